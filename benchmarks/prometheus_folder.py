@@ -47,7 +47,7 @@ def prepare(
     applier = recover(folder, kept, store, report, lambda *_: None)
     for begin in range(0, streams, _AT_ONCE):
         arrived = tuple(history(each) for each in range(begin, min(begin + _AT_ONCE, streams)))
-        _apply(applier, kept, [log.Arrived(arrived)])
+        _apply(applier, kept, [log.SamplesArrived(arrived)])
         ids = [_id(applier, each.stream) for each in arrived]
         last = len(arrived[0].times) - 1
         _apply(applier, kept, [log.FitBegan(each, 0, last, "history") for each in ids])
@@ -60,7 +60,7 @@ def prepare(
             kept,
             [log.FitTaken(each, began, _model(ids[0] + at)) for at, each in enumerate(ids)],
         )
-    _apply(applier, kept, [log.Arrived((), source, place)])
+    _apply(applier, kept, [log.SamplesArrived((), source, place)])
     save_checkpoint(applier)
     applier.fleet.close(save=False)
     store.close()

@@ -41,7 +41,7 @@ data = "{data}"
 [limits]
 requests_per_second = 100000
 [retention]
-samples_age = "36500d"
+samples = "36500d"
 """
 
 

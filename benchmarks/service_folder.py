@@ -61,7 +61,7 @@ def prepare(folder: Path, streams: int) -> int:
             Arrival(stream_name(k), CHANNELS, times(0, HISTORY), samples(k, 0, HISTORY))
             for k in numbers
         )
-        _apply(applier, kept, [log.Arrived(arrived)])
+        _apply(applier, kept, [log.SamplesArrived(arrived)])
         ids = [_id(applier, k) for k in numbers]
         _apply(applier, kept, [log.FitBegan(each, 0, HISTORY - 1, "history") for each in ids])
         began = applier.position

@@ -17,17 +17,17 @@ import numpy as np
 
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
-from newnormal.service.values import Rows
+from newnormal.service.values import StoredRows
 
 STREAMS, CHANNELS, A_COMMIT, RATE = 1_000, ("a", "b", "c", "d", "e"), 75, 5_000
 BEGIN, MINUTE = 1_700_000_000_000_000_000, 60 * 10**9
 
 
-def rows(first: int, count: int, seed: int = 0) -> Rows:
+def rows(first: int, count: int, seed: int = 0) -> StoredRows:
     """Return samples of noise, one a minute."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(count, len(CHANNELS)))
-    return Rows(
+    return StoredRows(
         first,
         CHANNELS,
         BEGIN + np.arange(first, first + count, dtype=np.int64) * MINUTE,
@@ -67,10 +67,10 @@ def adding(folder: Path) -> None:
 _ONE = [rows(0, 1, seed) for seed in range(256)]
 
 
-def rows_at(step: int, first: int) -> Rows:
+def rows_at(step: int, first: int) -> StoredRows:
     """Return one sample; made before, so that making it costs little."""
     found = _ONE[step]
-    return Rows(
+    return StoredRows(
         first,
         found.channels,
         found.times + first * MINUTE,

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.alertmanager import AlertmanagerSink
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.service.alerts.alert_bodies import alerts_of
 from newnormal.service.alerts.delivery import Delivery
-from newnormal.service.alerts.making import alerts_of
 from newnormal.service.config import SinkConfig
 from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink

@@ -756,8 +756,8 @@ STORY = """
 [streams]
 history = 100000
 [retention]
-samples_age = "36500d"
-log_age = "1d"
+samples = "36500d"
+log = "1d"
 [sources.logs]
 kind = "files"
 paths = ["{folder}/*.csv"]

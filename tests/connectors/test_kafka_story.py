@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 
 from newnormal.client import Client
-from newnormal.service.log.entries import Arrived, unpack
+from newnormal.service.log.entries import SamplesArrived, unpack
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.kafka_mock import Kafka, Relay
 from tests.connectors.programs import Newnormal
@@ -48,7 +48,7 @@ def logged(folder: Path) -> list[tuple[int, float]]:
             (int(moment) // 10**9 - START, float(value))
             for _, record in log.read(0)
             for entry in unpack(record)
-            if isinstance(entry, Arrived)
+            if isinstance(entry, SamplesArrived)
             for each in entry.arrivals
             for moment, (value,) in zip(each.times, each.values, strict=True)
         ]

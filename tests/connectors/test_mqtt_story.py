@@ -15,7 +15,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("paho.mqtt")
 
 from newnormal.client import Client
-from newnormal.service.log.entries import Arrived, unpack
+from newnormal.service.log.entries import SamplesArrived, unpack
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.mqtt_peers import Sender, Tap, receiving
 from tests.connectors.programs import Mosquitto, Newnormal
@@ -41,7 +41,7 @@ def logged(folder: Path) -> list[tuple[str, int, float]]:
             (entry.source, int(moment), float(value))
             for _, record in log.read(0)
             for entry in unpack(record)
-            if isinstance(entry, Arrived)
+            if isinstance(entry, SamplesArrived)
             for each in entry.arrivals
             for moment, row in zip(each.times, each.values, strict=True)
             for value in row[~np.isnan(row)]

@@ -95,7 +95,7 @@ def stored(folder: Path) -> tuple[Values, dict[str, int]]:
 
 def logged(folder: Path) -> list[tuple[str, int]]:
     """Return stream and time of every sample in the log."""
-    from newnormal.service.log.entries import Arrived, unpack
+    from newnormal.service.log.entries import SamplesArrived, unpack
 
     log = SqliteLog(folder / "log.sqlite")
     try:
@@ -103,7 +103,7 @@ def logged(folder: Path) -> list[tuple[str, int]]:
             (each.stream, int(moment))
             for _, record in log.read(log.first)
             for entry in unpack(record)
-            if isinstance(entry, Arrived)
+            if isinstance(entry, SamplesArrived)
             for each in entry.arrivals
             for moment in each.times
         ]

@@ -24,11 +24,11 @@ from newnormal.service.connectors import (
     make_sink,
     score_sinks,
 )
-from newnormal.service.score_reading import Judged, thinned
+from newnormal.service.score_reading import JudgedRange, thinned
 from newnormal.service.scores import ScoreSender
 from newnormal.service.store import Store
 from newnormal.service.store.retention import apply_retention
-from newnormal.service.values import Item, Rows
+from newnormal.service.values import Item, StoredRows
 from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
 from tests.counts import count
@@ -66,7 +66,7 @@ class Case:
         self.clock = Clock()
         self.store = Store(path, clock=self.clock)
         self.sink = MemoryScoreSink("prom")
-        self.judged: dict[int, Judged] = {}
+        self.judged: dict[int, JudgedRange] = {}
         self.reports: list[tuple[str, bool, str]] = []
         self.sender = self.another()
 
@@ -100,7 +100,7 @@ class Case:
         )
         self.store.samples.add(
             stream,
-            Rows(
+            StoredRows(
                 begin,
                 ("a",),
                 times,
@@ -113,7 +113,7 @@ class Case:
             ),
         )
         self.store.commit()
-        self.judged[stream] = Judged(f"s{stream}", first, begin + total, alarms)
+        self.judged[stream] = JudgedRange(f"s{stream}", first, begin + total, alarms)
 
     def deliver(self) -> list[tuple[str, int]]:
         """Do what is due now, and return streams and times, in s since the beginning."""

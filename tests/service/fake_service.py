@@ -30,7 +30,7 @@ from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.store import Store
 from newnormal.service.store.samples import SampleTable
-from newnormal.service.values import Comment, EventRow, Item, Rows, Series, StreamView
+from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView, ThinnedSeries
 from tests.waiting import until
 
 SECOND = 10**9
@@ -71,7 +71,7 @@ class FakeSamples(SampleTable):
 
     def rows(
         self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
-    ) -> Rows:
+    ) -> StoredRows:
         view = self.service.stream(stream)
         assert view is not None
         names = view.channels if channels is None else tuple(channels)
@@ -81,7 +81,9 @@ class FakeSamples(SampleTable):
         times = self.service.begin + numbers * PERIOD
         margins = np.full(len(names), MARGIN if view.generation else np.nan)
         anomalous = excess(scores, thresholds) > 0
-        return Rows(first, names, times, values, scores, thresholds, anomalous, expected, margins)
+        return StoredRows(
+            first, names, times, values, scores, thresholds, anomalous, expected, margins
+        )
 
     def series(
         self,
@@ -90,7 +92,7 @@ class FakeSamples(SampleTable):
         end: int,
         points: int,
         channels: Sequence[str] | None = None,
-    ) -> Series:
+    ) -> ThinnedSeries:
         view = self.service.stream(stream)
         assert view is not None
         names = view.channels if channels is None else tuple(channels)
@@ -109,7 +111,7 @@ class FakeSamples(SampleTable):
             middle[:, k] = means(expected[:, k], starts)
             least[:, k], most[:, k] = extremes(expected[:, k], starts)
         anomalous = excess(scores, thresholds)[at] > 0 if len(numbers) else np.zeros(0, np.bool_)
-        return Series(
+        return ThinnedSeries(
             per,
             tuple(names),
             self.service.begin + numbers[starts] * PERIOD,

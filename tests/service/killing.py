@@ -24,7 +24,7 @@ from newnormal.service.engine.streams import stream_to_json
 from newnormal.service.hub import Hub
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
-from newnormal.service.values import Rows
+from newnormal.service.values import StoredRows
 
 SINK = "hook"
 URL = "http://127.0.0.1:8765"
@@ -51,7 +51,7 @@ def replayed(log: Path, models: Path, folder: Path, sinks: tuple[str, ...] = (SI
     shutil.copytree(models, folder / "models")
     kept = SqliteLog(log)
     try:
-        assert kept.first == 1, "the log was trimmed: set retention.log_age"
+        assert kept.first == 1, "the log was trimmed: set retention.log"
         with opened(folder, kept, sinks) as applier:
             return contents(applier)
     finally:
@@ -117,8 +117,8 @@ def _rows(store: Store, stream: int, count: int) -> Any:
     return first, count, _bytes(store.samples.rows(stream, first, count - 1))
 
 
-def _bytes(rows: Rows) -> Any:
-    found = {each.name: getattr(rows, each.name) for each in fields(Rows)}
+def _bytes(rows: StoredRows) -> Any:
+    found = {each.name: getattr(rows, each.name) for each in fields(StoredRows)}
     return {
         name: value.tobytes() if isinstance(value, np.ndarray) else value
         for name, value in found.items()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.service.values import Rows, Series
+from newnormal.service.values import StoredRows, ThinnedSeries
 from newnormal.types import Floats
 
 SECOND = 1_000_000_000
@@ -21,16 +21,16 @@ def some_rows(
     channels: tuple[str, ...],
     *,
     live: bool = True,
-) -> Rows:
+) -> StoredRows:
     """Return rows of noise, one each second, some values missing; not judged unless `live`."""
     times = BEGIN + np.arange(first, first + count, dtype=np.int64) * SECOND
     values = rng.normal(size=(count, len(channels)))
     values[rng.random(values.shape) < 0.1] = np.nan
     if not live:
-        return Rows.of_samples(first, channels, times, values)
+        return StoredRows.of_samples(first, channels, times, values)
     scores = rng.random(count)
     scores[rng.random(count) < 0.05] = np.nan
-    return Rows(
+    return StoredRows(
         first,
         channels,
         times,
@@ -59,7 +59,7 @@ class NaiveStore:
     def __init__(self) -> None:
         self.samples: list[Sample] = []
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: StoredRows) -> None:
         del self.samples[rows.first :]
         expected = rows.expected.astype(np.float32).astype(np.float64)
         margins = rows.margins.astype(np.float32).astype(np.float64)
@@ -76,9 +76,9 @@ class NaiveStore:
                 )
             )
 
-    def rows(self, first: int, last: int, channels: Sequence[str]) -> Rows:
+    def rows(self, first: int, last: int, channels: Sequence[str]) -> StoredRows:
         found = self.samples[first : last + 1]
-        return Rows(
+        return StoredRows(
             first,
             tuple(channels),
             np.array([each.time for each in found], np.int64),
@@ -90,7 +90,7 @@ class NaiveStore:
             _wide([found[-1].margin], channels)[0] if found else np.full(len(channels), np.nan),
         )
 
-    def series(self, begin: int, end: int, points: int, channels: Sequence[str]) -> Series:
+    def series(self, begin: int, end: int, points: int, channels: Sequence[str]) -> ThinnedSeries:
         inside = [at for at, each in enumerate(self.samples) if begin <= each.time <= end]
         level = 0
         while len(inside) // 8 ** (level + 1) >= points:
@@ -102,7 +102,7 @@ class NaiveStore:
         numbers = range(first // per, last // per + 1) if inside else range(0)
         found = [self.samples[point * per : (point + 1) * per] for point in numbers]
         worst = [max(each, key=_badness) for each in found]
-        return Series(
+        return ThinnedSeries(
             per if inside else 1,
             tuple(channels),
             np.array([each[0].time for each in found], np.int64),

@@ -65,7 +65,7 @@ class HeldFits:
 
 def config_of(folder: Path, **changes: Any) -> ServiceConfig:
     streams = StreamDefaults(**{"history": HISTORY, **changes.pop("streams", {})})
-    kept = Retention(samples_age=36500 * DAY, log_age=DAY)
+    kept = Retention(samples=36500 * DAY, log=DAY)
     given = {"data": folder / "data", "streams": streams, "retention": kept, **changes}
     return ServiceConfig(**given)
 

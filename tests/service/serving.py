@@ -33,10 +33,10 @@ checkpoint_every = "1s"
 history = 100
 accept_after = "10m"
 [retention]
-samples_age = "36500d"
-thinned_age = "36500d"
-items_age = "36500d"
-log_age = "1d"
+samples = "36500d"
+thinned = "36500d"
+items = "36500d"
+log = "1d"
 [limits]
 requests_per_second = 100000
 [sinks.{sink}]

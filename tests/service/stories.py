@@ -11,7 +11,7 @@ from newnormal import Detector
 from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.modelling import history_of, model_file
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log
 
 START = 1_767_225_600 * 10**9
@@ -70,16 +70,18 @@ class Story:
             return [self._uploaded()]
         source = f"source-{self.rng.integers(2)}"
         place, past = {"at": int(self.rng.integers(1000))}, bool(self.rng.integers(2))
-        return [log.Arrived((self._arrival(),), source, place, past=past)]
+        return [log.SamplesArrived((self._arrival(),), source, place, past=past)]
 
-    def _decision(self, stream: KeptStream) -> list[log.Entry]:
+    def _decision(self, stream: StreamRecord) -> list[log.Entry]:
         verb = str(self.rng.choice(["accept", "reject", "rollback"]))
         keys = [*stream.items, f"alarm-{stream.id}-{stream.generation}-1"]
         key = None if verb == "rollback" else str(self.rng.choice(keys))
-        return [log.Feedback(stream.id, verb, key, "someone", "because")]
+        return [log.FeedbackGiven(stream.id, verb, key, "someone", "because")]
 
     def _arrived(self) -> log.Entry:
-        return log.Arrived(tuple(self._arrival() for _ in range(int(self.rng.integers(1, 5)))))
+        return log.SamplesArrived(
+            tuple(self._arrival() for _ in range(int(self.rng.integers(1, 5))))
+        )
 
     def _arrival(self) -> Arrival:
         name = str(self.rng.choice(self.names))
@@ -88,7 +90,7 @@ class Story:
     def _uploaded(self) -> log.Entry:
         name = str(self.rng.choice(self.names))
         begin = max(0, self.clock[name] - 100)
-        return log.Arrived((self._samples(name, 80, begin=begin),), history=True)
+        return log.SamplesArrived((self._samples(name, 80, begin=begin),), history=True)
 
     def _samples(self, name: str, count: int, begin: int) -> Arrival:
         rng = self.rng

@@ -12,7 +12,7 @@ import pytest
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.alerts.maintenance import add_window, end_window
-from newnormal.service.alerts.sending import GIVEN_UP, SUPPRESSED, Sender
+from newnormal.service.alerts.outbox_sender import GIVEN_UP, SUPPRESSED, Sender
 from newnormal.service.config import SinkConfig
 from newnormal.service.store import Store
 from newnormal.service.values import Item

@@ -13,11 +13,11 @@ import pytest
 
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from tests.service.asgi import API, Client, client_of, run_apart
 from tests.service.fake_service import FakeService, fake_config
 
-LIMITS = {"body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
+LIMITS = {"max_body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
 SAMPLE = {"stream": "a", "time": 0, "values": {"x": 1}}
 
 
@@ -48,7 +48,7 @@ def test_a_body_that_is_declared_too_large_is_refused_before_it_is_read(client: 
     found = push(client, body, **{"content-length": "100000"})
     assert found.status_code == 413
     assert found.json()["error"] == "expected a body of at most 2,000 bytes, found more"
-    assert "limits.body" in found.json()["hint"] and found.headers["connection"] == "close"
+    assert "limits.max_body" in found.json()["hint"] and found.headers["connection"] == "close"
 
 
 def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client) -> None:
@@ -62,7 +62,7 @@ def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client)
         return {"type": "http.request", "body": b" " * 100, "more_body": True}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpProblem) as caught:
         run_apart(bodies.read_body(request, 2_000, 5_000))
     assert caught.value.status == 413 and taken == 21
 
@@ -74,7 +74,7 @@ def test_a_bomb_is_refused_at_the_limit_and_takes_no_memory(client: Client) -> N
     assert found.status_code == 413
     assert "at most 5,000 bytes once it is decompressed" in found.json()["error"]
     unpack = bodies.Gunzip(5_000)
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         unpack.pieces(bomb)
     assert unpack._left == -1  # not one byte more than is needed to know
 
@@ -151,7 +151,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.Event().wait()
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpProblem) as caught:
         run_apart(bodies.read_body(request, 100, 100))
     assert caught.value.status == 408
 
@@ -163,7 +163,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
         return {"type": "http.disconnect"}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpProblem) as caught:
         run_apart(bodies.read_body(request, 100, 100))
     assert caught.value.status == 400
 

@@ -23,7 +23,12 @@ from tests.service.fake_service import FakeService, app_of, fake_config, served
 
 REQUESTS = (2_000, 100_000)
 _GROWTH = 300_000  # bytes of the API's own objects
-LIMITS = {"body": 100_000, "decompressed": 200_000, "samples_per_request": 1_000, "channels": 50}
+LIMITS = {
+    "max_body": 100_000,
+    "decompressed": 200_000,
+    "samples_per_request": 1_000,
+    "channels": 50,
+}
 
 
 def restored(service: FakeService) -> None:
@@ -84,7 +89,7 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind()
 
 @pytest.mark.slow
 def test_the_service_itself_refuses_malformed_requests_and_goes_on(tmp_path: Path) -> None:
-    limits = Limits(requests_per_second=1e9, body=100_000, decompressed=200_000)
+    limits = Limits(requests_per_second=1e9, max_body=100_000, decompressed=200_000)
     service = Service(ServiceConfig(data=tmp_path / "data", limits=limits, workers=1))
     service.start()
     app = make_app(service)

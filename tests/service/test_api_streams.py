@@ -222,10 +222,10 @@ def test_where_samples_are_missing_a_line_is_broken() -> None:
     import numpy as np
 
     from newnormal.service.api.pictures import series_json
-    from newnormal.service.values import Series
+    from newnormal.service.values import ThinnedSeries
 
     wide = np.arange(4.0)[:, None]
-    series = Series(
+    series = ThinnedSeries(
         1, ("a",), np.array([0, 10, 100, 110]) * SECOND, np.arange(4.0), np.ones(4),
         wide, wide, wide, wide - 1, wide + 1, np.array([False, False, True, False]),
     )  # fmt: skip

@@ -22,7 +22,7 @@ from newnormal.service.config import (
 )
 from newnormal.service.config_file import PREFIX, known_settings, load_config
 from newnormal.service.secrets import Secret, hash_token, new_token, read_secret, token_matches
-from newnormal.service.settings import Span, settings_of
+from newnormal.service.settings import Duration, settings_of
 
 SECOND = 10**9
 FULL = """
@@ -52,10 +52,10 @@ accept_after = "6h"
 
 [limits]
 streams = 50
-body = "1MiB"
+max_body = "1MiB"
 
 [retention]
-samples_age = "30d"
+samples = "30d"
 size = "20GB"
 
 [[token]]
@@ -102,8 +102,8 @@ def test_a_file_gives_everything(tmp_path: Path) -> None:
     assert config.service_alarms_per_day == 10
     assert config.streams.period == 10 * SECOND
     assert config.streams.lateness == 90 * SECOND
-    assert config.limits == Limits(streams=50, body=2**20)
-    assert config.retention == Retention(samples_age=30 * 86_400 * SECOND, size=20 * 10**9)
+    assert config.limits == Limits(streams=50, max_body=2**20)
+    assert config.retention == Retention(samples=30 * 86_400 * SECOND, size=20 * 10**9)
     assert config.tokens == (TokenConfig("grafana", "read", hash_token("secret")),)
     (source,) = config.sources
     assert (source.name, source.kind, dict(source.options)) == (
@@ -152,11 +152,11 @@ def test_every_setting_can_come_from_the_environment(name: str) -> None:
         "demo": ("1", True),
         "streams.accept_after": ("2h", "2h"),
         "streams.max_history": ("30000", 30_000),
-        "limits.body": ("2MiB", 2**21),
+        "limits.max_body": ("2MiB", 2**21),
         "limits.decompressed": ("4096", 4096),
         "retention.size": ("1GB", 10**9),
     }
-    span = each.setting.kind.expected == Span.expected
+    span = each.setting.kind.expected == Duration.expected
     usual = ("90s", 90 * SECOND) if span else ("77", 77)
     text, value = example.get(name, usual)
     config: Any = load_config(None, {each.variable: text, "HOME": "/"})
@@ -300,9 +300,9 @@ def test_errors_of_the_environment_and_of_options_name_them() -> None:
         load_config(None, {f"{PREFIX}PROT": "9"})
     with pytest.raises(ParameterError, match="--port: expected a whole number"):
         load_config(None, {}, {"port": 70_000})
-    with pytest.raises(ParameterError, match=r"--set limits.body: expected a size"):
-        load_config(None, {}, {"limits.body": "x"})
-    with pytest.raises(ParameterError, match=r"--set limit.body: .*\nhint: did you mean limits.bo"):
+    with pytest.raises(ParameterError, match=r"--set limits.max_body: expected a size"):
+        load_config(None, {}, {"limits.max_body": "x"})
+    with pytest.raises(ParameterError, match=r"limit.body: .*\nhint: did you mean limits.max_bo"):
         load_config(None, {}, {"limit.body": "x"})
     with pytest.raises(ParameterError, match="NEWNORMAL_SERVE_SINKS: expected JSON"):
         load_config(None, {f"{PREFIX}SINKS": "{"})

@@ -16,7 +16,7 @@ from newnormal.errors import StateError
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
-from newnormal.service.demo import HISTORY, MACHINES, SPEED, Demo, Simulation, demo_config
+from newnormal.service.demo import HISTORY, MACHINES, SPEED, DemoSender, Simulation, demo_config
 from newnormal.service.values import COLLECTING, FITTING, LIVE, StreamView
 from newnormal.tabular import Table
 from newnormal.types import Event
@@ -145,7 +145,7 @@ def replace_moment(opening: Opening, moment: int) -> Opening:
 
 def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -> None:
     service: Any = Taken()
-    demo = Demo(service, clock=lambda: NOW)
+    demo = DemoSender(service, clock=lambda: NOW)
     while demo.minute < HISTORY:
         assert demo.step() < 0.5
     assert demo.minute == HISTORY
@@ -163,7 +163,7 @@ def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -
 
 def test_what_is_refused_comes_again() -> None:
     service: Any = Taken()
-    demo = Demo(service, clock=lambda: NOW)
+    demo = DemoSender(service, clock=lambda: NOW)
     service.busy = True
     assert demo.step() >= 1
     assert demo.minute == 0
@@ -174,7 +174,7 @@ def test_what_is_refused_comes_again() -> None:
 
 def test_the_times_reach_now_within_five_minutes() -> None:
     service: Any = Taken()
-    demo = Demo(service, clock=lambda: NOW)
+    demo = DemoSender(service, clock=lambda: NOW)
     demo.minute, demo.simulation.story = HISTORY, HISTORY
     seconds = 0.0
     while demo.simulation.begin + demo.minute * MINUTE < NOW:
@@ -185,7 +185,7 @@ def test_the_times_reach_now_within_five_minutes() -> None:
 def test_the_times_end_at_now_and_go_on_in_real_time() -> None:
     service: Any = Taken()
     now = [NOW]
-    demo = Demo(service, clock=lambda: now[0])
+    demo = DemoSender(service, clock=lambda: now[0])
     demo.minute = (NOW - demo.simulation.begin) // MINUTE - 1
     demo.step()
     assert service.arrivals[-1].times[-1] <= NOW
@@ -199,11 +199,11 @@ def test_the_times_end_at_now_and_go_on_in_real_time() -> None:
 
 def test_a_second_start_goes_on_where_the_first_ended() -> None:
     service: Any = Taken()
-    first = Demo(service, clock=lambda: NOW)
+    first = DemoSender(service, clock=lambda: NOW)
     for _ in range(20):
         first.step()
     first.begin_story()
-    second = Demo(service, clock=lambda: NOW + 5 * MINUTE)
+    second = DemoSender(service, clock=lambda: NOW + 5 * MINUTE)
     assert second.minute == first.minute
     assert second.simulation.begin == first.simulation.begin
     assert second.simulation.story == first.simulation.story
@@ -211,7 +211,7 @@ def test_a_second_start_goes_on_where_the_first_ended() -> None:
 
 def test_it_pushes_from_a_thread_of_its_own_until_it_is_stopped() -> None:
     service: Any = Taken()
-    demo = Demo(service, clock=lambda: NOW)
+    demo = DemoSender(service, clock=lambda: NOW)
     demo.start()
     until(lambda: service.arrivals, "the first samples")
     demo.stop()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from newnormal.io.arrivals import Arrival
-from newnormal.service.engine.aligning import Aligner, Steps
+from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.types import Bools
 from tests.service.naive_aligner import NaiveAligner
 from tests.service.seeds import each_seed
@@ -26,7 +26,7 @@ def arrival(times: Any, values: Any, channels: tuple[str, ...] = ("a", "b")) -> 
     return Arrival("m", channels, np.asarray(times, np.int64), values)
 
 
-def closed(steps: Steps, channels: tuple[str, ...]) -> list[tuple[int, dict[str, float]]]:
+def closed(steps: ClosedSteps, channels: tuple[str, ...]) -> list[tuple[int, dict[str, float]]]:
     return [
         (time, {name: value for name, value in zip(channels, row, strict=False) if value == value})
         for time, row in zip(steps.times.tolist(), steps.values.tolist(), strict=True)
@@ -252,7 +252,7 @@ def take(aligner: Aligner, minutes: Any, channels: tuple[str, ...] = ("a",)) -> 
     return in_minutes(aligner.take(arrival(times, values, channels)))
 
 
-def in_minutes(steps: Steps) -> list[float]:
+def in_minutes(steps: ClosedSteps) -> list[float]:
     return [(time - START) / MINUTE for time in steps.times.tolist()]
 
 

@@ -11,7 +11,7 @@ import pytest
 from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.service.values import StreamView
@@ -71,7 +71,7 @@ def shown(service: Service) -> StreamView:
     return found
 
 
-def kept(service: Service) -> KeptStream:
+def kept(service: Service) -> StreamRecord:
     found = service.applier.streams.named("m")
     assert found is not None
     return found

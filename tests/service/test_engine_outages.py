@@ -10,7 +10,7 @@ import pytest
 from newnormal.service import service as module
 from newnormal.service.config import SinkConfig
 from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.service.values import Item
@@ -46,7 +46,7 @@ class Clock:
             each.aligner.newest += 1  # as with a sample
         self.clock.heard(streams)
 
-    def stream(self, name: str) -> KeptStream:
+    def stream(self, name: str) -> StreamRecord:
         found = self.service.applier.streams.named(name)
         assert found is not None
         return found

@@ -55,7 +55,7 @@ def levels(service: Service) -> dict[int, int]:
         return dict(reader.execute("SELECT level, count(*) FROM blocks GROUP BY level").fetchall())
 
 
-@pytest.mark.parametrize("kept", [Retention(size=100_000, log_age=DAY), Retention(log_age=DAY)])
+@pytest.mark.parametrize("kept", [Retention(size=100_000, log=DAY), Retention(log=DAY)])
 @pytest.mark.parametrize("is_live", [False, True])
 def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Retention, is_live: bool

@@ -8,16 +8,16 @@ import pytest
 from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.log.entries import (
-    Arrived,
     Closed,
     Configured,
     Entry,
-    Feedback,
+    FeedbackGiven,
     FitBegan,
     FitFailed,
     FitTaken,
     Removed,
     Restored,
+    SamplesArrived,
     Silent,
     Started,
     check_place,
@@ -32,7 +32,7 @@ PLAIN: list[Entry] = [
     FitBegan(1, 0, 99, "channels", ("a", "b")),
     FitTaken(1, 7, "1-7.nn"),
     FitFailed(1, 7, "expected more samples", None),
-    Feedback(1, "accept", "alarm-1-1-1", "ann", 'it\'s "fine"\n'),
+    FeedbackGiven(1, "accept", "alarm-1-1-1", "ann", 'it\'s "fine"\n'),
     Silent(1, 2, 3),
     Removed(1),
     Restored(1, 2),
@@ -47,10 +47,12 @@ ODD = Arrival(
 
 
 def test_what_was_packed_is_unpacked() -> None:
-    arrived = Arrived((ODD, ODD._replace(stream="other")), "file", {"at": [1, None]}, True, True)
+    arrived = SamplesArrived(
+        (ODD, ODD._replace(stream="other")), "file", {"at": [1, None]}, True, True
+    )
     first, *others = unpack(pack([arrived, *PLAIN]))
     assert others == PLAIN
-    assert isinstance(first, Arrived)
+    assert isinstance(first, SamplesArrived)
     assert (first.source, first.place) == ("file", {"at": [1, None]})
     assert (first.history, first.past) == (True, True)
     for comp, ref in zip(first.arrivals, arrived.arrivals, strict=True):
@@ -61,7 +63,7 @@ def test_what_was_packed_is_unpacked() -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 40, -1])
 def test_other_bytes_are_refused(cut: int) -> None:
-    record = pack([Arrived((ODD,)), *PLAIN])
+    record = pack([SamplesArrived((ODD,)), *PLAIN])
     with pytest.raises(StateError, match="expected a record of the service's log"):
         unpack(record[:cut])
     with pytest.raises(StateError, match="expected a record of the service's log"):
@@ -71,4 +73,4 @@ def test_other_bytes_are_refused(cut: int) -> None:
 @pytest.mark.parametrize("place", [{"at": object()}, {"at": float("nan")}, {"at": b"bytes"}])
 def test_a_place_that_cannot_be_written_is_refused(place: dict[str, object]) -> None:
     with pytest.raises(InputError, match="source 'mine': expected a snapshot of JSON values"):
-        check_place(Arrived((), "mine", place))
+        check_place(SamplesArrived((), "mine", place))

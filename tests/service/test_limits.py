@@ -8,7 +8,7 @@ import pytest
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits
 from newnormal.service.engine.aligning import Aligner
-from newnormal.service.engine.streams import KeptStream, KeptStreams
+from newnormal.service.engine.streams import StreamRecord, StreamRecords
 from newnormal.service.limits import LimitError, check_limits
 
 NOW = 1_800_000_000 * 10**9
@@ -19,12 +19,12 @@ def arrival(stream: str, time: int = NOW, channels: tuple[str, ...] = ("a",)) ->
     return Arrival(stream, channels, np.array([time]), np.ones((1, len(channels))))
 
 
-def known(*names: str) -> KeptStreams:
-    streams = KeptStreams()
+def known(*names: str) -> StreamRecords:
+    streams = StreamRecords()
     for number, name in enumerate(names, 1):
         aligner = Aligner()
         aligner.take(arrival(name, 1, ("a", "b")))
-        streams.add(KeptStream(number, name, aligner))
+        streams.add(StreamRecord(number, name, aligner))
     return streams
 
 

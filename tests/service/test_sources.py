@@ -15,7 +15,7 @@ from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io import Arrival
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
-from newnormal.service.looping import Loop
+from newnormal.service.retry import Loop
 from newnormal.service.sources import Puller, Sources
 from newnormal.testing import MemoryPullSource
 

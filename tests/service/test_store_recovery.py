@@ -16,7 +16,7 @@ from newnormal.errors import StateError
 from newnormal.service.store import Store
 from newnormal.service.store.checking import FolderReport, _Positions, _store
 from newnormal.service.store.retention import apply_retention
-from newnormal.service.values import Item, Rows
+from newnormal.service.values import Item, StoredRows
 from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
 
@@ -73,7 +73,7 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
 
 @pytest.mark.parametrize("at", [10, 20])
 def test_a_store_goes_back_to_either_checkpoint_after_retention(tmp_path: Path, at: int) -> None:
-    def rows(first: int, count: int) -> Rows:
+    def rows(first: int, count: int) -> StoredRows:
         return some_rows(np.random.default_rng(first), first, count, ("a",))
 
     path = tmp_path / "store.sqlite"

@@ -12,8 +12,8 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.service.store import Store
-from newnormal.service.store.stream_reader import StreamReader
-from newnormal.service.values import Rows, Series
+from newnormal.service.store.sample_reader import SampleReader
+from newnormal.service.values import StoredRows, ThinnedSeries
 from tests.service.naive_store import BEGIN, SECOND, NaiveStore, some_rows
 
 ALWAYS = (0, 2**62)
@@ -32,15 +32,15 @@ def store(path: Path) -> Iterator[Store]:
     with_store.close()
 
 
-def assert_same_rows(comp: Rows, ref: Rows) -> None:
-    for name in (each.name for each in fields(Rows)):
+def assert_same_rows(comp: StoredRows, ref: StoredRows) -> None:
+    for name in (each.name for each in fields(StoredRows)):
         if name in ("first", "channels"):
             assert getattr(comp, name) == getattr(ref, name)
         else:
             np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), name)
 
 
-def assert_same_series(comp: Series, ref: Series) -> None:
+def assert_same_series(comp: ThinnedSeries, ref: ThinnedSeries) -> None:
     assert (comp.per, comp.channels) == (ref.per, ref.channels)
     for name in ("times", "scores", "thresholds", "low", "high", "anomalous"):
         np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), name)
@@ -213,7 +213,7 @@ def test_channels_are_all_that_there_are_in_the_order_in_which_they_came(store: 
 
 
 def test_a_score_too_large_for_four_bytes_is_infinite(store: Store) -> None:
-    rows = Rows.of_samples(0, ("a",), np.array([BEGIN]), np.array([[1e300]]))
+    rows = StoredRows.of_samples(0, ("a",), np.array([BEGIN]), np.array([[1e300]]))
     store.samples.add(1, replace(rows, scores=np.array([1e300]), thresholds=np.array([1.0])))
     found = store.samples.rows(1, 0, 0)
     assert found.values[0, 0] == 1e300
@@ -240,15 +240,15 @@ def test_samples_that_are_replaced_while_they_are_read_are_read_again(
     store.samples.add(1, some_rows(rng, 0, 2_000, ("a",)))
     store.commit()
     replaced = some_rows(rng, 0, 1_500, ("a",))
-    enter = StreamReader.__enter__
+    enter = SampleReader.__enter__
 
-    def late(reader: StreamReader) -> StreamReader:  # memory was looked at, the database not yet
+    def late(reader: SampleReader) -> SampleReader:  # memory was looked at, the database not yet
         if store.samples.count(1) == 2_000:
             store.samples.add(1, replaced)
             store.commit()
         return enter(reader)
 
-    monkeypatch.setattr(StreamReader, "__enter__", late)
+    monkeypatch.setattr(SampleReader, "__enter__", late)
     found = store.samples.series(1, *ALWAYS, 10_000)
     np.testing.assert_array_equal(found.low, replaced.values)
 
@@ -273,7 +273,7 @@ def test_a_spike_is_seen_at_every_level(store: Store) -> None:
     times = BEGIN + np.arange(count, dtype=np.int64) * SECOND
     values = np.zeros((count, 1))
     values[7_777] = 100.0
-    store.samples.add(1, Rows.of_samples(0, ("a",), times, values))
+    store.samples.add(1, StoredRows.of_samples(0, ("a",), times, values))
     for points in (1, 10, 100, 1000, 50_000):
         series = store.samples.series(1, *ALWAYS, points)
         assert np.nanmax(series.high) == 100.0

@@ -192,10 +192,10 @@ class _Running:
             self._service.start()
             self._gate.open = True
             if self._config.demo:
-                from newnormal.service.demo import Demo
+                from newnormal.service.demo import DemoSender
 
                 say("twenty simulated machines begin; within seconds there is something to see")
-                self._demo = Demo(self._service)
+                self._demo = DemoSender(self._service)
                 self._demo.start()
         except BaseException as error:  # noqa: BLE001  (it is raised in the main thread)
             self._failed = error

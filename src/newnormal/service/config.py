@@ -16,17 +16,17 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 from newnormal.service.settings import (
-    Choice,
+    Duration,
+    DurationOrNever,
     Flag,
     Folder,
-    Maybe,
+    Int,
     Number,
-    Patience,
+    OneOf,
+    Optional,
     Size,
-    Span,
     Text,
     Texts,
-    Whole,
     check_settings,
     setting,
     settings_of,
@@ -46,24 +46,30 @@ class StreamDefaults:
     """What holds for a stream where nothing else is set for it; durations in ns."""
 
     history: int = setting(
-        1000, Whole(50), "how many samples are collected before the first fit, such as 1000"
+        1000, Int(50), "how many samples are collected before the first fit, such as 1000"
     )
     period: int | None = setting(
-        None, Maybe(Span()), "the time between two samples; without it, found from the history"
+        None,
+        Optional(Duration()),
+        "the time between two samples; without it, found from the history",
     )
     lateness: int | None = setting(
-        None, Maybe(Span()), "how long a time step waits for late samples; without it, two periods"
+        None,
+        Optional(Duration()),
+        "how long a time step waits for late samples; without it, two periods",
     )
     alarms_per_day: float = setting(1.0, Number(), "how many alarms a day a stream may have")
     accept_after: str = setting(
-        "1d", Patience(), "how long a change must last before it is accepted by itself"
+        "1d", DurationOrNever(), "how long a change must last before it is accepted by itself"
     )
     refit_every: int | None = setting(
-        None, Maybe(Span()), "how often a live stream is fitted again; without it, on request only"
+        None,
+        Optional(Duration()),
+        "how often a live stream is fitted again; without it, on request only",
     )
     max_history: int = setting(
         20_000,
-        Whole(50),
+        Int(50),
         "how many samples, the newest, a fit takes at most; no fewer than history",
     )
 
@@ -103,24 +109,26 @@ class Override:
 class Limits:
     """What the service takes at most."""
 
-    streams: int = setting(10_000, Whole(), "how many streams there may be")
-    channels: int = setting(500, Whole(), "how many channels a stream may have")
-    body: int = setting(16 * _MIB, Size(), "how large the body of a request may be")
+    streams: int = setting(10_000, Int(), "how many streams there may be")
+    channels: int = setting(500, Int(), "how many channels a stream may have")
+    max_body: int = setting(16 * _MIB, Size(), "how large the body of a request may be")
     decompressed: int = setting(
         64 * _MIB, Size(), "how large a compressed body may be once it is decompressed"
     )
-    samples_per_request: int = setting(100_000, Whole(), "how many samples a request may bring")
+    samples_per_request: int = setting(100_000, Int(), "how many samples a request may bring")
     requests_per_second: float = setting(
         200.0, Number(), "how many requests a second a client may make, on average"
     )
-    subscribers: int = setting(50, Whole(), "how many pages may follow the events at once")
+    subscribers: int = setting(50, Int(), "how many pages may follow the events at once")
     lag: int = setting(
         200_000,
-        Whole(),
+        Int(),
         "how many samples may be logged and not yet judged before senders must wait",
     )
-    ahead: int = setting(
-        _DAY, Span(), "how far times may be ahead of this machine's clock; later ones are refused"
+    max_future: int = setting(
+        _DAY,
+        Duration(),
+        "how far times may be ahead of this machine's clock; later ones are refused",
     )
 
     def __post_init__(self) -> None:
@@ -131,23 +139,25 @@ class Limits:
 class Retention:
     """How long things are kept; durations in ns, sizes in bytes."""
 
-    samples_age: int = setting(90 * _DAY, Span(), "how long every sample is kept")
-    thinned_age: int = setting(
-        730 * _DAY, Span(), "how long thinned samples are kept, which the picture of months needs"
+    samples: int = setting(90 * _DAY, Duration(), "how long every sample is kept")
+    thinned: int = setting(
+        730 * _DAY,
+        Duration(),
+        "how long thinned samples are kept, which the picture of months needs",
     )
-    items_age: int = setting(
+    items: int = setting(
         365 * _DAY,
-        Span(),
+        Duration(),
         "how long alarms, changes and incidents are kept after they ended and were found",
     )
-    alerts_age: int = setting(
-        7 * _DAY, Span(), "how long an alert that cannot be delivered is tried again"
+    alerts: int = setting(
+        7 * _DAY, Duration(), "how long an alert that cannot be delivered is tried again"
     )
-    log_age: int | None = setting(
-        None, Maybe(Span()), "how long the log is kept after a checkpoint has all of it"
+    log: int | None = setting(
+        None, Optional(Duration()), "how long the log is kept after a checkpoint has all of it"
     )
     size: int | None = setting(
-        None, Maybe(Size()), "how large the store may be; the oldest samples go first"
+        None, Optional(Size()), "how large the store may be; the oldest samples go first"
     )
 
     def __post_init__(self) -> None:
@@ -165,7 +175,7 @@ class TokenConfig:
     """
 
     name: str = setting("", Text(), "who or what uses this token")
-    role: str = setting(READ, Choice(*ROLES), "what the holder may do")
+    role: str = setting(READ, OneOf(*ROLES), "what the holder may do")
     hash: str = setting("", Text(), "the hash that `newnormal serve token add` prints or stores")
 
     def __post_init__(self) -> None:
@@ -214,12 +224,12 @@ class ServiceConfig:
     """
 
     host: str = setting("127.0.0.1", Text(), "the address to listen on", live=False)
-    port: int = setting(8765, Whole(0, 65_535), "the port to listen on", live=False)
+    port: int = setting(8765, Int(0, 65_535), "the port to listen on", live=False)
     data: Path = setting(  # noqa: RUF009  (a field, as the others)
         _DATA, Folder(), "the folder that keeps everything", live=False
     )
     public_url: str | None = setting(
-        None, Maybe(Text()), "how people reach the page, for links in alerts"
+        None, Optional(Text()), "how people reach the page, for links in alerts"
     )
     allowed_hosts: tuple[str, ...] = setting(
         (), Texts(), "names under which browsers may reach it besides host and loopback"
@@ -228,13 +238,13 @@ class ServiceConfig:
         False, Flag(), "whether others may reach it without a token", live=False
     )
     workers: int = setting(
-        _default_workers(), Whole(1, 256), "how many processes fit models", live=False
+        _default_workers(), Int(1, 256), "how many processes fit models", live=False
     )
     checkpoint_every: int = setting(
-        60 * _SECOND, Span(), "how often all state is saved, which a start continues from"
+        60 * _SECOND, Duration(), "how often all state is saved, which a start continues from"
     )
     service_alarms_per_day: float | None = setting(
-        None, Maybe(Number()), "how many alarms a day all streams together may have", live=False
+        None, Optional(Number()), "how many alarms a day all streams together may have", live=False
     )
     demo: bool = setting(False, Flag(), "whether simulated machines send samples", live=False)
     streams: StreamDefaults = field(default_factory=StreamDefaults)

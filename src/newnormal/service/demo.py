@@ -38,7 +38,7 @@ _PATIENCE = 90.0  # seconds until the story begins, should a machine not go live
 _WAIT = 2.0  # seconds after a push that was refused
 
 
-class Channel(NamedTuple):
+class SimulatedChannel(NamedTuple):
     """base + gain · sin(phase - lag) + noise · ε."""
 
     name: str
@@ -53,28 +53,28 @@ class Channel(NamedTuple):
         return float(np.hypot(self.gain / np.sqrt(2), self.noise))
 
 
-_KINDS: dict[str, tuple[Channel, ...]] = {
+_KINDS: dict[str, tuple[SimulatedChannel, ...]] = {
     "press": (
-        Channel("pressure", 180.0, 12.0, 0.0, 1.5),
-        Channel("oil temperature", 52.0, 2.4, 1.2, 0.4),
-        Channel("power", 38.0, 6.0, 0.3, 0.8),
-        Channel("vibration", 2.1, 0.5, 2.0, 0.08),
+        SimulatedChannel("pressure", 180.0, 12.0, 0.0, 1.5),
+        SimulatedChannel("oil temperature", 52.0, 2.4, 1.2, 0.4),
+        SimulatedChannel("power", 38.0, 6.0, 0.3, 0.8),
+        SimulatedChannel("vibration", 2.1, 0.5, 2.0, 0.08),
     ),
     "oven": (
-        Channel("temperature", 420.0, 9.0, 1.5, 1.2),
-        Channel("power", 95.0, 14.0, 0.0, 2.0),
-        Channel("exhaust", 140.0, 5.0, 2.2, 0.9),
+        SimulatedChannel("temperature", 420.0, 9.0, 1.5, 1.2),
+        SimulatedChannel("power", 95.0, 14.0, 0.0, 2.0),
+        SimulatedChannel("exhaust", 140.0, 5.0, 2.2, 0.9),
     ),
     "pump": (
-        Channel("flow", 64.0, 5.0, 0.0, 0.8),
-        Channel("pressure", 6.2, 0.4, 0.6, 0.05),
-        Channel("current", 11.5, 0.9, 0.2, 0.12),
-        Channel("bearing temperature", 47.0, 1.8, 1.4, 0.3),
+        SimulatedChannel("flow", 64.0, 5.0, 0.0, 0.8),
+        SimulatedChannel("pressure", 6.2, 0.4, 0.6, 0.05),
+        SimulatedChannel("current", 11.5, 0.9, 0.2, 0.12),
+        SimulatedChannel("bearing temperature", 47.0, 1.8, 1.4, 0.3),
     ),
     "mixer": (
-        Channel("speed", 310.0, 22.0, 0.0, 3.0),
-        Channel("torque", 27.0, 3.0, 0.8, 0.5),
-        Channel("temperature", 38.0, 1.5, 1.9, 0.3),
+        SimulatedChannel("speed", 310.0, 22.0, 0.0, 3.0),
+        SimulatedChannel("torque", 27.0, 3.0, 0.8, 0.5),
+        SimulatedChannel("temperature", 38.0, 1.5, 1.9, 0.3),
     ),
 }
 
@@ -86,7 +86,7 @@ class Machine(NamedTuple):
     kind: str
 
     @property
-    def channels(self) -> tuple[Channel, ...]:
+    def channels(self) -> tuple[SimulatedChannel, ...]:
         """What it measures."""
         return _KINDS[self.kind]
 
@@ -249,7 +249,7 @@ class Simulation:
                 yield Happening(number, channel, start, int(rng.integers(5, 60)), size)
 
 
-class Demo:
+class DemoSender:
     """Pushes the samples of the machines from a thread of its own.
 
     Parameters

@@ -12,7 +12,7 @@ import numpy as np
 from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits
-from newnormal.service.engine.streams import KeptStreams
+from newnormal.service.engine.streams import StreamRecords
 from newnormal.types.arrays import time_text
 
 
@@ -32,7 +32,7 @@ class Arriving:
         self._channels: dict[str, Counter[str]] = {}  # how many entries on their way have each
 
     def admit(
-        self, arrivals: Sequence[Arrival], streams: KeptStreams, limits: Limits, now: int
+        self, arrivals: Sequence[Arrival], streams: StreamRecords, limits: Limits, now: int
     ) -> Callable[[], None] | None:
         """Check samples as `check_limits`; return what to call once they are applied, if any."""
         with self._lock:
@@ -52,14 +52,14 @@ class Arriving:
                     del self._channels[each.stream]
 
 
-def _is_known(arrival: Arrival, streams: KeptStreams) -> bool:
+def _is_known(arrival: Arrival, streams: StreamRecords) -> bool:
     stream = streams.named(arrival.stream)
     return stream is not None and arrival.channels == stream.aligner.channels
 
 
 def check_limits(
     arrivals: Sequence[Arrival],
-    streams: KeptStreams,
+    streams: StreamRecords,
     limits: Limits,
     now: int,
     coming: Mapping[str, Iterable[str]] = MappingProxyType({}),
@@ -80,14 +80,14 @@ def check_limits(
         The channels of streams that were taken in and are not applied yet.
     """
     new: set[str] = set()
-    latest = now + limits.ahead
+    latest = now + limits.max_future
     for arrival in arrivals:
         # A wrong time would make all samples that come after it late.
         if len(arrival.times) and arrival.times.max() > latest:
             raise LimitError(
                 f"stream {arrival.stream!r}: expected times up to {_text(latest)}, found "
                 f"{_text(int(arrival.times.max()))}",
-                hint="set the sender's clock, or limits.ahead in the configuration",
+                hint="set the sender's clock, or limits.max_future in the configuration",
             )
         if _is_known(arrival, streams):
             continue

@@ -12,7 +12,7 @@ from newnormal.io.sinks.scores import ScoreBatch
 from newnormal.plots.thinning import excess
 from newnormal.service.engine.items import ALARM
 from newnormal.service.store import Store
-from newnormal.service.values import Rows
+from newnormal.service.values import StoredRows
 from newnormal.types import Bools, Floats, Ints
 
 _ROWS = 10_000  # samples of a stream that are read at once
@@ -20,7 +20,7 @@ _ALARMS = 100  # of a stream, the newest, that are looked at
 _LAST = 2**63 - 1  # ns
 
 
-class Judged(NamedTuple):
+class JudgedRange(NamedTuple):
     """How far a live stream is judged.
 
     Attributes
@@ -61,7 +61,7 @@ def thinned(times: Ints, ratios: Floats, every: int) -> tuple[Ints, Ints]:
     return starts, order[starts]
 
 
-class Points(NamedTuple):
+class ScorePoints(NamedTuple):
     """Scores of one stream."""
 
     name: str
@@ -93,14 +93,14 @@ class ScoreReader:
     def read(
         self,
         number: int,
-        each: Judged,
+        each: JudgedRange,
         first: int,
         upto: int,
         *,
         oldest: int,
         every: int,
         over: int | None,
-    ) -> tuple[Points, int, int]:
+    ) -> tuple[ScorePoints, int, int]:
         """Return scores of a stream, and from which sample up to which one they go.
 
         Parameters
@@ -135,7 +135,7 @@ class ScoreReader:
         there = ratios[at] > -np.inf  # samples before the model, and missing ones, have no score
         at, anomalous = at[there], anomalous[there]
         times = rows.times[at]
-        found = Points(
+        found = ScorePoints(
             each.name,
             times,
             rows.scores[at],
@@ -146,10 +146,10 @@ class ScoreReader:
         )
         return found, rows.first, end
 
-    def _rows(self, number: int, first: int, upto: int, oldest: int) -> Rows:
+    def _rows(self, number: int, first: int, upto: int, oldest: int) -> StoredRows:
         """Return samples from `first` on that are kept and not too old, at most `_ROWS`."""
 
-        def rows(begin: int, end: int) -> Rows:
+        def rows(begin: int, end: int) -> StoredRows:
             return self._store.samples.rows(number, begin, end - 1, ())
 
         try:
@@ -171,7 +171,7 @@ class ScoreReader:
                 high = middle
         return rows(low, min(upto, low + _ROWS))
 
-    def _in_alarm(self, number: int, each: Judged, times: Ints) -> Bools:
+    def _in_alarm(self, number: int, each: JudgedRange, times: Ints) -> Bools:
         """Return at which of the times an alarm was open."""
         found = np.zeros(len(times), np.bool_)
         if not each.alarms[0]:
@@ -186,7 +186,7 @@ class ScoreReader:
         return found
 
 
-def batches_of(found: list[Points], most: int) -> Iterator[ScoreBatch]:
+def batches_of(found: list[ScorePoints], most: int) -> Iterator[ScoreBatch]:
     """Give the scores of streams in batches of at most so many."""
     names = [name for each in found for name in [each.name] * len(each.times)]
     whole = ScoreBatch(

@@ -13,12 +13,12 @@ from typing import Any
 
 from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
-from newnormal.service.calling import SECOND, SinkCalls
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
-from newnormal.service.engine.streams import KeptStream, KeptStreams
-from newnormal.service.looping import Loop, one_line
-from newnormal.service.score_reading import Judged, Points, ScoreReader, batches_of
+from newnormal.service.engine.streams import StreamRecord, StreamRecords
+from newnormal.service.retry import Loop, one_line
+from newnormal.service.score_reading import JudgedRange, ScorePoints, ScoreReader, batches_of
+from newnormal.service.sink_thread import SECOND, SinkCalls
 from newnormal.service.store import Store
 from newnormal.service.workers import Workers
 
@@ -58,7 +58,7 @@ class ScoreSender:
         name: str,
         make: Callable[[], ScoreSink],
         store: Store,
-        judged: Mapping[int, Judged],
+        judged: Mapping[int, JudgedRange],
         report: Callable[[str, bool, str], None],
         *,
         clock: Callable[[], int],
@@ -123,7 +123,7 @@ class ScoreSender:
         oldest = self._since if keep is None else max(self._since, now - int(keep * SECOND))
         every = int(sink.every * SECOND)
         over = None if self._again else now
-        found: list[Points] = []
+        found: list[ScorePoints] = []
         total, until = 0, dict[int, int]()
         for number, each, upto in list(self._due()):
             if total >= _MOST:
@@ -152,7 +152,7 @@ class ScoreSender:
             self._save()
             self._waiting.extend(batches_of(found, sink.at_once))
 
-    def _due(self) -> Iterator[tuple[int, Judged, int]]:
+    def _due(self) -> Iterator[tuple[int, JudgedRange, int]]:
         """Give streams that have something to send, and up to which sample."""
         if self._again:  # what a round before a kill had
             for number, end in self._sending.items():
@@ -262,7 +262,7 @@ class Scores:
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._store, self._report, self._clock = store, report, clock
-        self._judged: dict[int, Judged] = {}
+        self._judged: dict[int, JudgedRange] = {}
         self._whole = False  # whether all live streams are in it
         self._removed = 0  # how many streams there were that are removed
         self._senders: Workers[SinkConfig, ScoreSender] = Workers("sink", report)
@@ -289,7 +289,7 @@ class Scores:
 
         return step
 
-    def applied(self, streams: KeptStreams, touched: Iterable[KeptStream]) -> None:
+    def applied(self, streams: StreamRecords, touched: Iterable[StreamRecord]) -> None:
         """Take note of how far streams are judged; by the thread that applies the log."""
         if not self._senders:
             self._whole = False
@@ -300,7 +300,9 @@ class Scores:
         for stream in touched:
             if stream.is_live:
                 alarms = stream.counts["alarms"], tuple(stream.items)
-                self._judged[stream.id] = Judged(stream.name, stream.offset, stream.count, alarms)
+                self._judged[stream.id] = JudgedRange(
+                    stream.name, stream.offset, stream.count, alarms
+                )
         removed = streams.next_id - len(streams)
         if removed != self._removed:
             self._removed = removed

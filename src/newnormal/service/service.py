@@ -24,7 +24,7 @@ from newnormal.service.engine.fitting import FitJob, FitPool
 from newnormal.service.engine.items import key_of
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.running import Engine, Submitted
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
 from newnormal.service.limits import Arriving, ServiceBusy
@@ -202,13 +202,13 @@ class Service:
                 f"found {self._engine.lag:,}",
                 hint=_LATER,
             )
-        return self._take(log.Arrived(tuple(arrivals), source, place, history, past)).durable
+        return self._take(log.SamplesArrived(tuple(arrivals), source, place, history, past)).durable
 
     def upload(self, arrival: Arrival) -> Future[None]:
         """Hand in the history of a stream; the future is done once its fit has begun."""
-        return self._take(log.Arrived((arrival,), history=True)).applied
+        return self._take(log.SamplesArrived((arrival,), history=True)).applied
 
-    def _take(self, entry: log.Arrived) -> Submitted:
+    def _take(self, entry: log.SamplesArrived) -> Submitted:
         streams, limits = self._engine.applier.streams, self.config.limits
         applied = self._arriving.admit(entry.arrivals, streams, limits, self.clock())
         found = self._engine.submit(entry)
@@ -235,7 +235,7 @@ class Service:
         number = key_of(item).stream if item is not None else stream
         if number is None or self.stream(number) is None:
             raise InputError(f"expected a stream, found none of number {number}")
-        found = self._engine.submit(log.Feedback(number, verb, item, who, comment)).applied
+        found = self._engine.submit(log.FeedbackGiven(number, verb, item, who, comment)).applied
         if comment and item is not None:
             found.add_done_callback(lambda done: self._comment_decided(done, item, who, comment))
         return found
@@ -318,13 +318,13 @@ class Service:
         """The processes that fit, to look at."""
         return self._fits
 
-    def _shown(self, stream: KeptStream) -> StreamView:
+    def _shown(self, stream: StreamRecord) -> StreamView:
         view = stream.shown()
         if stream.is_live:
             return view
         return replace(view, needed=self.config.for_stream(stream.name).history)
 
-    def _kept(self, number: int) -> KeptStream:
+    def _kept(self, number: int) -> StreamRecord:
         found = self._engine.applier.streams.get(number)
         if found is None:
             raise InputError(f"expected a stream, found none of number {number}")
@@ -356,13 +356,13 @@ class Service:
                 self.checkpoint()  # to apply the log again needs no sample that is removed now
             self._retain(applier)
 
-    def _begin_if_due(self, stream: KeptStream) -> None:
+    def _begin_if_due(self, stream: StreamRecord) -> None:
         due = modelling.fit_due(stream, self.config.for_stream(stream.name))
         if due is not None and not self._stopping.is_set():
             stream.begun = True
             self._engine.submit(due, own=True)
 
-    def _start_fit(self, applier: Applier, stream: KeptStream) -> None:
+    def _start_fit(self, applier: Applier, stream: StreamRecord) -> None:
         fit = stream.fit
         if fit is None or applier.streams.get(stream.id) is not stream or self._stopping.is_set():
             return
@@ -401,7 +401,7 @@ class Service:
         every = max(self.config.checkpoint_every / 1e9, _LEAST_CHECKPOINT * took)
         self._checkpoint_at = time.monotonic() + every
         self._positions.append((time.monotonic(), self._saved))
-        oldest = time.monotonic() - (self.config.retention.log_age or 0) / 1e9
+        oldest = time.monotonic() - (self.config.retention.log or 0) / 1e9
         while self._positions and self._positions[0][0] <= oldest:
             self._log.trim(self._positions.popleft()[1])
         give_back()
@@ -416,10 +416,10 @@ class Service:
         removed = apply_retention(
             self.store,
             now=self.clock(),
-            age_ns={0: kept.samples_age, 1: kept.thinned_age},
+            age_ns={0: kept.samples, 1: kept.thinned},
             size=kept.size,
             needed=needed,
-            items_age_ns=kept.items_age,
+            items_age_ns=kept.items,
         )
         if removed.more:
             self._retention_at = time.monotonic() + _AGAIN_S
@@ -436,7 +436,7 @@ class Service:
         while not self._stopping.wait(_TICK_S):
             try:
                 self._decide()
-                self._health.try_log(lambda: self._engine.submit(log.Arrived(()), own=True))
+                self._health.try_log(lambda: self._engine.submit(log.SamplesArrived(()), own=True))
             except Exception:  # noqa: BLE001  (a thread that ends would close no step any more)
                 if self._stopping.is_set():
                     return

@@ -64,7 +64,7 @@ class Text(Kind):
         return isinstance(value, str) and bool(value.strip())
 
 
-class Choice(Kind):
+class OneOf(Kind):
     """One of some words."""
 
     def __init__(self, *words: str) -> None:
@@ -117,7 +117,7 @@ class Flag(Kind):
         return isinstance(value, bool)
 
 
-class Whole(Kind):
+class Int(Kind):
     """A whole number between two bounds."""
 
     def __init__(self, least: int = 1, most: int = _MOST) -> None:
@@ -153,7 +153,7 @@ class Number(Kind):
         return number and math.isfinite(value) and value > 0
 
 
-class Span(Kind):
+class Duration(Kind):
     """A duration, written as text; its value is in nanoseconds."""
 
     expected = 'a duration above zero, such as "10s", "5m" or "1d"'
@@ -173,7 +173,7 @@ class Span(Kind):
         return json.dumps(duration_text(np.timedelta64(value, "ns")))
 
 
-class Patience(Kind):
+class DurationOrNever(Kind):
     """The option `accept_after` of a detector as text: a duration, or "never"."""
 
     expected = 'a duration such as "6h" or "1d", or "never"'
@@ -238,7 +238,7 @@ class Folder(Kind):
         return json.dumps(str(value))
 
 
-class Maybe(Kind):
+class Optional(Kind):
     """Another kind, or none, which is how it is without the setting."""
 
     def __init__(self, kind: Kind) -> None:

@@ -47,7 +47,7 @@ class Sinks:
         """Send to the sinks of a configuration from now on, and to no others."""
         alerts = alert_sinks(config.sinks)
         self.names = [each.name for each in alerts]
-        self._alerts.start(alerts, keep=config.retention.alerts_age)
+        self._alerts.start(alerts, keep=config.retention.alerts)
         self._scores.start(score_sinks(config.sinks))
 
     def applied(self, applier: Applier) -> None:

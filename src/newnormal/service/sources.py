@@ -10,7 +10,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
-from newnormal.service.looping import Loop, backoff, one_line
+from newnormal.service.retry import Loop, backoff, one_line
 from newnormal.service.workers import Workers
 
 if TYPE_CHECKING:

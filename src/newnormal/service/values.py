@@ -20,7 +20,7 @@ HELD = "held: "  # begins the error of an alert that waits for the end of a main
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class StoredRows:
     """Consecutive samples of a stream as they are stored.
 
     Attributes
@@ -55,7 +55,9 @@ class Rows:
         return len(self.times)
 
     @classmethod
-    def of_samples(cls, first: int, channels: tuple[str, ...], times: Ints, values: Floats) -> Rows:
+    def of_samples(
+        cls, first: int, channels: tuple[str, ...], times: Ints, values: Floats
+    ) -> StoredRows:
         """Return samples that were not judged."""
         count, width = values.shape
         return cls(
@@ -72,7 +74,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class ThinnedSeries:
     """A stretch of a stream, thinned so that no extreme is lost.
 
     A point stands for `per` consecutive samples (fewer at the end) and lies at the first of them.

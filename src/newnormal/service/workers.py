@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from newnormal.service.looping import Loop, stop_all
+from newnormal.service.retry import Loop, stop_all
 
 
 class _Config(Protocol):
@@ -16,7 +16,7 @@ class _Config(Protocol):
     def kind(self) -> str: ...
 
 
-class Worker(Protocol):
+class ConnectionWorker(Protocol):
     """What a thread does the steps of."""
 
     def state(self) -> dict[str, Any]:
@@ -27,7 +27,7 @@ class Worker(Protocol):
 
 
 Config = TypeVar("Config", bound=_Config)
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=ConnectionWorker)
 
 
 class Workers(Generic[Config, W]):

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from newnormal.service.alerts.sending import GIVEN_UP, Sender
-from newnormal.service.calling import SECOND
+from newnormal.service.alerts.outbox_sender import GIVEN_UP, Sender
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
-from newnormal.service.looping import Loop
+from newnormal.service.retry import Loop
+from newnormal.service.sink_thread import SECOND
 from newnormal.service.store import Store
 from newnormal.service.workers import Workers
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from fastapi import Request
 
 from newnormal.errors import StateError
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, ROLES, is_loopback
 from newnormal.service.secrets import hash_token, token_matches
@@ -127,7 +127,7 @@ class Access:
         if request.method not in _SAFE:
             sent = request.headers.get("x-csrf-token", "")
             if not hmac.compare_digest(sent.encode(), session.csrf.encode()):
-                raise Problem(
+                raise HttpProblem(
                     403,
                     "expected the header X-CSRF-Token of this session, found another or none",
                     "GET api/v1/session gives it as csrf",
@@ -178,7 +178,7 @@ class Access:
         found = self._token(token)
         if found is None:
             self._count_failure(client)
-            raise Problem(
+            raise HttpProblem(
                 401,
                 "expected a token of this service, found another one",
                 "newnormal serve token add NAME makes one",
@@ -223,7 +223,7 @@ class Access:
         count, since = self._failed.get(client, (0, 0.0))
         left = since + _WINDOW - time.monotonic()
         if count >= _TRIES and left > 0:
-            raise Problem(
+            raise HttpProblem(
                 429,
                 f"expected at most {_TRIES} logins that fail, found more",
                 "wait some minutes, then log in with a token of this service",
@@ -268,7 +268,7 @@ class Access:
             raise _foreign(f"found one of {origin[:100]!r}")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if "x-newnormal" not in headers and kind != "application/json":
-            raise Problem(
+            raise HttpProblem(
                 403,
                 "expected the header X-Newnormal or a body of application/json, found neither",
                 "set X-Newnormal: 1",
@@ -290,7 +290,7 @@ def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
     async def caller(request: Request) -> Caller:
         found: Caller = request.app.state.access.caller(request)
         if not found.may(role):
-            raise Problem(
+            raise HttpProblem(
                 403,
                 f"expected a token of the role {role}, found one of {found.role}",
                 "the operator makes one: newnormal serve token add NAME --role " + role,
@@ -315,8 +315,8 @@ def _sent_token(header: str) -> str | None:
         return ""
 
 
-def _unknown(error: str) -> Problem:
-    return Problem(
+def _unknown(error: str) -> HttpProblem:
+    return HttpProblem(
         401,
         error,
         "send it as Authorization: Bearer TOKEN, or log in on the page",
@@ -324,8 +324,8 @@ def _unknown(error: str) -> Problem:
     )
 
 
-def _foreign(found: str) -> Problem:
-    return Problem(
+def _foreign(found: str) -> HttpProblem:
+    return HttpProblem(
         403,
         f"expected a request of the service's own page or of a program, {found}",
         "open the page at the address of the service itself",

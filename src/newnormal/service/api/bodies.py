@@ -11,7 +11,7 @@ from typing import Any
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 
 _PATIENCE = 60.0  # seconds for a body to come
 _SMALL = 65_536  # bytes of a body that is not samples
@@ -57,14 +57,14 @@ async def receive_body(
                 for piece in (chunk,) if unpack is None else unpack.pieces(chunk):
                     take(piece)
     except TimeoutError:
-        raise Problem(
+        raise HttpProblem(
             408,
             f"expected the whole body within {_PATIENCE:g} s, found only a part",
             "send less in a request",
             {"Connection": "close"},
         ) from None
     except ClientDisconnect:
-        raise Problem(400, "expected the whole body, found a connection that ended") from None
+        raise HttpProblem(400, "expected the whole body, found a connection that ended") from None
     if unpack is not None:
         unpack.end()
 
@@ -77,11 +77,11 @@ async def read_json(request: Request) -> Mapping[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Problem(
+        raise HttpProblem(
             400, f"expected a body of JSON, found other text: {error}", "send an object"
         ) from None
     if not isinstance(found, Mapping):
-        raise Problem(422, f"expected a JSON object, found {_kind(found)}", "such as {}")
+        raise HttpProblem(422, f"expected a JSON object, found {_kind(found)}", "such as {}")
     return found
 
 
@@ -107,10 +107,12 @@ class Gunzip:
             try:
                 piece = self._inner.decompress(chunk, min(_STEP, self._left + 1))
             except zlib.error as error:
-                raise Problem(400, f"expected a body of gzip, found other bytes: {error}") from None
+                raise HttpProblem(
+                    400, f"expected a body of gzip, found other bytes: {error}"
+                ) from None
             self._left -= len(piece)
             if self._left < 0:
-                raise Problem(
+                raise HttpProblem(
                     413,
                     f"expected a body of at most {self._most:,} bytes once it is decompressed, "
                     "found more",
@@ -125,7 +127,7 @@ class Gunzip:
     def end(self) -> None:
         """Complain if the end is missing."""
         if self._begun and not self._inner.eof:
-            raise Problem(400, "expected a body of gzip, found only its beginning")
+            raise HttpProblem(400, "expected a body of gzip, found only its beginning")
 
 
 def _unpacker(request: Request, most: int, encodings: Sequence[str]) -> Gunzip | None:
@@ -135,7 +137,7 @@ def _unpacker(request: Request, most: int, encodings: Sequence[str]) -> Gunzip |
     if encoding in ("gzip", "x-gzip"):
         return Gunzip(most)
     known = ", ".join(("gzip", *encodings))
-    raise Problem(
+    raise HttpProblem(
         415,
         f"Content-Encoding: expected {known} or none, found {encoding[:60]!r}",
         "send the body as it is, or as gzip",
@@ -148,16 +150,16 @@ def _check_declared(request: Request, most: int) -> None:
     if declared is None:
         return
     if not (declared.isascii() and declared.isdigit()):
-        raise Problem(400, f"Content-Length: expected a number, found {declared[:60]!r}")
+        raise HttpProblem(400, f"Content-Length: expected a number, found {declared[:60]!r}")
     if len(declared) > 18 or int(declared) > most:
         raise _too_large(most)
 
 
-def _too_large(most: int) -> Problem:
-    return Problem(
+def _too_large(most: int) -> HttpProblem:
+    return HttpProblem(
         413,
         f"expected a body of at most {most:,} bytes, found more",
-        "send less in a request, or raise limits.body",
+        "send less in a request, or raise limits.max_body",
         {"Connection": "close"},
     )
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from newnormal.service.api import schemas
 from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, event_json, text_of
 from newnormal.service.api.threads import ReadingThreads
@@ -71,7 +71,7 @@ async def events(
     _check_stream(stream)
     seats = request.app.state.seats
     if len(seats) >= service.config.limits.subscribers:
-        raise Problem(
+        raise HttpProblem(
             429,
             f"expected at most {service.config.limits.subscribers} subscribers, found more",
             "close a page, or raise limits.subscribers",
@@ -160,7 +160,7 @@ def _message(kind: str, body: Any, id: str | None = None) -> str:  # noqa: A002
 def _place(text: str, name: str) -> tuple[int, int]:
     found = _ID.fullmatch(text.strip())
     if found is None:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"{name}: expected the id of an event, such as 12-0, found {text[:60]!r}",
             "leave it out for what happens from now on",
@@ -174,4 +174,4 @@ def _id(place: tuple[int, int] | None) -> str | None:
 
 def _check_stream(stream: int | None) -> None:
     if stream is not None and not 0 <= stream < 2**62:
-        raise Problem(422, f"stream: expected the number of a stream, found {str(stream)[:40]}")
+        raise HttpProblem(422, f"stream: expected the number of a stream, found {str(stream)[:40]}")

@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 
 # Where a file of this name is looked for, in this order.
 _FOLDERS = ("service/page", "reports/page", "vendor/uplot")
@@ -51,7 +51,7 @@ def _file(request: Request, name: str) -> Response:
     kind = _KINDS.get(name[name.rfind(".") :] if "." in name else "")
     found = _found(name) if kind is not None and _NAME.fullmatch(name) else None
     if found is None or kind is None:
-        raise Problem(404, f"expected a file of the page, found {name!r}", "the page is at /")
+        raise HttpProblem(404, f"expected a file of the page, found {name!r}", "the page is at /")
     body = found.read_bytes()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from newnormal.errors import NewnormalError
 from newnormal.service.api.access import Access
 from newnormal.service.api.files import CONTENT_POLICY
-from newnormal.service.api.problems import Problem, problem_answer, problem_of
+from newnormal.service.api.problems import HttpProblem, problem_answer, problem_of
 from newnormal.service.service import Service
 
 _HEADERS = [
@@ -71,7 +71,7 @@ class Guard:
                 self._check_address(scope)
                 self._check_rate(scope)
                 self._check_host(scope)
-        except Problem as problem:
+        except HttpProblem as problem:
             await problem_answer(problem)(scope, receive, sent)
             return
         except NewnormalError as error:  # tokens cannot be read: the store is damaged, or gone
@@ -81,7 +81,7 @@ class Guard:
 
     def _check_begun(self) -> None:
         if getattr(self._service, "store", None) is None:
-            raise Problem(
+            raise HttpProblem(
                 503,
                 "expected a service that runs, found one that starts",
                 "try again soon",
@@ -90,7 +90,7 @@ class Guard:
 
     def _check_address(self, scope: Scope) -> None:
         if not scope.get("query_string", b"").isascii():
-            raise Problem(
+            raise HttpProblem(
                 400,
                 "expected an address of ASCII characters, found others",
                 "write other characters as % and two figures",
@@ -113,7 +113,7 @@ class Guard:
             again = scope["path"] == "/write" or any(
                 name == _REMOTE_WRITE for name, _ in scope["headers"]
             )
-            raise Problem(
+            raise HttpProblem(
                 503 if again else 429,
                 f"expected at most {rate:g} requests a second, found more",
                 "send more samples in a request, or raise limits.requests_per_second",
@@ -134,7 +134,7 @@ class Guard:
         if host is not None and (_is_address(host) or host in self._names(config)):
             return
         shown = "none" if not found else repr(found[0][:100].decode("latin-1"))
-        raise Problem(
+        raise HttpProblem(
             421,
             f"expected a Host that this service has, found {shown}",
             "use 127.0.0.1, or add the name to allowed_hosts",

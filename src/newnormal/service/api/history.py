@@ -19,7 +19,7 @@ from newnormal.io.decoders.base import check_name
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import Gunzip, receive_body
 from newnormal.service.api.parameters import OPERATES, TheService, Threads
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.samples import pushed
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
@@ -71,7 +71,7 @@ async def history(
     dates, or JSON lines; compressed by gzip or not. It must have times.
     """
     if bool(stream) == bool(by):
-        raise Problem(
+        raise HttpProblem(
             422,
             "expected stream or by, found " + ("both" if stream else "neither"),
             "?stream=NAME for a file of one stream, ?by=COLUMN for one of several",
@@ -100,7 +100,7 @@ async def history(
         )
         channels = max((len(each.channels) for each in arrivals), default=0)
         if channels > limits.channels:
-            raise Problem(
+            raise HttpProblem(
                 413,
                 f"expected at most {limits.channels} channels, found {channels}",
                 "leave columns out, or raise limits.channels",
@@ -123,7 +123,7 @@ async def history(
 def _check_without_model(service: Service, name: str) -> None:
     found = service.stream_named(name)
     if found is not None and found.state in (FITTING, LIVE):
-        raise Problem(
+        raise HttpProblem(
             409,
             f"expected a stream without a model, found {name!r}, which is {found.state}",
             "push samples and ask for a refit, or remove the stream first",
@@ -136,7 +136,7 @@ def _room() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Problem(
+        raise HttpProblem(
             503,
             f"cannot write to {tempfile.gettempdir()}: {error.strerror or error}",
             "make room there, and send the same file again",
@@ -169,7 +169,7 @@ class _Taking:
         self._begun = True
         for magic, name in _OTHERS.items():
             if self._head.startswith(magic):
-                raise Problem(
+                raise HttpProblem(
                     415,
                     f"expected CSV or JSON lines, found {name}",
                     "save it as CSV; newnormal fit reads it as it is",
@@ -204,7 +204,7 @@ def _read(
         message = error.message.replace(str(path), _NAME)
         raise InputError(message, hint=error.hint) from None
     except MissingExtraError as error:
-        raise Problem(415, error.message.replace(str(path), _NAME), "save it as CSV") from None
+        raise HttpProblem(415, error.message.replace(str(path), _NAME), "save it as CSV") from None
     arrivals = [_arrival(name, table) for name, table in tables.items()]
     return arrivals, [each.replace(str(path), _NAME)[:300] for each in notes[:_MOST_NOTES]]
 

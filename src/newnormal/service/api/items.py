@@ -19,7 +19,7 @@ from newnormal.service.api.parameters import (
     Threads,
     listed,
 )
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, comment_json, item_json
 from newnormal.service.api.streams import applied, comment_of
@@ -35,7 +35,7 @@ _NEAR = 60 * 10**9  # ns around an item in which others belong to it
 router = APIRouter(prefix="/items", tags=["items"])
 
 
-@router.get("", dependencies=READS, responses=gives(schemas.ItemPage))
+@router.get("", dependencies=READS, responses=gives(schemas.ItemList))
 async def items(
     service: TheService,
     reading: Threads,
@@ -50,7 +50,7 @@ async def items(
 ) -> Response:
     """List items, those that were reported last first."""
     if stream is not None and service.stream(stream) is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"stream: expected the number of a stream, found {str(stream)[:40]}",
             "GET api/v1/streams lists them",
@@ -108,7 +108,7 @@ async def reject(
 @router.post(
     "/{key}/comments",
     status_code=201,
-    responses=gives(schemas.Comment, 201),
+    responses=gives(schemas.CommentFacts, 201),
     openapi_extra=schemas.takes(schemas.NewComment),
 )
 async def comment(

@@ -15,7 +15,7 @@ from newnormal.service.alerts.maintenance import Window, add_window, end_window,
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import read_json
 from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
-from newnormal.service.api.problems import Problem, problem_of
+from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.settings import settings_json
 from newnormal.service.api.shown import answer, finite
@@ -38,14 +38,14 @@ async def healthz() -> Response:
 async def readyz(service: TheService) -> Response:
     """Say whether samples are taken: 503 while the service starts or stops, or its disk is full."""
     if not service.ready:
-        raise Problem(
+        raise HttpProblem(
             503,
             "expected a service that is ready, found one that starts or stops",
             "try again soon",
             {"Retry-After": "2"},
         )
     if not service.writable:
-        raise Problem(
+        raise HttpProblem(
             503,
             "expected a log that can be written, found one that cannot",
             "GET api/v1/health says why; it is tried again every second",
@@ -65,7 +65,7 @@ async def prometheus(service: TheService, reading: Threads) -> Response:
     return Response(text, media_type=kind, headers={"Cache-Control": "no-store"})
 
 
-@router.get("/health", dependencies=READS, responses=gives(schemas.Health))
+@router.get("/health", dependencies=READS, responses=gives(schemas.HealthFacts))
 async def health(service: TheService, reading: Threads) -> Response:
     """Return how every part of the service is."""
     return answer({**finite(await reading(service.health)), "version": __version__})
@@ -101,7 +101,7 @@ async def maintenance(service: TheService, reading: Threads) -> Response:
 @router.post(
     "/maintenance",
     status_code=201,
-    responses=gives(schemas.Window, 201),
+    responses=gives(schemas.WindowFacts, 201),
     openapi_extra=schemas.takes(schemas.NewWindow, required=True),
 )
 async def begin_maintenance(
@@ -112,13 +112,13 @@ async def begin_maintenance(
     begin = body.get("begin")
     start = time.time_ns() if begin is None else nanoseconds(begin, "begin")
     if "end" not in body:
-        raise Problem(422, "end: expected a time, found none", "say when the window ends")
+        raise HttpProblem(422, "end: expected a time, found none", "say when the window ends")
     end = nanoseconds(body["end"], "end")
     texts = {}
     for name, usual in (("streams", "*"), ("reason", "")):
         texts[name] = body.get(name, usual)
         if not isinstance(texts[name], str):
-            raise Problem(422, f"{name}: expected text, found {str(texts[name])[:60]}")
+            raise HttpProblem(422, f"{name}: expected text, found {str(texts[name])[:60]}")
         texts[name] = texts[name].encode("utf-8", "backslashreplace").decode()
     try:
         made = await reading(
@@ -139,7 +139,7 @@ async def begin_maintenance(
 async def end_maintenance(service: TheService, reading: Threads, name: str) -> Response:
     """Remove a maintenance window."""
     if not await reading(end_window, service.store.settings, name):
-        raise Problem(
+        raise HttpProblem(
             404,
             f"expected the id of a maintenance window, found {name[:60]!r}",
             "GET api/v1/maintenance lists them",

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request
 
 from newnormal.service.api.access import Caller, needs
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, READ, WRITE
 from newnormal.service.service import Service
@@ -46,7 +46,7 @@ async def _stream(
 ) -> StreamView:
     found = service.stream(id)
     if found is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"expected the number of a stream, found {str(id)[:40]}",
             "GET api/v1/streams lists them",
@@ -61,7 +61,7 @@ async def _item(
 ) -> Item:
     found = await reading(service.store.items.get, key) if _KEY.fullmatch(key) else None
     if found is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"expected the key of an alarm, a change or an incident, found {key[:100]!r}",
             "GET api/v1/items lists them",
@@ -90,7 +90,7 @@ def cursor_of(text: str, kinds: tuple[type, ...]) -> list[Any]:
         if not fits or not all(isinstance(a, b) for a, b in zip(place, kinds, strict=True)):
             raise ValueError
     except (ValueError, binascii.Error, RecursionError):
-        raise Problem(
+        raise HttpProblem(
             422,
             f"cursor: expected one that a list of the same order gave, found {text[:60]!r}",
             "leave it out to begin with the first entry",
@@ -107,7 +107,7 @@ def listed(text: str | None, name: str, known: tuple[str, ...]) -> list[str] | N
     words = [each.strip() for each in (text or "").split(",") if each.strip()]
     for word in words:
         if word not in known:
-            raise Problem(
+            raise HttpProblem(
                 422, f"{name}: expected {', '.join(known)}, found {word[:60]!r}", "commas separate"
             )
     return words or None

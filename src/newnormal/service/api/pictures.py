@@ -15,13 +15,13 @@ from newnormal.service.api.shown import finite
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.service import Service
 from newnormal.service.store import Store
-from newnormal.service.values import Item, Series, StreamView
+from newnormal.service.values import Item, StreamView, ThinnedSeries
 from newnormal.types import Alarm, Change, Floats
 
 _MOST_EVENTS = 500  # of each kind, the newest
 
 
-def series_json(series: Series, known: Sequence[str], period: int | None) -> dict[str, Any]:
+def series_json(series: ThinnedSeries, known: Sequence[str], period: int | None) -> dict[str, Any]:
     """Return a stretch of a stream as `points` of a provider gives it to a picture.
 
     Columns of a channel end in its position among the stream's channels. Where samples are
@@ -54,7 +54,7 @@ def series_json(series: Series, known: Sequence[str], period: int | None) -> dic
     }
 
 
-def _gaps(series: Series, period: int | None) -> Any:
+def _gaps(series: ThinnedSeries, period: int | None) -> Any:
     """Return the positions of points before which samples are missing."""
     if period is None or len(series.times) < 2:
         return np.zeros(0, np.int64)

@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("newnormal.service")
 _LONGEST = 300  # characters of a sentence: what was sent is repeated in part only
 
 
-class Problem(Exception):  # noqa: N818 - it is an answer
+class HttpProblem(Exception):  # noqa: N818 - it is an answer
     """A request that is refused.
 
     Parameters
@@ -46,13 +46,13 @@ class Problem(Exception):  # noqa: N818 - it is an answer
         self.headers = dict(headers or {})
 
 
-def problem_answer(problem: Problem) -> Response:
+def problem_answer(problem: HttpProblem) -> Response:
     """Return a problem as JSON: `error` and `hint`."""
     body = {"error": _short(problem.error), "hint": _short(problem.hint or "")}
     return JSONResponse(body, problem.status, problem.headers)
 
 
-def problem_of(error: NewnormalError, status: int = 400) -> Problem:
+def problem_of(error: NewnormalError, status: int = 400) -> HttpProblem:
     """Return an error of newnormal as a problem.
 
     An error may say its status itself, in an attribute `status`, and with it after how many
@@ -68,14 +68,14 @@ def problem_of(error: NewnormalError, status: int = 400) -> Problem:
     headers = {}
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, round(getattr(error, "retry_after", 1))))
-    return Problem(status, error.message, error.hint, headers)
+    return HttpProblem(status, error.message, error.hint, headers)
 
 
 def answer_problems(app: FastAPI) -> None:
     """Answer everything that goes wrong in an app with JSON."""
 
     async def refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
-        assert isinstance(error, Problem)
+        assert isinstance(error, HttpProblem)
         return problem_answer(error)
 
     async def known(request: Request, error: Exception) -> Response:  # noqa: ARG001
@@ -93,51 +93,51 @@ def answer_problems(app: FastAPI) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         _LOGGER.error("%s %s: %r", request.method, request.scope["path"], error)
         return problem_answer(
-            Problem(
+            HttpProblem(
                 500,
                 "the service failed to answer; the request may have had no effect",
                 "its log has the reason: please report it",
             )
         )
 
-    app.add_exception_handler(Problem, refused)
+    app.add_exception_handler(HttpProblem, refused)
     app.add_exception_handler(NewnormalError, known)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)
 
 
-def _of_validation(errors: Any) -> Problem:
+def _of_validation(errors: Any) -> HttpProblem:
     first: dict[str, Any] = errors[0] if errors else {"msg": "another request"}
     place = [str(each) for each in first.get("loc", ()) if each not in ("query", "path", "body")]
     name = ".".join(place) or "request"
     found = _short(repr(first.get("input")), 60)
     said = str(first.get("msg", "")).removeprefix("Input should be ").rstrip(".")
-    return Problem(
+    return HttpProblem(
         422,
         f"{name}: expected {said[:1].lower() + said[1:]}, found {found}",
         "api/v1/openapi.json describes every parameter",
     )
 
 
-def _of_http(request: Request, error: HTTPException) -> Problem:
+def _of_http(request: Request, error: HTTPException) -> HttpProblem:
     headers = dict(error.headers or {})
     path = _short(request.scope["path"], 100)
     if error.status_code == 404:
-        return Problem(
+        return HttpProblem(
             404,
             f"expected an address of this service, found {path!r}",
             "api/v1/openapi.json lists them",
         )
     if error.status_code == 405:
         allowed = headers.get("Allow", headers.get("allow", ""))
-        return Problem(
+        return HttpProblem(
             405,
             f"{path}: expected {allowed or 'another method'}, found {_short(request.method, 20)}",
             "api/v1/openapi.json lists the methods of each address",
             headers,
         )
-    return Problem(error.status_code, str(error.detail), None, headers)
+    return HttpProblem(error.status_code, str(error.detail), None, headers)
 
 
 def _short(text: str, most: int = _LONGEST) -> str:

@@ -63,7 +63,7 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
         if decoder is None:
             made.clear()
             decoder = made[own] = kind(own)
-        body = await read_body(request, limits.body, limits.decompressed, kind.encodings)
+        body = await read_body(request, limits.max_body, limits.decompressed, kind.encodings)
         headers = {each.lower(): value for each, value in request.headers.items()}
         headers[QUERY] = request.url.query
         if len(body) <= _SMALL:

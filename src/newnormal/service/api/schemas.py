@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 
-class Refused(BaseModel):
+class ProblemFacts(BaseModel):
     """A request that could not be answered."""
 
     error: str = Field(description="what was expected and what was found")
@@ -49,7 +49,7 @@ class StreamBrief(BaseModel):
     problem: str = Field(description="why the last fit failed")
 
 
-class Stream(StreamBrief):
+class StreamFacts(StreamBrief):
     """A stream."""
 
     channels: list[str]
@@ -88,7 +88,7 @@ class PictureFacts(BaseModel):
     stream: dict[str, Any] = Field(description="channels, alarms and changes as in a report")
 
 
-class Model(BaseModel):
+class ModelFacts(BaseModel):
     """A fitted model."""
 
     generation: int
@@ -102,7 +102,7 @@ class Model(BaseModel):
 class ModelList(BaseModel):
     """The models that a stream has had."""
 
-    items: list[Model]
+    items: list[ModelFacts]
     generation: int = Field(description="of the one that is used")
 
 
@@ -113,7 +113,7 @@ class Refit(BaseModel):
     last: int | None = None
 
 
-class Item(BaseModel):
+class ItemFacts(BaseModel):
     """An alarm, a change, an incident, a silence, or other channels."""
 
     key: str
@@ -132,14 +132,14 @@ class Item(BaseModel):
     body: dict[str, Any] = Field(description="evidence and all else, by kind")
 
 
-class ItemPage(BaseModel):
+class ItemList(BaseModel):
     """Some items."""
 
-    items: list[Item]
+    items: list[ItemFacts]
     cursor: str | None
 
 
-class Comment(BaseModel):
+class CommentFacts(BaseModel):
     """What a person wrote."""
 
     time: str
@@ -147,11 +147,11 @@ class Comment(BaseModel):
     text: str
 
 
-class ItemDetail(Item):
+class ItemDetail(ItemFacts):
     """An item with what belongs to it."""
 
-    comments: list[Comment]
-    related: list[Item]
+    comments: list[CommentFacts]
+    related: list[ItemFacts]
 
 
 class Decision(BaseModel):
@@ -169,10 +169,10 @@ class NewComment(BaseModel):
 class Decided(BaseModel):
     """The item as it is now."""
 
-    item: Item | None
+    item: ItemFacts | None
 
 
-class Event(BaseModel):
+class EventFacts(BaseModel):
     """Something that happened."""
 
     id: str
@@ -186,7 +186,7 @@ class Event(BaseModel):
 class EventList(BaseModel):
     """Some events."""
 
-    items: list[Event]
+    items: list[EventFacts]
     cursor: str | None = Field(description="the id of the last one: give it as after")
 
 
@@ -204,7 +204,7 @@ class Uploaded(Pushed):
     found: list[str] = Field(description="what was found out about the file")
 
 
-class Window(BaseModel):
+class WindowFacts(BaseModel):
     """A maintenance window: alerts of items that open in it are not sent."""
 
     id: str
@@ -228,7 +228,7 @@ class NewWindow(BaseModel):
 class WindowList(BaseModel):
     """All maintenance windows."""
 
-    items: list[Window]
+    items: list[WindowFacts]
 
 
 class Alerts(BaseModel):
@@ -237,7 +237,7 @@ class Alerts(BaseModel):
     sinks: dict[str, dict[str, Any]] = Field(description="waiting, delivered, failing, oldest")
 
 
-class Health(BaseModel):
+class HealthFacts(BaseModel):
     """How everything is."""
 
     status: str = Field(description="ok, degraded, starting or stopping")
@@ -267,7 +267,7 @@ class SessionFacts(BaseModel):
 
 def gives(model: type[BaseModel], status: int = 200) -> dict[int | str, dict[str, Any]]:
     """Return what a route's answers are."""
-    return {status: {"model": model}, "4XX": {"model": Refused}}
+    return {status: {"model": model}, "4XX": {"model": ProblemFacts}}
 
 
 def takes(model: type[BaseModel], *, required: bool = False) -> dict[str, Any]:

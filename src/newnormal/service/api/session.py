@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from newnormal.service.api import schemas
 from newnormal.service.api.access import COOKIE, LIFETIME, Access
 from newnormal.service.api.bodies import read_json
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
 
@@ -39,7 +39,7 @@ async def login(request: Request) -> Response:
         return answer(_facts(request, access))
     token = (await read_json(request)).get("token")
     if not isinstance(token, str) or not 1 <= len(token) <= _LONGEST:
-        raise Problem(
+        raise HttpProblem(
             422, "token: expected a token, found none or something else", 'send {"token": "nn_..."}'
         )
     client = request.client.host if request.client else ""
@@ -72,7 +72,7 @@ async def logout(request: Request) -> Response:
 def _facts(request: Request, access: Access) -> dict[str, Any]:
     try:
         caller = access.caller(request)
-    except Problem:
+    except HttpProblem:
         return {"who": None, "role": None, "csrf": None, "login": True}
     _, known = access.session(request)
     csrf = None if known is None else known.csrf

@@ -26,7 +26,7 @@ from newnormal.service.api.parameters import (
     listed,
 )
 from newnormal.service.api.pictures import picture_json, series_json
-from newnormal.service.api.problems import Problem, problem_of
+from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, item_json, model_json, stream_json
 from newnormal.service.api.times import nanoseconds
@@ -51,7 +51,7 @@ async def applied(begin: Callable[[], Future[_T]]) -> _T:
     except InputError as error:
         raise problem_of(error, 409) from None
     except TimeoutError:
-        raise Problem(
+        raise HttpProblem(
             503,
             f"expected an end within {_APPLIED:g} s; it is logged, and will be done",
             "look again later",
@@ -157,12 +157,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-@router.get("/by-name/{name:path}", dependencies=READS, responses=gives(schemas.Stream))
+@router.get("/by-name/{name:path}", dependencies=READS, responses=gives(schemas.StreamFacts))
 async def by_name(service: TheService, name: str) -> Response:
     """Return a stream by its name."""
     found = service.stream_named(name)
     if found is None:
-        raise Problem(
+        raise HttpProblem(
             404,
             f"expected the name of a stream, found {name[:200]!r}",
             "GET api/v1/streams?search= finds names by a part",
@@ -170,7 +170,7 @@ async def by_name(service: TheService, name: str) -> Response:
     return answer(stream_json(found))
 
 
-@router.get("/{id}", dependencies=READS, responses=gives(schemas.Stream))
+@router.get("/{id}", dependencies=READS, responses=gives(schemas.StreamFacts))
 async def stream(view: AStream) -> Response:
     """Return a stream."""
     return answer(stream_json(view))
@@ -224,13 +224,13 @@ def _channels(view: StreamView, text: str | None) -> tuple[str, ...]:
         elif word.isascii() and word.isdigit() and len(word) < 6 and int(word) < len(view.channels):
             found.append(view.channels[int(word)])
         else:
-            raise Problem(
+            raise HttpProblem(
                 422,
                 f"channels: expected channels of {view.name!r}, found {word[:100]!r}",
                 "GET api/v1/streams/ID lists them; commas separate names or positions",
             )
     if len(found) > _MOST_CHANNELS:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"channels: expected at most {_MOST_CHANNELS}, found {len(found)}",
             "ask for the others in another request",
@@ -266,7 +266,7 @@ async def models(view: AStream, service: TheService, reading: Threads) -> Respon
 async def restore(view: AStream, service: TheService, generation: int) -> Response:
     """Go back to an older model."""
     if not 0 <= generation < 2**31:
-        raise Problem(422, f"generation: expected a number, found {str(generation)[:40]}")
+        raise HttpProblem(422, f"generation: expected a number, found {str(generation)[:40]}")
     await applied(lambda: service.restore_model(view.id, generation))
     return answer({"done": True})
 
@@ -286,7 +286,7 @@ async def refit(request: Request, view: AStream, service: TheService) -> Respons
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < view.samples:
-            raise Problem(
+            raise HttpProblem(
                 422,
                 f"{name}: expected the number of a sample of {view.name!r}, "
                 f"found {str(value)[:60]}",
@@ -294,7 +294,7 @@ async def refit(request: Request, view: AStream, service: TheService) -> Respons
             )
         given[name] = value
     if given.get("last", view.samples) < given.get("first", 0):
-        raise Problem(422, "expected first before last, found it after", "exchange them")
+        raise HttpProblem(422, "expected first before last, found it after", "exchange them")
     await applied(lambda: service.refit(view.id, **given))
     return answer({"done": True})
 
@@ -320,7 +320,7 @@ def comment_of(body: Any, name: str, least: int = 0) -> str:
     text = body.get(name, "")
     most = 2_000
     if not isinstance(text, str) or not least <= len(text.strip()) <= most:
-        raise Problem(
+        raise HttpProblem(
             422,
             f"{name}: expected text of {least} to {most:,} characters, found {str(text)[:60]!r}",
             f'such as {{"{name}": "the new pump"}}',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.service.api.problems import Problem
+from newnormal.service.api.problems import HttpProblem
 from newnormal.tabular import parse_time
 from newnormal.types.arrays import time_text
 
@@ -38,4 +38,4 @@ def nanoseconds(value: object, name: str) -> int:
     try:
         return int(parse_time(value).astype(np.int64))
     except InputError as error:
-        raise Problem(422, f"{name}: {error.message}", error.hint) from None
+        raise HttpProblem(422, f"{name}: {error.message}", error.hint) from None

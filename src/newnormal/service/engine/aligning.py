@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from newnormal.io.arrivals import Arrival
-from newnormal.service.engine.holding import Holding, Piece
+from newnormal.service.engine.jumps import HeldSamples, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
 
 _TIMES = 8  # of one channel, from which the period of channels that come apart is taken
@@ -32,7 +32,7 @@ _GONE = 5  # steps without a value, after which no step waits for a channel, nor
 _MOST_OPEN = 1000  # steps that wait for a channel which is behind the others
 
 
-class Steps(NamedTuple):
+class ClosedSteps(NamedTuple):
     """Closed time steps of a stream."""
 
     times: Ints  # (N,) increasing
@@ -68,7 +68,7 @@ class Aligner:
         self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
         self.lateness = lateness
         self._period = period
-        self._holding = Holding()
+        self._holding = HeldSamples()
         self._reach = -1  # how far ahead of the newest a sample may be; -1: looked at closely
         self._whole = True
         self._origin: int | None = None  # where steps begin, once channels come apart
@@ -129,7 +129,9 @@ class Aligner:
         lateness = _LATE_PERIODS * self._period if self.lateness is None else self.lateness
         return self._period + lateness
 
-    def take(self, arrival: Arrival, complete: Callable[[], Bools | None] | None = None) -> Steps:
+    def take(
+        self, arrival: Arrival, complete: Callable[[], Bools | None] | None = None
+    ) -> ClosedSteps:
         """Take samples in; return the steps that they close.
 
         Parameters
@@ -150,7 +152,7 @@ class Aligner:
                 follows = self._follow(times) and self._is_ordinary(times, last)
             if follows:
                 self.newest = self.closed = last
-                return Steps(times, values)
+                return ClosedSteps(times, values)
         if self._whole and not same and not set(self.channels) <= set(arrival.channels):
             self._whole = False
             self._together = [np.arange(len(self.channels))] * len(self.channels)
@@ -166,7 +168,7 @@ class Aligner:
         pieces = self._sift(given)
         if plain and len(pieces) == 1 and self._follow(pieces[0].times):
             self.newest = self.closed = int(pieces[0].times[-1])
-            return Steps(pieces[0].times, pieces[0].values)
+            return ClosedSteps(pieces[0].times, pieces[0].values)
         for piece in pieces:
             self._put(piece)
         for piece in self._holding.reached(self.newest):
@@ -266,7 +268,7 @@ class Aligner:
         step = self._origin + (time - self._origin) // self._period * self._period
         return self._after + 1 if step <= self._after < time else step
 
-    def _close(self, complete: Bools | None) -> Steps:
+    def _close(self, complete: Bools | None) -> ClosedSteps:
         """Close what can be closed, in order."""
         if not self._whole and self._origin is None and not self._find_steps():
             return self._taken([])
@@ -330,7 +332,7 @@ class Aligner:
                 own[new] = row[new]
         return True
 
-    def close(self, until: int) -> Steps:
+    def close(self, until: int) -> ClosedSteps:
         """Close all steps that began before a time, also those of samples that are held."""
         released = self._holding.release(until, self.newest, self._period)
         if released:
@@ -344,12 +346,12 @@ class Aligner:
             self._count_absent(time)
         return self._taken(closing)
 
-    def _taken(self, times: list[int]) -> Steps:
+    def _taken(self, times: list[int]) -> ClosedSteps:
         rows = [self._steps.pop(time) for time in times]
         if times:
             self.closed = times[-1]
         values = np.array(rows).reshape(len(rows), len(self.channels))
-        return Steps(np.array(times, np.int64), values)
+        return ClosedSteps(np.array(times, np.int64), values)
 
     # ------------------------------------------------------------------ as data
 
@@ -398,6 +400,6 @@ class Aligner:
                 aligner._together[channel] = np.array(together, np.int64)
         for time, row in found["steps"]:
             aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
-        aligner._holding = Holding.from_json(found["holding"])
+        aligner._holding = HeldSamples.from_json(found["holding"])
         aligner._set_reach()
         return aligner

@@ -20,16 +20,16 @@ from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet import Fleet
 from newnormal.io.arrivals import Arrival
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import Aligner, Steps
+from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.service.engine.channels import compare_channels
-from newnormal.service.engine.judging import Batch, judge
+from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.modelling import begin_fit, fail_fit, restore_model, take_fit
 from newnormal.service.engine.outages import Outages, come_back, fall_silent, leave
 from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.streams import KeptStream, KeptStreams
+from newnormal.service.engine.streams import StreamRecord, StreamRecords
 from newnormal.service.log import entries as log
 from newnormal.service.store import Store
-from newnormal.service.values import Item, Rows
+from newnormal.service.values import Item, StoredRows
 
 _LOG = logging.getLogger("newnormal")
 Outcome = Item | NewnormalError | None
@@ -70,22 +70,22 @@ class Applier:
     def __init__(self, store: Store, fleet: Fleet, models: Path, report: Reporter) -> None:
         self.store, self.fleet, self.models, self.report = store, fleet, models, report
         self.position = 0
-        self.streams = KeptStreams()
+        self.streams = StreamRecords()
         self.outages = Outages()
         self.places: dict[str, Mapping[str, Any]] = {}
         self.patterns: tuple[Any, ...] = ()
-        self.touched: dict[int, KeptStream] = {}
-        self.started: list[KeptStream] = []
+        self.touched: dict[int, StreamRecord] = {}
+        self.started: list[StreamRecord] = []
         self.samples = 0
-        self._batch = Batch()
+        self._batch = LiveBatch()
         self._handlers: dict[type, Callable[[Any], Outcome]] = {
-            log.Arrived: self._arrived,
+            log.SamplesArrived: self._arrived,
             log.Closed: self._closed,
             log.Configured: self._configured,
             log.FitBegan: self._fit_began,
             log.FitTaken: self._fit_taken,
             log.FitFailed: self._fit_failed,
-            log.Feedback: self._feedback,
+            log.FeedbackGiven: self._feedback,
             log.Silent: self._silent,
             log.Removed: self._removed,
             log.Restored: self._restored,
@@ -103,7 +103,7 @@ class Applier:
         self.report.begin(position)
         outcomes: list[Outcome] = []
         for entry in entries:
-            if not isinstance(entry, log.Arrived | log.Closed):
+            if not isinstance(entry, log.SamplesArrived | log.Closed):
                 self._outcome(self._judge)
             outcomes.append(self._outcome(partial(self._handlers[type(entry)], entry)))
         self._outcome(self._judge)
@@ -128,7 +128,7 @@ class Applier:
 
     # ------------------------------------------------------------------ samples
 
-    def _arrived(self, entry: log.Arrived) -> None:
+    def _arrived(self, entry: log.SamplesArrived) -> None:
         for arrival in entry.arrivals:
             if not len(arrival.times):
                 continue
@@ -148,12 +148,12 @@ class Applier:
         if stream is not None:
             self._take(stream, stream.aligner.close(entry.until))
 
-    def _appear(self, arrival: Arrival) -> KeptStream:
+    def _appear(self, arrival: Arrival) -> StreamRecord:
         """Begin a stream that was not known."""
         period, lateness = self._given(arrival.stream)
         number = self.streams.next_id
         self.store.samples.truncate(number, 0)
-        stream = KeptStream(number, arrival.stream, Aligner(period, lateness))
+        stream = StreamRecord(number, arrival.stream, Aligner(period, lateness))
         stream.period_given = period is not None
         self.streams.add(stream)
         self.report.state_of(stream, int(arrival.times.max()))
@@ -168,7 +168,7 @@ class Applier:
                 lateness = own_lateness if own_lateness is not None else lateness
         return period, lateness
 
-    def _take(self, stream: KeptStream, steps: Steps) -> None:
+    def _take(self, stream: StreamRecord, steps: ClosedSteps) -> None:
         """Take closed time steps: judged if the stream is live, kept as history if not."""
         self.touched[stream.id] = stream
         count = len(steps.times)
@@ -193,20 +193,20 @@ class Applier:
             self._batch.add(stream, steps)
         else:
             channels = stream.aligner.channels
-            rows = Rows.of_samples(stream.count, channels, steps.times, steps.values)
+            rows = StoredRows.of_samples(stream.count, channels, steps.times, steps.values)
             self.store.samples.add(stream.id, rows)
         stream.count += count
 
     def _judge(self) -> None:
         """Judge the samples of live streams that were taken."""
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, LiveBatch()
         if batch:
             judge(self, batch)
             for stream, steps in batch.taken():
                 compare_channels(self, stream, steps)
                 self.report.tell(stream)
 
-    def _history(self, stream: KeptStream, arrival: Arrival) -> None:
+    def _history(self, stream: StreamRecord, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""
         if stream.is_live or stream.fit is not None:
             raise InputError(
@@ -215,7 +215,7 @@ class Applier:
                 hint="push samples and ask for a refit, or remove the stream first",
             )
         self._take(stream, stream.aligner.close((stream.aligner.held or stream.aligner.newest) + 1))
-        kept: Rows | None = None
+        kept: StoredRows | None = None
         first_kept = self.store.samples.first_kept(
             stream.id
         )  # retention may have removed those before
@@ -257,7 +257,7 @@ class Applier:
 
     # ------------------------------------------------------------------ people and the clock
 
-    def _feedback(self, entry: log.Feedback) -> Item | None:
+    def _feedback(self, entry: log.FeedbackGiven) -> Item | None:
         stream = self._stream(entry.stream)
         if entry.verb == items.ROLLBACK:
             self._live(stream)
@@ -291,7 +291,7 @@ class Applier:
         self.report.feedback(stream, entry, item)
         return item
 
-    def _decide_channels(self, stream: KeptStream, entry: log.Feedback) -> Item:
+    def _decide_channels(self, stream: StreamRecord, entry: log.FeedbackGiven) -> Item:
         known = stream.items.get(entry.item or "")
         if known is None or stream.model is None:
             raise InputError(
@@ -345,14 +345,14 @@ class Applier:
                 stream.aligner.follow(period)
                 self.touched[stream.id] = stream
 
-    def _stream(self, number: int) -> KeptStream:
+    def _stream(self, number: int) -> StreamRecord:
         stream = self.streams.get(number)
         if stream is None:
             raise InputError(f"expected a stream, found none of number {number}")
         self.touched[stream.id] = stream
         return stream
 
-    def _live(self, stream: KeptStream) -> None:
+    def _live(self, stream: StreamRecord) -> None:
         if stream.name not in self.fleet:
             raise InputError(
                 f"expected a live stream, found {stream.name!r}, which is {stream.state}",

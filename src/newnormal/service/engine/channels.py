@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import Steps
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.aligning import ClosedSteps
+from newnormal.service.engine.streams import StreamRecord
 
 if TYPE_CHECKING:
     from newnormal.service.engine.applying import Applier
@@ -17,7 +17,7 @@ _NEW_FOR = 20  # samples since a new channel came, before it is reported
 _GONE_FOR = 60  # samples without a value of a channel, before it is reported as gone
 
 
-def compare_channels(applier: Applier, stream: KeptStream, steps: Steps) -> None:
+def compare_channels(applier: Applier, stream: StreamRecord, steps: ClosedSteps) -> None:
     """Open, update or end the item of a stream whose channels are not its model's."""
     assert stream.model is not None
     seen = stream.aligner.channels
@@ -52,7 +52,7 @@ def compare_channels(applier: Applier, stream: KeptStream, steps: Steps) -> None
         applier.report.item(kind, stream, item, item.updated)
 
 
-def _count_absent(stream: KeptStream, steps: Steps) -> None:
+def _count_absent(stream: StreamRecord, steps: ClosedSteps) -> None:
     """Count for how many steps each channel has had no value."""
     there = ~np.isnan(steps.values)
     count = len(steps.times)

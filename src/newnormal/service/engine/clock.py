@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 from newnormal.service.engine.outages import RETURNED, longest_quiet, may_meet
-from newnormal.service.engine.streams import KeptStream, KeptStreams
+from newnormal.service.engine.streams import StreamRecord, StreamRecords
 from newnormal.service.log.entries import Closed, Silent
 
 _LEAST_S = 10.0  # that open steps wait by the clock: connections are made anew within it
@@ -46,7 +46,7 @@ class StreamClock:
         # By stream with held samples: since when the first of them and its newest time are these.
         self._held: dict[int, tuple[float, tuple[int, int]]] = {}
 
-    def heard(self, streams: dict[int, KeptStream]) -> None:
+    def heard(self, streams: dict[int, StreamRecord]) -> None:
         """Take note that streams may have sent something.
 
         One that has not gone on sent nothing new: late samples, or the same ones again.
@@ -59,7 +59,7 @@ class StreamClock:
                 self._places[number] = place
                 self._heard[number] = now
 
-    def decide(self, streams: KeptStreams) -> Iterator[Closed | Silent]:
+    def decide(self, streams: StreamRecords) -> Iterator[Closed | Silent]:
         """Give what is to be decided now."""
         now = self._elapsed()
         for number in [each for each in list(self._heard) if streams.get(each) is None]:
@@ -81,7 +81,7 @@ class StreamClock:
                 silent.append(stream)
         yield from self._silences(silent, streams, now)
 
-    def _waited_for(self, stream: KeptStream, now: float) -> int | None:
+    def _waited_for(self, stream: StreamRecord, now: float) -> int | None:
         """Return the time before which open steps have waited long enough, or None."""
         aligner = stream.aligner
         wait = aligner.wait
@@ -98,7 +98,7 @@ class StreamClock:
             until = newest.popleft()[1] + 1
         return until if until is not None and aligner.oldest < until else None
 
-    def _held_for_long(self, stream: KeptStream, now: float) -> int | None:
+    def _held_for_long(self, stream: StreamRecord, now: float) -> int | None:
         """Return the time before which samples were held for long enough, or None.
 
         They are taken though nothing confirmed them: soon where their time is about now, else once
@@ -126,7 +126,7 @@ class StreamClock:
 
     # ------------------------------------------------------------------ silence
 
-    def _is_silent(self, stream: KeptStream, now: float, part: float) -> bool:
+    def _is_silent(self, stream: StreamRecord, now: float, part: float) -> bool:
         """Whether a stream has been silent for a part of what is allowed, and it was not said."""
         if not stream.is_live or not stream.aligner.period:
             return False
@@ -137,7 +137,7 @@ class StreamClock:
         outage = stream.outage
         return stream.silence is None or (outage is not None and outage.key in self._returned)
 
-    def _since(self, stream: KeptStream, now: float) -> float:
+    def _since(self, stream: StreamRecord, now: float) -> float:
         """Return since when a stream is silent: not from before others of its outage returned."""
         since = self._heard.get(stream.id, self._began)
         outage = stream.outage
@@ -146,7 +146,7 @@ class StreamClock:
         return max(since, self._returned.setdefault(outage.key, now))
 
     def _silences(
-        self, silent: list[KeptStream], streams: KeptStreams, now: float
+        self, silent: list[StreamRecord], streams: StreamRecords, now: float
     ) -> Iterator[Silent]:
         """Give the silences, those of streams that stopped at the same moment together."""
         for stream in silent:
@@ -163,7 +163,7 @@ class StreamClock:
             others = tuple((each.id, each.aligner.closed) for each in together)
             yield Silent(stream.id, stream.aligner.closed, self._now(), others)
 
-    def _stopped_together(self, one: KeptStream, other: KeptStream, now: float) -> bool:
+    def _stopped_together(self, one: StreamRecord, other: StreamRecord, now: float) -> bool:
         assert one.aligner.period and other.aligner.period
         return one.source == other.source and may_meet(
             self._since(one, now),
@@ -173,7 +173,7 @@ class StreamClock:
         )
 
 
-def _told(stream: KeptStream) -> tuple[int, str]:
+def _told(stream: StreamRecord) -> tuple[int, str]:
     """Return what tells a silence from others of its stream."""
     outage = stream.outage
     return stream.aligner.closed, "" if outage is None else outage.key

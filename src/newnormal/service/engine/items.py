@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal.alarms.words import quiet_sentence, silence_sentence
 from newnormal.errors import InputError
-from newnormal.service.engine.streams import KeptStream
+from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.values import Item
 from newnormal.texts import counted
 from newnormal.types import PENDING, Event, IncidentEvent, ns_of_time
@@ -59,7 +59,7 @@ def _ns(time: np.datetime64 | None, otherwise: int) -> int:
     return ns_of_time(time)
 
 
-def event_item(stream: KeptStream, event: Event, position: int) -> Item | None:
+def event_item(stream: StreamRecord, event: Event, position: int) -> Item | None:
     """Return the alarm or the change that an event is about, as an item; None without one."""
     now = _ns(event.time, stream.aligner.closed)
     if event.change is not None:
@@ -121,7 +121,7 @@ def incident_item(event: IncidentEvent, begun: int, position: int) -> Item:
     )
 
 
-def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item:
+def silent_item(stream: StreamRecord, since: int, now: int, position: int) -> Item:
     """Return the item of a stream that has sent nothing since a time."""
     number = stream.numbers[SILENT] = stream.numbers.get(SILENT, 0) + 1
     return Item(
@@ -141,7 +141,7 @@ def silent_item(stream: KeptStream, since: int, now: int, position: int) -> Item
     )
 
 
-def silence_over(stream: KeptStream, item: Item, now: int, position: int) -> Item:
+def silence_over(stream: StreamRecord, item: Item, now: int, position: int) -> Item:
     """Return the item of a silence that is over: the first sample since is of a time `now`.
 
     That may be of before the silence was noticed, where a sender was late: it ended after that.
@@ -151,7 +151,7 @@ def silence_over(stream: KeptStream, item: Item, now: int, position: int) -> Ite
     return replace(ended(item, "closed", end, position), sentence=sentence)
 
 
-def _silence_sentence(stream: KeptStream, since: int, now: int) -> str:
+def _silence_sentence(stream: StreamRecord, since: int, now: int) -> str:
     seconds = max(now - since, 0) / 1e9
     period = (stream.aligner.period or 0) / 1e9
     samples = round(seconds / period) if period else 0
@@ -159,7 +159,7 @@ def _silence_sentence(stream: KeptStream, since: int, now: int) -> str:
 
 
 def channels_item(
-    stream: KeptStream, new: list[str], gone: list[str], known: Item | None, position: int
+    stream: StreamRecord, new: list[str], gone: list[str], known: Item | None, position: int
 ) -> Item:
     """Return the item of a stream whose channels are not those of its model."""
     if known is None:

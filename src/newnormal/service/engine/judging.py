@@ -11,9 +11,9 @@ import numpy as np
 
 from newnormal.alarms.log import margins
 from newnormal.fleet.results import FleetVerdicts, Part
-from newnormal.service.engine.aligning import Steps
-from newnormal.service.engine.streams import KeptStream
-from newnormal.service.values import Rows
+from newnormal.service.engine.aligning import ClosedSteps
+from newnormal.service.engine.streams import StreamRecord
+from newnormal.service.values import StoredRows
 from newnormal.tabular import Table
 from newnormal.types import Floats, Ints
 
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("newnormal")
 
 
-class Batch:
+class LiveBatch:
     """Closed time steps of live streams that are judged in one call."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, tuple[KeptStream, int, list[Steps]]] = {}
+        self._steps: dict[str, tuple[StreamRecord, int, list[ClosedSteps]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._steps)
 
-    def add(self, stream: KeptStream, steps: Steps) -> None:
+    def add(self, stream: StreamRecord, steps: ClosedSteps) -> None:
         """Add steps of a stream, which follow those it has."""
         if stream.name not in self._steps:
             self._steps[stream.name] = stream, stream.count, []
         self._steps[stream.name][2].append(steps)
 
-    def taken(self) -> Iterator[tuple[KeptStream, Steps]]:
+    def taken(self) -> Iterator[tuple[StreamRecord, ClosedSteps]]:
         """Give the steps of each stream."""
         for stream, _, parts in self._steps.values():
             yield stream, _joined(parts)
 
-    def of(self, name: str) -> tuple[KeptStream, int, Steps]:
+    def of(self, name: str) -> tuple[StreamRecord, int, ClosedSteps]:
         """Return a stream, the number of its first sample here, and its steps."""
         stream, first, parts = self._steps[name]
         return stream, first, _joined(parts)
@@ -61,11 +61,11 @@ class Batch:
         return found
 
 
-def _joined(parts: list[Steps]) -> Steps:
+def _joined(parts: list[ClosedSteps]) -> ClosedSteps:
     if len(parts) == 1:
         return parts[0]
     width = max(part.values.shape[1] for part in parts)
-    return Steps(
+    return ClosedSteps(
         np.concatenate([part.times for part in parts]),
         np.concatenate([_wide(part.values, width) for part in parts]),
     )
@@ -79,7 +79,7 @@ def _wide(values: Floats, width: int) -> Floats:
     return np.concatenate([values, np.full((len(values), missing), np.nan)], axis=1)
 
 
-def model_columns(stream: KeptStream) -> Ints | None:
+def model_columns(stream: StreamRecord) -> Ints | None:
     """Return where the model's channels are among those that were seen; None: they are the same."""
     seen = stream.aligner.channels
     if stream.columns is None or stream.columns[0] != len(seen):
@@ -94,7 +94,7 @@ def model_columns(stream: KeptStream) -> Ints | None:
     return columns
 
 
-def judge(applier: Applier, batch: Batch) -> None:
+def judge(applier: Applier, batch: LiveBatch) -> None:
     """Judge a batch; store verdicts as rows, and report what happened."""
     verdicts = applier.fleet.consume(batch.tables())
     for part in verdicts.parts:
@@ -108,7 +108,7 @@ def judge(applier: Applier, batch: Batch) -> None:
     report_events(applier, verdicts, batch)
 
 
-def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> None:
+def report_events(applier: Applier, verdicts: FleetVerdicts, batch: LiveBatch) -> None:
     """Report the events of verdicts, stream by stream, and incidents.
 
     The fleet gives events of one moment in the order in which it has the streams, which is another
@@ -123,14 +123,14 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: Batch) -> No
         applier.report.incident(incident, applier.streams)
 
 
-def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:
+def _rows_of(part: Part) -> Iterator[tuple[str, StoredRows, Floats, float]]:
     """Give the verdicts of each stream: name, rows of its model's channels, ratios, distance."""
     columns = part.judged.columns
     for at, own in part.spans.items():
         kept = part.streams[at]
         found = margins(kept.fitted)
         width = len(kept.fitted.channels)
-        rows = Rows(
+        rows = StoredRows(
             0,
             kept.fitted.channels,
             part.judged.times[own],
@@ -145,7 +145,7 @@ def _rows_of(part: Part) -> Iterator[tuple[str, Rows, Floats, float]]:
         yield kept.name, rows, columns.ratios[own], float(distances[-1])
 
 
-def _stored(stream: KeptStream, first: int, steps: Steps, rows: Rows) -> Rows:
+def _stored(stream: StreamRecord, first: int, steps: ClosedSteps, rows: StoredRows) -> StoredRows:
     """Return the verdicts with the values of all channels that were seen."""
     at = model_columns(stream)
     if at is None:

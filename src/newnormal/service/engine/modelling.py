@@ -18,9 +18,9 @@ from newnormal.base import BaseDetector
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.results import FleetEvent
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import Steps
-from newnormal.service.engine.judging import Batch, judge
-from newnormal.service.engine.streams import Fit, KeptStream, Model
+from newnormal.service.engine.aligning import ClosedSteps
+from newnormal.service.engine.judging import LiveBatch, judge
+from newnormal.service.engine.streams import FittedModel, PendingFit, StreamRecord
 from newnormal.service.log.entries import FitBegan, FitFailed, FitTaken
 from newnormal.service.values import FAILED, FITTING, LIVE
 from newnormal.tabular import Table
@@ -36,12 +36,12 @@ _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of
 _OURS = re.compile(r"\d+-\d+(-kept)?\.nn")  # files of models
 
 
-def model_file(stream: KeptStream, fit: Fit) -> str:
+def model_file(stream: StreamRecord, fit: PendingFit) -> str:
     """Return the name of the file of a fitted model."""
     return f"{stream.id}-{fit.began}.nn"
 
 
-def fit_due(stream: KeptStream, settings: StreamDefaults) -> FitBegan | None:
+def fit_due(stream: StreamRecord, settings: StreamDefaults) -> FitBegan | None:
     """Return the fit that a stream is due for; None if it is not."""
     if stream.fit is not None or stream.begun:
         return None
@@ -67,7 +67,7 @@ def fit_due(stream: KeptStream, settings: StreamDefaults) -> FitBegan | None:
     return FitBegan(stream.id, first, last, "schedule") if enough else None
 
 
-def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
+def begin_fit(applier: Applier, stream: StreamRecord, entry: FitBegan) -> None:
     """Begin a fit."""
     stream.begun = False
     if stream.fit is not None:
@@ -84,7 +84,7 @@ def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
     channels = entry.channels
     if channels is None:
         channels = stream.aligner.channels if stream.model is None else stream.model.channels
-    stream.fit = Fit(applier.position, first, last, channels, entry.reason)
+    stream.fit = PendingFit(applier.position, first, last, channels, entry.reason)
     if entry.reason == "channels":
         stream.wanted = None
     if not stream.is_live:
@@ -93,7 +93,7 @@ def begin_fit(applier: Applier, stream: KeptStream, entry: FitBegan) -> None:
     applier.report.state_of(stream, stream.aligner.closed)
 
 
-def history_of(applier: Applier, stream: KeptStream) -> Table:
+def history_of(applier: Applier, stream: StreamRecord) -> Table:
     """Return the samples that the fit under way takes: channels without any value are left out."""
     fit = stream.fit
     assert fit is not None
@@ -121,7 +121,7 @@ def new_detector(history: Table, limit: float, accept_after: str) -> BaseDetecto
     return detectors.Detector(alarms_per_day=limit, accept_after=accept_after)
 
 
-def fail_fit(applier: Applier, stream: KeptStream, entry: FitFailed) -> None:
+def fail_fit(applier: Applier, stream: StreamRecord, entry: FitFailed) -> None:
     """Take note of a fit that failed: the stream goes on as it was."""
     if stream.fit is None or stream.fit.began != entry.began:
         return
@@ -135,7 +135,7 @@ def fail_fit(applier: Applier, stream: KeptStream, entry: FitFailed) -> None:
     applier.report.state_of(stream, stream.aligner.closed)
 
 
-def take_fit(applier: Applier, stream: KeptStream, entry: FitTaken) -> None:
+def take_fit(applier: Applier, stream: StreamRecord, entry: FitTaken) -> None:
     """Take a fitted model over, and judge the samples that came since its history."""
     fit = stream.fit
     if fit is None or fit.began != entry.began:
@@ -148,7 +148,7 @@ def take_fit(applier: Applier, stream: KeptStream, entry: FitTaken) -> None:
     _replace(applier, stream, detector)
     rows = applier.store.samples.rows(stream.id, fit.last, fit.last)
     stream.models.append(
-        Model(
+        FittedModel(
             stream.generation + 1,
             entry.model,
             detector.channels_,
@@ -163,7 +163,7 @@ def take_fit(applier: Applier, stream: KeptStream, entry: FitTaken) -> None:
     _catch_up(applier, stream)
 
 
-def restore_model(applier: Applier, stream: KeptStream, generation: int) -> None:
+def restore_model(applier: Applier, stream: StreamRecord, generation: int) -> None:
     """Go back to an earlier model as it was when it was replaced, from the next sample on."""
     found = next((each for each in stream.models[:-1] if each.generation == generation), None)
     if found is None:
@@ -198,7 +198,7 @@ def remove_models(applier: Applier) -> None:
                 path.unlink()
 
 
-def _replace(applier: Applier, stream: KeptStream, detector: BaseDetector) -> None:
+def _replace(applier: Applier, stream: StreamRecord, detector: BaseDetector) -> None:
     """Put another detector in the place of the one that a stream has, which is kept."""
     _end_items(applier, stream)
     fleet, old = applier.fleet, stream.model
@@ -210,7 +210,7 @@ def _replace(applier: Applier, stream: KeptStream, detector: BaseDetector) -> No
     fleet.add(stream.name, detector)
 
 
-def _go_live(applier: Applier, stream: KeptStream, offset: int, detector: BaseDetector) -> None:
+def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: BaseDetector) -> None:
     period = detector.to_parts().fitted.period
     if period is not None:
         _follow_period(stream, int(period.astype("timedelta64[ns]").astype(np.int64)))
@@ -219,7 +219,7 @@ def _go_live(applier: Applier, stream: KeptStream, offset: int, detector: BaseDe
     applier.report.state_of(stream, stream.aligner.closed)
 
 
-def _follow_period(stream: KeptStream, found: int) -> None:
+def _follow_period(stream: StreamRecord, found: int) -> None:
     """Take the period of a model's history where none is given, and it is another one."""
     known = stream.aligner.period
     if known is None:
@@ -228,7 +228,7 @@ def _follow_period(stream: KeptStream, found: int) -> None:
         stream.aligner.follow(found)
 
 
-def _report_open(applier: Applier, stream: KeptStream) -> None:
+def _report_open(applier: Applier, stream: StreamRecord) -> None:
     """Report what a detector has open: it was ended when another one took its place."""
     now = np.datetime64(stream.aligner.closed, "ns")
     for found in applier.fleet.opened([stream.name]).get(stream.name, ()):
@@ -239,7 +239,7 @@ def _report_open(applier: Applier, stream: KeptStream) -> None:
         applier.report.events(stream, [FleetEvent(stream.name, event)])
 
 
-def _end_items(applier: Applier, stream: KeptStream) -> None:
+def _end_items(applier: Applier, stream: StreamRecord) -> None:
     """End what is open: its alarms and changes are the old model's."""
     now = stream.aligner.closed
     for item in list(stream.items.values()):
@@ -250,16 +250,16 @@ def _end_items(applier: Applier, stream: KeptStream) -> None:
             applier.report.item("closed", stream, over, now)
 
 
-def _catch_up(applier: Applier, stream: KeptStream) -> None:
+def _catch_up(applier: Applier, stream: StreamRecord) -> None:
     """Judge the samples after the model's history."""
     if stream.offset >= stream.count:
         return
     rows = applier.store.samples.rows(
         stream.id, stream.offset, stream.count - 1, stream.aligner.channels
     )
-    batch = Batch()
+    batch = LiveBatch()
     count, stream.count = stream.count, stream.offset
-    batch.add(stream, Steps(rows.times, rows.values))
+    batch.add(stream, ClosedSteps(rows.times, rows.values))
     stream.count = count
     judge(applier, batch)
     applier.report.tell(stream)

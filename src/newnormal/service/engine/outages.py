@@ -17,7 +17,7 @@ import numpy as np
 from newnormal.alarms.silence import longest_silence
 from newnormal.alarms.words import channels_text
 from newnormal.service.engine import items
-from newnormal.service.engine.streams import KeptStream, KeptStreams
+from newnormal.service.engine.streams import StreamRecord, StreamRecords
 from newnormal.service.values import Item
 from newnormal.texts import counted
 
@@ -92,7 +92,7 @@ class Outages:
         return {"count": self.count, "open": opened}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], streams: KeptStreams) -> Self:
+    def from_json(cls, found: Mapping[str, Any], streams: StreamRecords) -> Self:
         """Return what `to_json` was called on; its streams are given it."""
         outages = cls()
         outages.count = found["count"]
@@ -142,7 +142,7 @@ def fall_silent(applier: Applier, given: Sequence[tuple[int, int]], now: int) ->
     _report(applier, outage, "incident", item)
 
 
-def come_back(applier: Applier, stream: KeptStream, now: int) -> None:
+def come_back(applier: Applier, stream: StreamRecord, now: int) -> None:
     """Take note that a stream of an outage sent something again, at a time in ns."""
     assert stream.outage is not None
     outage = applier.outages.open[stream.outage.key]
@@ -154,7 +154,7 @@ def come_back(applier: Applier, stream: KeptStream, now: int) -> None:
     leave(applier, stream, now)
 
 
-def leave(applier: Applier, stream: KeptStream, now: int, reason: str = "samples again") -> None:
+def leave(applier: Applier, stream: StreamRecord, now: int, reason: str = "samples again") -> None:
     """Take a stream out of its outage, if it has one, which ends with its last stream."""
     if stream.outage is None:
         return
@@ -169,14 +169,14 @@ def leave(applier: Applier, stream: KeptStream, now: int, reason: str = "samples
         applier.report.of_many("incident_ended", item)
 
 
-def _is_news(stream: KeptStream) -> bool:
+def _is_news(stream: StreamRecord) -> bool:
     """Whether its silence is not known yet, or is that of an outage which others have left."""
     if stream.outage is not None:
         return stream.outage.body[RETURNED] is not None
     return stream.silence is None
 
 
-def _join(applier: Applier, outage: Outage, found: Sequence[KeptStream], now: int) -> None:
+def _join(applier: Applier, outage: Outage, found: Sequence[StreamRecord], now: int) -> None:
     outage.silent |= {each.id for each in found}
     known = [each for each in map(applier.streams.named, outage.item.body["streams"]) if each]
     every = {each.id: each for each in (*known, *found)}  # one may be there by its name alone
@@ -192,12 +192,12 @@ def _report(applier: Applier, outage: Outage, kind: str, item: Item) -> None:
     applier.report.of_many(kind, item)
 
 
-def _silent(outage: Outage, streams: KeptStreams) -> list[KeptStream]:
+def _silent(outage: Outage, streams: StreamRecords) -> list[StreamRecord]:
     found = map(streams.get, sorted(outage.silent))
     return [each for each in found if each is not None]
 
 
-def _item(key: str, streams: Sequence[KeptStream], now: int, position: int) -> Item:
+def _item(key: str, streams: Sequence[StreamRecord], now: int, position: int) -> Item:
     """Return the incident of streams that are silent."""
     since = min(each.aligner.closed for each in streams)
     names = [each.name for each in streams]

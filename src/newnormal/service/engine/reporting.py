@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from newnormal.fleet.results import FleetEvent
-from newnormal.service.alerts.making import OPENING, alerts_of
+from newnormal.service.alerts.alert_bodies import OPENING, alerts_of
 from newnormal.service.engine import items
-from newnormal.service.engine.streams import NO_PAST, KeptStream, KeptStreams
+from newnormal.service.engine.streams import NO_PAST, StreamRecord, StreamRecords
 from newnormal.service.hub import Hub
-from newnormal.service.log.entries import Feedback
+from newnormal.service.log.entries import FeedbackGiven
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item
 from newnormal.types import INCIDENT, OPENED, IncidentEvent
@@ -79,7 +79,7 @@ class Reporter:
     def item(
         self,
         kind: str,
-        stream: KeptStream,
+        stream: StreamRecord,
         item: Item,
         now: int,
         *,
@@ -108,7 +108,7 @@ class Reporter:
         event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
         self._alert(event, item, stream, alert and now > stream.past)
 
-    def tell(self, stream: KeptStream) -> None:
+    def tell(self, stream: StreamRecord) -> None:
         """Make alerts of what began in a stream's past and is open still, once that is over."""
         if stream.past == NO_PAST or stream.aligner.closed <= stream.past:
             return
@@ -119,7 +119,9 @@ class Reporter:
                 opened = EventRow(self._position, 0, OPENED, item.updated, stream.id, item.key, {})
                 self._alert(opened, item, stream, True)
 
-    def _alert(self, event: EventRow, item: Item, stream: KeptStream | None, wanted: bool) -> None:
+    def _alert(
+        self, event: EventRow, item: Item, stream: StreamRecord | None, wanted: bool
+    ) -> None:
         """Make the alerts of an event, unless none is wanted as an item opens."""
         if event.kind in OPENING and not wanted:
             self.untold.add(item.key)
@@ -133,7 +135,7 @@ class Reporter:
             for sink in self._sinks():
                 self._store.outbox.put(key, sink, body)
 
-    def events(self, stream: KeptStream, found: Iterable[FleetEvent]) -> dict[str, Item]:
+    def events(self, stream: StreamRecord, found: Iterable[FleetEvent]) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
         An alarm about a gap in the samples that is known makes no alert.
@@ -158,7 +160,7 @@ class Reporter:
             self.item(event.kind, stream, item, now, alert=not known)
         return concerned
 
-    def incident(self, event: IncidentEvent, streams: KeptStreams) -> None:
+    def incident(self, event: IncidentEvent, streams: StreamRecords) -> None:
         """Report that an incident began or ended.
 
         It makes no alert if none of its alarms did: they are of the past, or about gaps that are
@@ -187,17 +189,17 @@ class Reporter:
         row = self._event(kind, item.updated, None, item.key, body)
         self._alert(row, item, None, alert)
 
-    def state_of(self, stream: KeptStream, now: int) -> None:
+    def state_of(self, stream: StreamRecord, now: int) -> None:
         """Report that a stream appeared, or is in another state."""
         stream.version += 1
         body = {"stream": stream.name, "state": stream.state, "problem": stream.problem}
         self._event("stream", now, stream.id, None, body)
 
-    def removed(self, stream: KeptStream) -> None:
+    def removed(self, stream: StreamRecord) -> None:
         """Report that a stream is gone."""
         self._event("removed", stream.aligner.closed, stream.id, None, {"stream": stream.name})
 
-    def feedback(self, stream: KeptStream, entry: Feedback, item: Item | None) -> None:
+    def feedback(self, stream: StreamRecord, entry: FeedbackGiven, item: Item | None) -> None:
         """Report what a person decided."""
         body = {
             "stream": stream.name,

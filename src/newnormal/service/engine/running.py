@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from newnormal.errors import NewnormalError, StateError
 from newnormal.service.engine.applying import Applier, Outcome
-from newnormal.service.log.entries import Arrived, Entry, check_place, pack
+from newnormal.service.log.entries import Entry, SamplesArrived, check_place, pack
 from newnormal.service.log.sqlite_log import SqliteLog
 
 _LOG = logging.getLogger("newnormal")
@@ -45,7 +45,7 @@ class Submitted(NamedTuple):
     @property
     def samples(self) -> int:
         """How many samples it has."""
-        if not isinstance(self.entry, Arrived):
+        if not isinstance(self.entry, SamplesArrived):
             return 0
         return sum(len(each.times) for each in self.entry.arrivals)
 
@@ -92,7 +92,7 @@ class Engine:
 
     def submit(self, entry: Entry, *, own: bool = False) -> Submitted:
         """Hand an entry in, from any thread."""
-        if isinstance(entry, Arrived) and entry.place is not None:
+        if isinstance(entry, SamplesArrived) and entry.place is not None:
             check_place(entry)  # a stranger's: entries of others are in the same record
         found = Submitted(entry, Future(), Future(), own)
         for future in (found.durable, found.applied):

@@ -23,7 +23,7 @@ _ATTENTION = ("alarm", _SILENCE, "change", "channels")  # worst first
 
 
 @dataclass(frozen=True)
-class Fit:
+class PendingFit:
     """A fit that has begun, of samples `first` to `last`."""
 
     began: int  # the position of its entry
@@ -34,7 +34,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Model:
+class FittedModel:
     """A model that a stream has, or had."""
 
     generation: int
@@ -47,7 +47,7 @@ class Model:
 
 
 @dataclass
-class KeptStream:
+class StreamRecord:
     """A stream as the engine has it.
 
     Attributes
@@ -86,8 +86,8 @@ class KeptStream:
     state: str = COLLECTING
     count: int = 0
     offset: int = 0
-    fit: Fit | None = None
-    models: list[Model] = field(default_factory=list)
+    fit: PendingFit | None = None
+    models: list[FittedModel] = field(default_factory=list)
     tried: int = 0
     wanted: tuple[tuple[str, ...], int] | None = None
     problem: str = ""
@@ -121,7 +121,7 @@ class KeptStream:
         return len(self.models)
 
     @property
-    def model(self) -> Model | None:
+    def model(self) -> FittedModel | None:
         """The model that judges it."""
         return self.models[-1] if self.models else None
 
@@ -225,40 +225,40 @@ def _kind(item: Item) -> str:
     return _SILENCE if item.kind == "incident" else item.kind
 
 
-class KeptStreams:
+class StreamRecords:
     """All streams, by number and by name."""
 
     def __init__(self) -> None:
         self.next_id = 1
-        self._by_id: dict[int, KeptStream] = {}
-        self._by_name: dict[str, KeptStream] = {}
+        self._by_id: dict[int, StreamRecord] = {}
+        self._by_name: dict[str, StreamRecord] = {}
 
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[KeptStream]:
+    def __iter__(self) -> Iterator[StreamRecord]:
         return iter(list(self._by_id.values()))
 
-    def get(self, number: int) -> KeptStream | None:
+    def get(self, number: int) -> StreamRecord | None:
         """Return a stream by its number."""
         return self._by_id.get(number)
 
-    def named(self, name: str) -> KeptStream | None:
+    def named(self, name: str) -> StreamRecord | None:
         """Return a stream by its name."""
         return self._by_name.get(name)
 
-    def add(self, stream: KeptStream) -> KeptStream:
+    def add(self, stream: StreamRecord) -> StreamRecord:
         """Add a stream."""
         self._by_id[stream.id] = self._by_name[stream.name] = stream
         self.next_id = max(self.next_id, stream.id + 1)
         return stream
 
-    def remove(self, stream: KeptStream) -> None:
+    def remove(self, stream: StreamRecord) -> None:
         """Remove a stream."""
         del self._by_id[stream.id], self._by_name[stream.name]
 
 
-def stream_to_json(stream: KeptStream) -> dict[str, Any]:
+def stream_to_json(stream: StreamRecord) -> dict[str, Any]:
     """Return a stream as JSON values."""
     plain = (
         "id",
@@ -296,20 +296,20 @@ def stream_to_json(stream: KeptStream) -> dict[str, Any]:
     }
 
 
-def stream_from_json(found: Mapping[str, Any]) -> KeptStream:
+def stream_from_json(found: Mapping[str, Any]) -> StreamRecord:
     """Return what `stream_to_json` was called on."""
     facts = dict(found)
     items = [Item(**each) for each in facts.pop("items")]
     last, fit, wanted = facts.pop("last_item"), facts.pop("fit"), facts.pop("wanted")
     models = [
-        Model(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
+        FittedModel(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
     ]
     for name in ("ignored", "gaps", "quiet"):
         facts[name] = tuple(facts[name])
     ratio, distance = (_from_number(facts.pop(name)) for name in ("ratio", "distance"))
-    return KeptStream(
+    return StreamRecord(
         aligner=Aligner.from_json(facts.pop("aligner")),
-        fit=None if fit is None else Fit(**{**fit, "channels": tuple(fit["channels"])}),
+        fit=None if fit is None else PendingFit(**{**fit, "channels": tuple(fit["channels"])}),
         models=models,
         wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),
         items={each.key: each for each in items},

@@ -20,7 +20,7 @@ _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class SamplesArrived:
     """Samples came: pushed, of a pull source, or uploaded as history.
 
     Attributes
@@ -109,7 +109,7 @@ class FitFailed:
 
 
 @dataclass(frozen=True)
-class Feedback:
+class FeedbackGiven:
     """A person decides: ``accept``, ``reject`` or ``rollback``.
 
     Attributes
@@ -193,7 +193,7 @@ _PLAIN: dict[str, Any] = {
         FitBegan,
         FitTaken,
         FitFailed,
-        Feedback,
+        FeedbackGiven,
         Silent,
         Removed,
         Restored,
@@ -201,13 +201,13 @@ _PLAIN: dict[str, Any] = {
     )
 }
 Entry = (
-    Arrived
+    SamplesArrived
     | Closed
     | Configured
     | FitBegan
     | FitTaken
     | FitFailed
-    | Feedback
+    | FeedbackGiven
     | Silent
     | Removed
     | Restored
@@ -215,7 +215,7 @@ Entry = (
 )
 
 
-def check_place(entry: Arrived) -> None:
+def check_place(entry: SamplesArrived) -> None:
     """Raise an InputError unless the place of a source can be written."""
     try:
         json.dumps(None if entry.place is None else dict(entry.place), allow_nan=False)
@@ -237,7 +237,7 @@ def pack(entries: Sequence[Entry]) -> bytes:
     facts: list[Any] = []
     numbers: list[bytes] = []
     for entry in entries:
-        if isinstance(entry, Arrived):
+        if isinstance(entry, SamplesArrived):
             arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
             place = None if entry.place is None else dict(entry.place)
             facts.append([entry.kind, arrivals, entry.source, place, entry.history, entry.past])
@@ -257,7 +257,7 @@ def unpack(record: bytes) -> list[Entry]:
         at = _LENGTH.size + length
         found: list[Entry] = []
         for kind, *values in json.loads(record[_LENGTH.size : at]):
-            if kind == Arrived.kind:
+            if kind == SamplesArrived.kind:
                 listed, source, place, history, past = values
                 arrivals = []
                 for stream, channels, count in listed:
@@ -267,7 +267,7 @@ def unpack(record: bytes) -> list[Entry]:
                     at += flat.nbytes
                     numbers = flat.reshape(count, len(channels)).astype(np.float64)
                     arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-                found.append(Arrived(tuple(arrivals), source, place, history, past))
+                found.append(SamplesArrived(tuple(arrivals), source, place, history, past))
             else:
                 found.append(_PLAIN[kind](*map(_tupled, values)))
         if at != len(record):

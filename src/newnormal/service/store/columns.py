@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.service.values import Rows
+from newnormal.service.values import StoredRows
 
 _HEAD = struct.Struct("<BII")  # version, number of rows, length of the channels' names
 _VERSION = 1
@@ -56,7 +56,7 @@ POINTS = _columns(
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class BlockColumns:
     """Rows of samples or of points, by the name of the column; (N,) or (N, C)."""
 
     layout: tuple[Column, ...]
@@ -69,12 +69,12 @@ class Columns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
 
-    def part(self, begin: int, end: int) -> Columns:
+    def part(self, begin: int, end: int) -> BlockColumns:
         """Return the rows from `begin` up to `end`, which is not included."""
         arrays = {name: array[begin:end] for name, array in self.arrays.items()}
-        return Columns(self.layout, self.channels, arrays)
+        return BlockColumns(self.layout, self.channels, arrays)
 
-    def of_channels(self, channels: tuple[str, ...]) -> Columns:
+    def of_channels(self, channels: tuple[str, ...]) -> BlockColumns:
         """Return it with these channels in this order; NaN for those that are not in it."""
         if channels == self.channels:
             return self
@@ -87,10 +87,12 @@ class Columns:
                 wide = np.full((len(self), len(channels)), np.nan, column.kind)
                 wide[:, targets] = self.arrays[column.name][:, sources]
                 arrays[column.name] = wide
-        return Columns(self.layout, channels, arrays)
+        return BlockColumns(self.layout, channels, arrays)
 
     @classmethod
-    def empty(cls, layout: tuple[Column, ...], channels: tuple[str, ...], rows: int = 0) -> Columns:
+    def empty(
+        cls, layout: tuple[Column, ...], channels: tuple[str, ...], rows: int = 0
+    ) -> BlockColumns:
         """Return rows that are not yet filled in."""
         arrays = {
             column.name: np.empty((rows, len(channels)) if column.wide else rows, column.kind)
@@ -103,16 +105,16 @@ class Columns:
         kinds = {"i": np.int64, "f": np.float64, "b": np.bool_}
         return {name: array.astype(kinds[array.dtype.kind]) for name, array in self.arrays.items()}
 
-    def as_rows(self, first: int) -> Rows:
+    def as_rows(self, first: int) -> StoredRows:
         """Return samples as the service has them; the margins are those of the last one."""
         assert self.layout is SAMPLES
         arrays = self.widened()
         if not len(self):
             arrays["margins"] = np.full((1, len(self.channels)), np.nan)
-        return Rows(first, self.channels, **{**arrays, "margins": arrays["margins"][-1]})
+        return StoredRows(first, self.channels, **{**arrays, "margins": arrays["margins"][-1]})
 
 
-def join(parts: Sequence[Columns]) -> Columns:
+def join(parts: Sequence[BlockColumns]) -> BlockColumns:
     """Return at least one part one behind the other, with the channels of all of them."""
     if len(parts) == 1:
         return parts[0]
@@ -125,10 +127,10 @@ def join(parts: Sequence[Columns]) -> Columns:
         column.name: np.concatenate([part.arrays[column.name] for part in parts])
         for column in layout
     }
-    return Columns(layout, channels, arrays)
+    return BlockColumns(layout, channels, arrays)
 
 
-def encode(columns: Columns) -> bytes:
+def encode(columns: BlockColumns) -> bytes:
     """Return the rows as bytes, compressed, without any loss.
 
     Times are differences. Of numbers, first bytes come first, as those of neighbours are alike:
@@ -146,7 +148,7 @@ def encode(columns: Columns) -> bytes:
     return zlib.compress(b"".join(parts), _COMPRESSION)
 
 
-def decode(data: bytes, layout: tuple[Column, ...]) -> Columns:
+def decode(data: bytes, layout: tuple[Column, ...]) -> BlockColumns:
     """Return the rows of bytes that `encode` gave; other bytes are a ValueError."""
     try:
         plain = zlib.decompress(data)
@@ -168,4 +170,4 @@ def decode(data: bytes, layout: tuple[Column, ...]) -> Columns:
         arrays[column.name] = flat.reshape(width, count).T if column.wide else flat
     if at != len(plain):
         raise ValueError(f"expected {at} bytes, found {len(plain)}")
-    return Columns(layout, channels, arrays)
+    return BlockColumns(layout, channels, arrays)

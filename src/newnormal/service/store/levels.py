@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
-from newnormal.service.store.columns import POINTS, SAMPLES, Columns
+from newnormal.service.store.columns import POINTS, SAMPLES, BlockColumns
 
 BLOCK = 256  # samples or points of a block
 FEWER = 8  # points of a level that make one of the next
@@ -32,7 +32,7 @@ def covers(level: int) -> int:
     return BLOCK * per
 
 
-def as_points(samples: Columns) -> Columns:
+def as_points(samples: BlockColumns) -> BlockColumns:
     """Return samples as points that stand for one sample each."""
     if samples.layout is not SAMPLES:
         return samples
@@ -48,10 +48,10 @@ def as_points(samples: Columns) -> Columns:
         "least": a["expected"] - a["margins"],
         "most": a["expected"] + a["margins"],
     }
-    return Columns(POINTS, samples.channels, arrays)
+    return BlockColumns(POINTS, samples.channels, arrays)
 
 
-def thin(columns: Columns, per: int) -> Columns:
+def thin(columns: BlockColumns, per: int) -> BlockColumns:
     """Return a point for each `per` rows, fewer at the end: extremes, means, the worst score."""
     points = as_points(columns)
     if per == 1 or not len(points):
@@ -70,4 +70,4 @@ def thin(columns: Columns, per: int) -> Columns:
         "least": extremes(a["least"], starts)[0],
         "most": extremes(a["most"], starts)[1],
     }
-    return Columns(POINTS, points.channels, arrays)
+    return BlockColumns(POINTS, points.channels, arrays)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.service.store.columns import SAMPLES, Columns
+from newnormal.service.store.columns import SAMPLES, BlockColumns
 from newnormal.service.store.levels import BLOCK
-from newnormal.service.values import Rows
+from newnormal.service.values import StoredRows
 
 _ROOM = 32  # rows of an empty one; it doubles until it has those of a block
 
@@ -28,7 +28,7 @@ class OpenBlock:
 
     __slots__ = ("_arrays", "_columns", "channels", "length", "number", "written")
 
-    def __init__(self, number: int, samples: Columns | None = None) -> None:
+    def __init__(self, number: int, samples: BlockColumns | None = None) -> None:
         self.number = number
         self.length = self.written = 0
         self._make(())
@@ -42,11 +42,11 @@ class OpenBlock:
         return self.number * BLOCK + self.length
 
     @property
-    def columns(self) -> Columns:
+    def columns(self) -> BlockColumns:
         """The samples that are here now."""
         return self._columns.part(0, self.length)
 
-    def take(self, rows: Rows, begin: int, end: int) -> None:
+    def take(self, rows: StoredRows, begin: int, end: int) -> None:
         """Add rows that the block has room for."""
         if rows.channels != self.channels:
             self._widen(rows.channels)
@@ -79,10 +79,10 @@ class OpenBlock:
         self.length = self.written = 0
         self._make(self.channels)
 
-    def _make(self, channels: tuple[str, ...], samples: Columns | None = None) -> None:
+    def _make(self, channels: tuple[str, ...], samples: BlockColumns | None = None) -> None:
         """Take new arrays, with the samples in them."""
         count = 0 if samples is None else len(samples)
-        self._columns = Columns.empty(SAMPLES, channels, min(BLOCK, max(_ROOM, count)))
+        self._columns = BlockColumns.empty(SAMPLES, channels, min(BLOCK, max(_ROOM, count)))
         self.channels = channels
         self._arrays = tuple(self._columns.arrays[column.name] for column in SAMPLES)
         if samples is not None:
@@ -92,7 +92,7 @@ class OpenBlock:
     def _grow(self, rows: int) -> None:
         kept = self.columns
         room = min(BLOCK, max(rows, 2 * len(self._columns)))
-        larger = Columns.empty(SAMPLES, self.channels, room)
+        larger = BlockColumns.empty(SAMPLES, self.channels, room)
         for column in SAMPLES:
             larger.arrays[column.name][: self.length] = kept.arrays[column.name]
         self._columns = larger

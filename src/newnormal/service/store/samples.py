@@ -10,12 +10,12 @@ from typing import TypeVar
 import numpy as np
 
 from newnormal.errors import StateError
-from newnormal.service.store.columns import Columns, encode, join
+from newnormal.service.store.columns import BlockColumns, encode, join
 from newnormal.service.store.connection import StoreConnection
 from newnormal.service.store.levels import BLOCK, FEWER, complete, thin
 from newnormal.service.store.open_block import OpenBlock
-from newnormal.service.store.stream_reader import StreamReader, block_of, read_series
-from newnormal.service.values import Rows, Series
+from newnormal.service.store.sample_reader import SampleReader, block_of, read_series
+from newnormal.service.values import StoredRows, ThinnedSeries
 
 _Result = TypeVar("_Result")
 _TRIES = 3  # samples are replaced where a fit is taken over, or a history uploaded: seldom
@@ -56,7 +56,7 @@ class SampleTable:
         self._lock = threading.Lock()
         self._cuts = 0  # how often samples were replaced or forgotten
         self._open: dict[int, OpenBlock] = {}
-        self._blocks: dict[int, dict[tuple[int, int], Columns]] = {}  # not yet committed
+        self._blocks: dict[int, dict[tuple[int, int], BlockColumns]] = {}  # not yet committed
         self._position = position or 0
         # How many samples a stream has at the newest checkpoint. None: that is not known yet, so
         # everything is kept that is replaced.
@@ -68,7 +68,7 @@ class SampleTable:
 
     # ------------------------------------------------------------------ writing
 
-    def add(self, stream: int, rows: Rows) -> None:
+    def add(self, stream: int, rows: StoredRows) -> None:
         """Append samples; those that are there from `rows.first` on are replaced.
 
         A stream that was forgotten begins anew.
@@ -186,7 +186,7 @@ class SampleTable:
         level = 0
         while complete(newest.count, level):
             number, there = divmod(complete(count, level), BLOCK)
-            kept: Columns | None = None
+            kept: BlockColumns | None = None
             if there:
                 in_memory = level == 0 and number == newest.number
                 block = newest.columns if in_memory else self._block(stream, level, number)
@@ -221,16 +221,16 @@ class SampleTable:
                 number,
             )
 
-    def _keep(self, stream: int, level: int, number: int, block: Columns) -> None:
+    def _keep(self, stream: int, level: int, number: int, block: BlockColumns) -> None:
         self._blocks.setdefault(stream, {})[level, number] = block
         self._put(stream, level, number, block)
 
-    def _put(self, stream: int, level: int, number: int, block: Columns) -> None:
+    def _put(self, stream: int, level: int, number: int, block: BlockColumns) -> None:
         data, times = encode(block), block["times"]
         begin, end, crc = int(times[0]), int(times[-1]), zlib.crc32(data)
         self._connection.write(_PUT, stream, level, number, len(block), begin, end, crc, data)
 
-    def _block(self, stream: int, level: int, number: int) -> Columns:
+    def _block(self, stream: int, level: int, number: int) -> BlockColumns:
         """Return a block that is not the open one; a missing one is a StateError."""
         block = self._blocks.get(stream, {}).get((level, number))
         if block is None:
@@ -280,7 +280,7 @@ class SampleTable:
 
     def rows(
         self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
-    ) -> Rows:
+    ) -> StoredRows:
         """Return the samples `first` to `last`, which is included.
 
         Parameters
@@ -307,7 +307,7 @@ class SampleTable:
         end: int,
         points: int,
         channels: Sequence[str] | None = None,
-    ) -> Series:
+    ) -> ThinnedSeries:
         """Return the samples of a time, thinned to `points` to twice as many points.
 
         Fewer if there are fewer samples, or where only coarser levels are kept.
@@ -325,7 +325,7 @@ class SampleTable:
         """
         return self._read(stream, lambda reader: read_series(reader, begin, end, points, channels))
 
-    def _read(self, stream: int, read: Callable[[StreamReader], _Result]) -> _Result:
+    def _read(self, stream: int, read: Callable[[SampleReader], _Result]) -> _Result:
         """Read a stream; again if samples were replaced between memory and database."""
         for last in range(_TRIES):
             cuts = self._cuts
@@ -340,7 +340,7 @@ class SampleTable:
                     break
         return result
 
-    def _reader(self, stream: int) -> StreamReader:
+    def _reader(self, stream: int) -> SampleReader:
         """Return a stream as it is now: what is in memory first, then the database."""
         with self._lock:
             newest = self._newest(stream)
@@ -352,4 +352,4 @@ class SampleTable:
                 memory.insert(0, blocks[0, number])
             points = {key: block for key, block in blocks.items() if key[0]}
             database = self._connection.database
-            return StreamReader(database, stream, newest.count, number, tuple(memory), points)
+            return SampleReader(database, stream, newest.count, number, tuple(memory), points)

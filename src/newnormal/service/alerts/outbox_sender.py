@@ -19,8 +19,8 @@ from newnormal.io.sinks.alerts import (
     AlertSink,
 )
 from newnormal.service.alerts.maintenance import Window, covering, windows
-from newnormal.service.calling import SECOND, SinkCalls
-from newnormal.service.looping import backoff, one_line
+from newnormal.service.retry import backoff, one_line
+from newnormal.service.sink_thread import SECOND, SinkCalls
 from newnormal.service.store import Store
 from newnormal.service.store.outbox import AlertRow
 from newnormal.service.values import HELD

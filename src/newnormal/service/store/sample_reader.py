@@ -14,9 +14,9 @@ import numpy as np
 
 from newnormal.errors import StateError
 from newnormal.service.database import Database
-from newnormal.service.store.columns import POINTS, SAMPLES, Columns, decode, join
+from newnormal.service.store.columns import POINTS, SAMPLES, BlockColumns, decode, join
 from newnormal.service.store.levels import BLOCK, FEWER, as_points, complete, covers, thin
-from newnormal.service.values import Series
+from newnormal.service.values import ThinnedSeries
 from newnormal.types import Ints
 
 _RANGE = (
@@ -32,7 +32,7 @@ _OLDEST = "SELECT min(number) FROM blocks WHERE stream = ? AND level = ?"
 
 def unpack_block(
     path: Path, stream: int, level: int, number: int, crc: int, data: bytes
-) -> Columns:
+) -> BlockColumns:
     """Return a block of the database; a damaged one is a StateError that names it."""
     try:
         if zlib.crc32(data) != crc:
@@ -47,7 +47,7 @@ def unpack_block(
 
 def find_block(
     reader: sqlite3.Connection, path: Path, stream: int, level: int, number: int
-) -> Columns | None:
+) -> BlockColumns | None:
     """Return a block of the database; None if it is not there."""
     row = reader.execute(_RANGE, (stream, level, number, number)).fetchone()
     return None if row is None else unpack_block(path, stream, level, *row)
@@ -55,7 +55,7 @@ def find_block(
 
 def block_of(
     reader: sqlite3.Connection, path: Path, stream: int, level: int, number: int
-) -> Columns:
+) -> BlockColumns:
     """Return a block of the database; a missing one is a StateError."""
     block = find_block(reader, path, stream, level, number)
     if block is None:
@@ -66,7 +66,7 @@ def block_of(
     return block
 
 
-class StreamReader:
+class SampleReader:
     """A stream as it is at one moment; a context that holds a connection.
 
     Parameters
@@ -91,8 +91,8 @@ class StreamReader:
         stream: int,
         count: int,
         number: int,
-        memory: tuple[Columns, ...],
-        points: Mapping[tuple[int, int], Columns],
+        memory: tuple[BlockColumns, ...],
+        points: Mapping[tuple[int, int], BlockColumns],
     ) -> None:
         self._database, self._stream = database, stream
         self.count, self._number, self._memory, self._points = count, number, memory, points
@@ -169,10 +169,10 @@ class StreamReader:
 
     # ------------------------------------------------------------------ what
 
-    def samples(self, begin: int, end: int) -> Columns:
+    def samples(self, begin: int, end: int) -> BlockColumns:
         """Return samples `begin` up to `end`, which is not included."""
         if end <= begin:
-            return Columns.empty(SAMPLES, ())
+            return BlockColumns.empty(SAMPLES, ())
         if begin < 0 or end > self.count:
             raise StateError(
                 f"expected samples {begin} to {end - 1} of stream {self._stream},"
@@ -185,7 +185,7 @@ class StreamReader:
         start = begin % BLOCK
         return join(parts).part(start, start + end - begin)
 
-    def points(self, level: int, begin: int, end: int) -> Columns:
+    def points(self, level: int, begin: int, end: int) -> BlockColumns:
         """Return the points that stand for samples `begin` (where a point begins) up to `end`."""
         if level == 0:
             return as_points(self.samples(begin, end))
@@ -202,7 +202,7 @@ class StreamReader:
             parts.append(thin(rest, FEWER))
         return join(parts)
 
-    def _blocks(self, level: int, begin: int, end: int) -> list[Columns]:
+    def _blocks(self, level: int, begin: int, end: int) -> list[BlockColumns]:
         """Return blocks of the database by number, up to `end`, which is not included."""
         blocks = {
             number: block
@@ -233,13 +233,13 @@ class StreamReader:
             hint="newnormal serve verify names what is damaged; restore a backup",
         )
 
-    def _block(self, level: int, number: int) -> Columns:
+    def _block(self, level: int, number: int) -> BlockColumns:
         return self._blocks(level, number, number + 1)[0]
 
 
 def read_series(
-    reader: StreamReader, begin: int, end: int, points: int, channels: Sequence[str] | None
-) -> Series:
+    reader: SampleReader, begin: int, end: int, points: int, channels: Sequence[str] | None
+) -> ThinnedSeries:
     """Return the points of a time, as `Store.series`."""
     points = max(points, 1)
     first = max(reader.oldest(), reader.number_at(begin, "left"))
@@ -255,7 +255,7 @@ def read_series(
     while -(-last // per) - first // per > 2 * points:
         per *= 2
     if last <= first:
-        per, thinned = 1, Columns.empty(POINTS, ())
+        per, thinned = 1, BlockColumns.empty(POINTS, ())
     else:
         # Where older points are gone, a block begins, and so does a point of up to 256 of these.
         start = max(first // per * per, reader.reach(level))
@@ -263,7 +263,7 @@ def read_series(
         thinned = thin(reader.points(level, start, stop), per // unit)
     if channels is not None:
         thinned = thinned.of_channels(tuple(channels))
-    return Series(per, thinned.channels, **thinned.widened())
+    return ThinnedSeries(per, thinned.channels, **thinned.widened())
 
 
 def _search(times: Ints, time: int, side: str) -> int:

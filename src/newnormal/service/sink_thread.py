@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from newnormal.io.sinks.alerts import SinkDownError
-from newnormal.service.looping import backoff, one_line
+from newnormal.service.retry import backoff, one_line
 
 SECOND = 1_000_000_000
 _MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more

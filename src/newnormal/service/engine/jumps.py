@@ -41,7 +41,7 @@ class HeldRow(NamedTuple):
         return Piece(np.array([self.time], np.int64), self.values[None], self.at)
 
 
-class Holding:
+class HeldSamples:
     """The samples of one stream that are held, and how far ahead a sample may be.
 
     Attributes

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from newnormal.errors import ParameterError
+from newnormal.service.alerts.alert_bodies import alerts_of
 from newnormal.service.alerts.maintenance import (
     Window,
     add_window,
@@ -18,7 +19,6 @@ from newnormal.service.alerts.maintenance import (
     end_window,
     windows,
 )
-from newnormal.service.alerts.making import alerts_of
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
 
