@@ -53,7 +53,7 @@ def child(folder: Path, report: int, stop_at: int | None, other: Path) -> None:
     number = last(fleet) + 1
     while True:
         here = str(number).encode()
-        act(fleet, number, lambda: fleet.note(here, with_next=True))  # noqa: B023
+        act(fleet, number, lambda: fleet.mark(here, with_next=True))  # noqa: B023
         _write(report, f"{number}\n".encode())
         if number % 29 == 28:
             fleet.checkpoint()
@@ -89,8 +89,8 @@ def _kill_at(count: int) -> None:
 
 def last(fleet: Fleet) -> int:
     """Return the place of the sequence that a fleet has reached."""
-    note = fleet.last_note[0]
-    return -1 if note is None else int(note)
+    marker = fleet.last_marker[0]
+    return -1 if marker is None else int(marker)
 
 
 def killed(folder: Path, other: Path, rng: random.Random) -> int:

@@ -43,8 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     opened = Fleet.open(path, every=4)
     for number in range(34, 38):
         opened.step(tick(opened, number))
-    assert opened._journal is not None and opened.alarms_
-    opened._journal.abandon()
+    assert opened._log is not None and opened.alarms_
+    opened._log.abandon()
     return path
 
 

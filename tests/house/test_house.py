@@ -22,7 +22,7 @@ NAMES = [str(path.relative_to(SOURCE)) for path in FILES]
 # Still to be renamed or put together; both lists only get shorter, and end empty.
 USED_TWICE = """
     Acceptance Act Alarms Alert Answer Arrival Arrived BadLines Bar Batch Block Change Channel
-    Checkpoints Choice Columns Comment Connection Contents Demo Entry Event Facts Feedback Field
+    Choice Columns Comment Connection Contents Demo Entry Event Facts Feedback Field
     Fit FleetVerdicts Found Grid Group Head Health Hub Item ItemPage Judged Judgement Kept Kind
     Layout LayoutError Member Message Model Options Outbox Outcome Outliers PCA Part Piece Plan
     Points Problem Progress Rates Reading Record Refused Removed Report Results Retention Rows
@@ -31,8 +31,8 @@ USED_TWICE = """
     _Task
 """.split()  # noqa: SIM905
 SPLIT = """
-    AlarmReader ChangeReader Decisions FittedReader InPlaces Items Levels
-    Recovery Reviewed Saved StreamViews
+    Checkpoints AlarmReader ChangeReader Decisions FittedReader InPlaces Items Levels
+    Recovery Reviewed
 """.split()  # noqa: SIM905
 
 

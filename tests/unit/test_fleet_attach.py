@@ -104,11 +104,23 @@ def test_a_fleet_with_a_log_of_its_own_is_refused(tmp_path: Path, detector: Dete
         own.checkpoint(3)
 
 
+def test_a_fleet_whose_caller_keeps_the_log_is_not_opened(
+    tmp_path: Path, detector: Detector
+) -> None:
+    with Fleet.attach(tmp_path) as fleet:
+        fleet.add("one", detector)
+        fleet.checkpoint(7)
+    with pytest.raises(StateError, match="found one whose caller does") as caught:
+        Fleet.open(tmp_path)
+    assert caught.value.hint == "use Fleet.attach(folder)"
+    assert Fleet.load(tmp_path).position == 7
+
+
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     with Fleet.attach(tmp_path), pytest.raises(StateError, match="in use by this process"):
         Fleet.attach(tmp_path)
 
 
-def test_notes_belong_to_the_callers_log(tmp_path: Path) -> None:
+def test_markers_belong_to_the_callers_log(tmp_path: Path) -> None:
     with Fleet.attach(tmp_path) as fleet, pytest.raises(StateError, match="whose caller does"):
-        fleet.note(b"here")
+        fleet.mark(b"here")

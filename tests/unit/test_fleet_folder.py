@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,34 +16,13 @@ from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
 from newnormal.core.arena import Layout
 from newnormal.core.state import arrays
 from newnormal.errors import NewnormalWarning
-from newnormal.fleet.folder import journal, log, shares, writer
+from newnormal.fleet.folder import fleet_log, log, shares, writer
 from newnormal.fleet.folder.check import check
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import read_manifest
-from newnormal.fleet.saved import Replayed
+from newnormal.fleet.folder.replaying import Replayed
 from newnormal.fleet.stream import Shape, Stream
 from tests.fleets import assert_equal, assert_same_verdicts, fitted, mixed_fleet, tick
-
-
-class MemoryLog:
-    """A log of the caller's own, whose positions are counts of records."""
-
-    def __init__(self) -> None:
-        self.records: list[bytes] = []
-        self.trimmed = 0
-
-    def append(self, record: bytes) -> int:
-        self.records.append(record)
-        return len(self.records)
-
-    def read(self, position: int) -> Iterator[tuple[int, bytes]]:
-        yield from enumerate(self.records[position:], position + 1)
-
-    def trim(self, position: int) -> None:
-        self.trimmed = position
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -63,9 +41,9 @@ def lived(samples: int = 40) -> Fleet:
 
 def abandon(fleet: Fleet) -> None:
     """Let go of the folder without saving anything, as a kill does."""
-    assert fleet._journal is not None
-    fleet._journal.abandon()
-    fleet._journal = None
+    assert fleet._log is not None
+    fleet._log.abandon()
+    fleet._log = None
 
 
 def live_file(folder: Path, at: int = 0) -> Path:
@@ -230,33 +208,33 @@ def test_verdicts_since_the_last_checkpoint_come_again_after_a_kill(tmp_path: Pa
     opened = Fleet.open(tmp_path, every=40)
     seen: list[Any] = []
     for number in range(20, 47):
-        opened.note(f"line {number}".encode(), with_next=True)
+        opened.mark(f"line {number}".encode(), with_next=True)
         seen.append(opened.step(tick(opened, number)))
         if number == 44:
-            printed = opened.note(b"printed")
+            printed = opened.mark(b"printed")
     abandon(opened)
     replayed: list[Replayed] = []
     opened = Fleet.open(tmp_path, on_replay=replayed.append)
     assert 2 <= len(replayed) < len(seen)
     for own, again in zip(seen[::-1], replayed[::-1], strict=False):
         assert_same_verdicts(own, again.verdicts)
-    assert opened.last_note == (b"line 46", opened.position)
-    assert replayed[0].note == b"line 46"
+    assert opened.last_marker == (b"line 46", opened.position)
+    assert replayed[0].marker == b"line 46"
     assert [each.position > printed for each in replayed[-3:]] == [False, True, True]
     opened.close()
-    assert Fleet.load(tmp_path).last_note == (b"line 46", opened.position)
+    assert Fleet.load(tmp_path).last_marker == (b"line 46", opened.position)
 
 
-def test_a_note_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) -> None:
+def test_a_marker_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) -> None:
     lived(3).save(tmp_path)
     opened = Fleet.open(tmp_path)
-    opened.note(b"place 1", with_next=True)
+    opened.mark(b"place 1", with_next=True)
     opened.step(tick(opened, 3))
-    opened.note(b"place 2", with_next=True)
+    opened.mark(b"place 2", with_next=True)
     abandon(opened)
-    assert Fleet.load(tmp_path).last_note[0] == b"place 1"
-    with pytest.raises(ParameterError, match=f"at most {journal.LONGEST_NOTE:,} bytes"):
-        Fleet.open(tmp_path).note(bytes(journal.LONGEST_NOTE + 1))
+    assert Fleet.load(tmp_path).last_marker[0] == b"place 1"
+    with pytest.raises(ParameterError, match=f"at most {fleet_log.LONGEST_MARKER:,} bytes"):
+        Fleet.open(tmp_path).mark(bytes(fleet_log.LONGEST_MARKER + 1))
 
 
 @pytest.mark.usefixtures("small_shares")
@@ -265,9 +243,9 @@ def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> N
     with Fleet.open(tmp_path, every=10) as opened:
         for number in range(5, 100):
             opened.step(tick(opened, number))
-        assert opened._journal is not None
-        assert len(opened._journal.writer.shares) > 5
-        files = FileLog(tmp_path, str(read_manifest(tmp_path).epoch)).files
+        assert opened._log is not None
+        assert len(opened._log.writer.shares) > 5
+        files = FileLog(tmp_path, str(read_manifest(tmp_path).log_id)).files
         assert 0 < files[0][0] <= read_manifest(tmp_path).first
         assert sum(path.stat().st_size for _, path in files) < opened.position / 3
     manifest = read_manifest(tmp_path)
@@ -383,7 +361,7 @@ def _fails(*_: Any) -> Any:
 
 def test_a_fleet_in_memory_has_no_folder_to_write_to() -> None:
     fleet = mixed_fleet(1, 0, 0)
-    for verb in (fleet.checkpoint, lambda: fleet.note(b"")):
+    for verb in (fleet.checkpoint, lambda: fleet.mark(b"")):
         with pytest.raises(StateError, match="found one in memory"):
             verb()
     with pytest.raises(ParameterError, match="every: expected at least 1"):
@@ -391,44 +369,11 @@ def test_a_fleet_in_memory_has_no_folder_to_write_to() -> None:
     fleet.close()
 
 
-# ---------------------------------------------------------------------- a log of the caller's own
-
-
-@pytest.mark.usefixtures("small_shares")
-def test_a_log_of_the_callers_own_takes_the_place_of_files(tmp_path: Path) -> None:
-    fleet = lived(20)
-    fleet.save(tmp_path)
-    own = MemoryLog()
-    opened = Fleet.open(tmp_path, log=own, every=5)
-    for number in range(20, 50):
-        samples = tick(fleet, number)
-        fleet.step(samples)
-        opened.step(samples)
-    assert opened.position == len(own.records) == 30 and 0 < own.trimmed < 30
-    assert not list(tmp_path.glob("log-*"))
-    abandon(opened)
-    with pytest.raises(StateError, match="belongs to a log of the caller's own, found none"):
-        Fleet.open(tmp_path)
-    with pytest.raises(StateError, match="belongs to a log of the caller's own, found none"):
-        Fleet.load(tmp_path)
-    assert_equal(fleet, Fleet.load(tmp_path, log=own))
-    opened = Fleet.open(tmp_path, log=own)
-    assert_equal(fleet, opened)
-    opened.close()
-    assert_equal(fleet, Fleet.load(tmp_path))  # all is in the files
-    other = MemoryLog()
-    other.records = [b"of others"] * 7
-    fleet.save(tmp_path, position=7)
-    assert_equal(fleet, Fleet.open(tmp_path, log=other))
-
-
-def test_a_log_of_others_is_an_error(tmp_path: Path) -> None:
+def test_a_record_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
     lived(2).save(tmp_path)
-    own = MemoryLog()
-    own.records = [b"\x01\x00\x00\x00\x00nonsense"]
-    Fleet.open(tmp_path, log=own)
+    FileLog(tmp_path, str(read_manifest(tmp_path).log_id)).append(b"\x01\x00\x00\x00\x00nonsense")
     with pytest.raises(StateError, match="is not one of newnormal's"):
-        Fleet.load(tmp_path, log=own)
+        Fleet.load(tmp_path)
 
 
 def test_a_block_without_the_farthest_levels_of_changes_has_their_present_ones() -> None:

@@ -99,7 +99,7 @@ def remove(
 def _opened(folder: Path, classes: Classes) -> Fleet:
     """Open a fleet to change its streams."""
     from newnormal.fleet import Fleet
-    from newnormal.fleet.saved import last_note
+    from newnormal.fleet.folder.replaying import last_marker
     from newnormal.runtime.fleet_place import Place
 
     if not is_fleet(folder):
@@ -108,7 +108,7 @@ def _opened(folder: Path, classes: Classes) -> Fleet:
             hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one",
         )
     fleet = Fleet.open(folder, model=classes.model, threshold=classes.threshold)
-    note = last_note(folder)
-    if note is not None and not Place.parse(note).clean:
+    marker = last_marker(folder)
+    if marker is not None and not Place.parse(marker).clean:
         say("the last `newnormal watch` was killed: its last output does not come again")
     return fleet

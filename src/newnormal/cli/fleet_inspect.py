@@ -172,11 +172,11 @@ def _last_time(fleet: Fleet) -> str | None:
 
 def _place(folder: Path) -> Place | None:
     """Return where the last watch of it was, None without one."""
-    from newnormal.fleet.saved import last_note
+    from newnormal.fleet.folder.replaying import last_marker
     from newnormal.runtime.fleet_place import Place
 
-    note = last_note(folder)
-    return None if note is None else Place.parse(note)
+    marker = last_marker(folder)
+    return None if marker is None else Place.parse(marker)
 
 
 def _input(folder: Path) -> dict[str, Any]:

@@ -1,30 +1,50 @@
-"""`Fleet`: many streams behind the verbs of one detector."""
+"""`Fleet`: many streams behind the verbs of one detector.
+
+One module because it is one class: fitting, the verbs, what it shows of its streams, and its folder
+(save, load, and open with a log of what changes it).
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from newnormal import hooks
 from newnormal.alarms.words import in_zone
 from newnormal.base import BaseDetector
 from newnormal.detector import Detector
-from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
+from newnormal.errors import (
+    InputError,
+    NewnormalError,
+    NewnormalWarning,
+    ParameterError,
+    StateError,
+)
 from newnormal.fleet.fitting import Progress, fit_streams
-from newnormal.fleet.folder.journal import Journal
+from newnormal.fleet.folder.fleet_log import CallerLog, FleetLog
+from newnormal.fleet.folder.lock import FolderLock
+from newnormal.fleet.folder.log import FileLog
+from newnormal.fleet.folder.manifest import Manifest, read_manifest
+from newnormal.fleet.folder.names import MANIFEST, new_log_id
+from newnormal.fleet.folder.records import Act
+from newnormal.fleet.folder.recovery import Read, consistent, read_streams
+from newnormal.fleet.folder.replaying import LogEnd, Replayed, log_end, log_of, replay
+from newnormal.fleet.folder.writer import Contents, FolderWriter
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.observed import FleetObserved
-from newnormal.fleet.options import limit_of, names_columns
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
-from newnormal.fleet.saved import Saved
+from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
-from newnormal.fleet.views import StreamViews
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
@@ -33,15 +53,19 @@ from newnormal.types import (
     Alarm,
     Change,
     Event,
+    Incident,
     IncidentEvent,
     ns_of_time,
 )
 from newnormal.types.frames import kind_of_rows
+from newnormal.types.zones import common_zone
 
 EVENTS = 10_000  # kept until they are taken
+_Path: TypeAlias = str | os.PathLike[str]
+OnReplay: TypeAlias = Callable[[Replayed], None]
 
 
-class Fleet(StreamViews, Saved):
+class Fleet:
     """Many streams in one process: each has a detector of its own, judged by one compiled call.
 
     Parameters
@@ -91,15 +115,16 @@ class Fleet(StreamViews, Saved):
             )
         if workers is not None and workers < 1:
             raise ParameterError(f"workers: expected at least 1, found {workers}")
-        self.fleet_alarms_per_day = limit_of(fleet_alarms_per_day, self.detector)
+        self.fleet_alarms_per_day = _limit_of(fleet_alarms_per_day, self.detector)
         self.workers = workers
         self.failures_: dict[str, NewnormalError] = {}
         self._streams = Streams()
         self._tracker, self._ticks = IncidentTracker(None), 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
-        self._journal: Journal | None = None  # of the folder that it is open on
-        self._position, self._noted = 0, (None, 0)
+        self._log: CallerLog | None = None  # of the folder that it is open on
+        self._end = LogEnd(0, None, 0)  # of the log, where it is not open
+        self._live_zone: str | None = None  # that all streams were given at last; "": each its own
         self._lock = threading.RLock()
 
     # ------------------------------------------------------------------ streams
@@ -150,8 +175,8 @@ class Fleet(StreamViews, Saved):
         """
         tables = to_tables(X, by=by, times=times, long=long)
         with self._lock:
-            found = None if tables.found is None else tables.found.reading
-            self._reading = {"by": by, "times": times, "long": long, "file": found}
+            reading = None if tables.found is None else tables.found.reading
+            self._reading = {"by": by, "times": times, "long": long, "file": reading}
             streams = Streams()
             self.failures_ = {}
             fitted = self._fitted(tables, len(tables.tables) + len(tables.errors), on_progress)
@@ -167,8 +192,8 @@ class Fleet(StreamViews, Saved):
 
     def _restructured(self) -> None:
         """Have other streams, or other fits, on the disk before the call returns."""
-        if self._journal is not None:
-            self._journal.structure()
+        if self._log is not None:
+            self._log.structure()
 
     def _fitted(
         self,
@@ -183,16 +208,16 @@ class Fleet(StreamViews, Saved):
         self.failures_ |= tables.errors
         detectors = dict.fromkeys(tables.tables, shell)
         # How a file was read is remembered once, by the fleet.
-        histories = {name: replace(each, found=None) for name, each in tables.tables.items()}
-        found: dict[str, BaseDetector] = {}
+        histories = {name: replace(table, found=None) for name, table in tables.tables.items()}
+        fitted: dict[str, BaseDetector] = {}
         for name, result in fit_streams(
             detectors, histories, workers=self.workers, on_progress=on_progress
         ):
             if isinstance(result, BaseDetector):
-                found[name] = result.track_alarms()
+                fitted[name] = result.track_alarms()
             else:
                 self.failures_[name] = result
-        return {name: found[name] for name in tables.tables if name in found}
+        return {name: fitted[name] for name in tables.tables if name in fitted}
 
     def _report_failures(self, fitted: int) -> None:
         if not self.failures_:
@@ -221,10 +246,10 @@ class Fleet(StreamViews, Saved):
             else:
                 self.failures_.pop(name, None)
                 tables = StreamTables({name: to_table(X, times=times)}, None, {})
-                found = self._fitted(tables, len(self) + 1)
-                if name not in found:
+                fitted = self._fitted(tables, len(self) + 1)
+                if name not in fitted:
                     raise self.failures_.pop(name)
-                self._streams.add(name, found[name])
+                self._streams.add(name, fitted[name])
             self._restructured()
         return self
 
@@ -247,12 +272,12 @@ class Fleet(StreamViews, Saved):
             for name in tables.tables:
                 self._streams[name]  # raises where there is none
             self.failures_ = {}
-            found = self._fitted(tables, len(self))
-            for name, detector in found.items():
+            fitted = self._fitted(tables, len(self))
+            for name, detector in fitted.items():
                 self._streams.replace(name, detector)
                 self._tracker.forget(name)
             self._restructured()
-            self._report_failures(len(found))
+            self._report_failures(len(fitted))
         return self
 
     # ------------------------------------------------------------------ live
@@ -275,21 +300,21 @@ class Fleet(StreamViews, Saved):
             gathered = gather_tables(self._streams, tables)
             self._see_zones(tables)
             before = self.opened(tables.tables) if flush else {}
-            found = self._advance(gathered, flush)
-            found.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
+            verdicts = self._advance(gathered, flush)
+            verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
                 now = self.opened(tables.tables)
-                found.observed = FleetObserved.of(gathered, tables, before, now)
-            return found
+                verdicts.observed = FleetObserved.of(gathered, tables, before, now)
+            return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:
         """Return how to read data: as given, and else the columns that `fit` was given."""
-        own = {name: self._reading.get(name) for name in ("by", "times", "long")}
-        kept = {name: each for name, each in own.items() if names_columns(each)}
+        given = {"by": by, "times": times, "long": long}
+        fitted = {name: self._reading.get(name) for name in given}
+        kept = {name: columns for name, columns in fitted.items() if _names_columns(columns)}
         if isinstance(X, Mapping):
             kept.pop("by", None)
-        given = {"by": by, "times": times, "long": long}
-        return {**kept, **{name: each for name, each in given.items() if each is not None}}
+        return kept | {name: columns for name, columns in given.items() if columns is not None}
 
     def step(
         self, samples: Mapping[str, ArrayLike | Mapping[str, float]] | ArrayLike, times: Any = None
@@ -334,8 +359,8 @@ class Fleet(StreamViews, Saved):
             return self._advance(gather_tables(self._streams, StreamTables(nothing)), True)
 
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
-        if self._journal is not None:
-            self._journal.samples(gathered, flush)
+        if self._log is not None:
+            self._log.samples(gathered, flush)
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
         opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
@@ -353,15 +378,15 @@ class Fleet(StreamViews, Saved):
                 if event.time is not None:
                     moment = ns_of_time(event.time)
                 latest[at] = moment = max(moment, latest.get(at, moment))
-                found = event.change or event.alarm
-                if found is not None:
-                    stream.remember([found])
+                concerned = event.change or event.alarm
+                if concerned is not None:
+                    stream.remember([concerned])
                 events.append((moment, FleetEvent(stream.name, in_zone(event, stream.zone))))
                 if event.kind == OPENED and event.alarm is not None:
                     opened.append((stream.name, event, number))
             parts.append(Part.of(group.streams, judged, origin))
         self._ticks += length
-        events.sort(key=lambda each: each[0])
+        events.sort(key=lambda pair: pair[0])
         ordered = tuple(event for _, event in events)
         self._events.extend(ordered)
         incidents = self._track(opened, newest)
@@ -386,10 +411,10 @@ class Fleet(StreamViews, Saved):
             elif event.time is not None:
                 moment = ns_of_time(event.time)
                 openings.append(Opening(name, event.alarm.number, moment, event.time))
-        found = tracker.update(openings, len(self))
+        events = tracker.update(openings, len(self))
         now = newest if is_timed else self._ticks - 1
-        found += tracker.advance(now) if now != NO_TIME else []
-        return [replace(each, incident=self._zoned(each.incident)) for each in found]
+        events += tracker.advance(now) if now != NO_TIME else []
+        return [self._zoned_event(event) for event in events]
 
     # ------------------------------------------------------------------ alarms and changes
 
@@ -423,9 +448,9 @@ class Fleet(StreamViews, Saved):
             group, at = self._streams.where(name)
             if isinstance(alarm, Change):
                 alarm, change = None, alarm
-            named = [getattr(each, "number", each) for each in (alarm, change)]
-            if self._journal is not None:
-                self._journal.act(self._streams, name, verb, *named)
+            named = [getattr(target, "number", target) for target in (alarm, change)]
+            if self._log is not None:
+                self._log.act(self._streams, name, verb, *named)
             events = group.streams[at].act(verb, *named)
             group.refresh(at)
             zone = group.streams[at].zone
@@ -438,3 +463,422 @@ class Fleet(StreamViews, Saved):
             events = list(self._events)
             self._events.clear()
         return events
+
+    # ------------------------------------------------------------------ what it shows
+
+    def __repr__(self) -> str:
+        count = len(self._streams)
+        return f"Fleet({count:,} stream{'' if count == 1 else 's'}, {self.detector!r})"
+
+    def _repr_html_(self) -> str:
+        """Return it as a notebook shows it."""
+        return hooks.html(self)
+
+    @property
+    def streams_(self) -> tuple[str, ...]:
+        """The names of the streams, in the fleet's order."""
+        return self._streams.names
+
+    @property
+    def nbytes_(self) -> int:
+        """How many bytes the arrays of all streams take."""
+        return self._streams.nbytes
+
+    def blocks(self) -> Iterator[Stream]:
+        """Give each stream as it lies in memory, in the fleet's order: to look at."""
+        return iter(self._streams)
+
+    @property
+    def channels_(self) -> dict[str, tuple[str, ...]]:
+        """The channels of each stream."""
+        return {stream.name: stream.fitted.channels for stream in self._streams}
+
+    @property
+    def reading_(self) -> dict[str, Any] | None:
+        """How history was read from a file, as JSON values; None if it was not."""
+        return self._reading.get("file")
+
+    @property
+    def period_(self) -> np.timedelta64 | None:
+        """The median of the streams' times between samples; None where none has one."""
+        return self._streams.period
+
+    @property
+    def last_times_(self) -> dict[str, np.datetime64]:
+        """The newest time of each stream that has one."""
+        places = {name: self._streams.where(name) for name in self._streams.names}
+        newest = {name: int(group.newest[at]) for name, (group, at) in places.items()}
+        return {name: np.datetime64(ns, "ns") for name, ns in newest.items() if ns != NO_TIME}
+
+    @property
+    def incidents_(self) -> list[Incident]:
+        """The newest incidents, open ones last."""
+        return [self._zoned(incident) for incident in self._tracker.incidents]
+
+    @property
+    def zones_(self) -> dict[str, str]:
+        """The zone that times are given out in, of each stream that has one."""
+        return {stream.name: zone for stream in self._streams if (zone := stream.zone) is not None}
+
+    def see_zone(self, zone: str | None) -> None:
+        """Take note of the zone of an input that all streams are in."""
+        if zone != self._live_zone:
+            for stream in self._streams:
+                stream.live_zone = zone
+        self._live_zone = zone
+
+    def _see_zones(self, tables: StreamTables) -> None:
+        """Take note of the zone of each stream's times."""
+        for name, table in tables.tables.items():
+            if table.times is not None and name in self._streams:
+                self._streams[name].live_zone = table.zone
+        self._live_zone = ""
+
+    def in_zones(self, verdicts: FleetVerdicts) -> FleetVerdicts:
+        """Return verdicts whose events have the zones that their streams have by now."""
+        zones = self.zones_
+        return FleetVerdicts(
+            verdicts.parts,
+            verdicts.errors,
+            tuple(event.in_zone(zones.get(event.stream)) for event in verdicts.events),
+            tuple(self._zoned_event(event) for event in verdicts.incidents),
+        )
+
+    def _zoned_event(self, event: IncidentEvent) -> IncidentEvent:
+        return replace(event, incident=self._zoned(event.incident))
+
+    def _zoned(self, incident: Incident) -> Incident:
+        """Return an incident in the zone that its streams have in common."""
+        here = [name for name in incident.streams if name in self._streams]
+        zone = common_zone({self._streams[name].zone for name in here})
+        return incident if zone is None else replace(incident, zone=zone)
+
+    @property
+    def alarms_(self) -> dict[str, list[Alarm]]:
+        """The open alarms of each stream that has any."""
+        return self._opened("alarms_")
+
+    @property
+    def changes_(self) -> dict[str, list[Change]]:
+        """The open changes of each stream that has any."""
+        return self._opened("changes_")
+
+    @property
+    def past_(self) -> dict[str, list[Alarm | Change]]:
+        """The last hundred alarms and changes of each stream that had any, the oldest first."""
+        return self._opened("past_")
+
+    def opened(self, names: Iterable[str]) -> dict[str, tuple[Alarm | Change, ...]]:
+        """Return the open alarms and changes of each of some streams that has any."""
+        opened: dict[str, tuple[Alarm | Change, ...]] = {}
+        for name in names:
+            # Without any event nothing was ever opened.
+            if name in self._streams and self._streams[name].past:
+                live = self._streams[name].live()
+                opened[name] = (*live.alarms_, *live.changes_)
+        return {name: items for name, items in opened.items() if items}
+
+    def _opened(self, attribute: str) -> dict[str, list[Any]]:
+        with self._lock:
+            opened = {
+                stream.name: list(getattr(stream.live(), attribute))
+                for stream in self._streams
+                if stream.past  # without any event nothing was ever opened
+            }
+        return {name: items for name, items in opened.items() if items}
+
+    # ------------------------------------------------------------------ save and load
+
+    def save(self, folder: _Path) -> None:
+        """Write the whole fleet to a folder, atomically; an older fleet there is replaced.
+
+        Parameters
+        ----------
+        folder
+            Made if there is none. `Fleet.load` reads it, `Fleet.open` goes on with it.
+        """
+        path = Path(folder)
+        with self._lock:
+            if self._log is not None and path.resolve() == self._log.folder.resolve():
+                self._log.checkpoint()
+                return
+            if not len(self._streams):
+                raise StateError("expected a fleet with streams, found none", hint="fit it first")
+            _make(path)
+            lock = FolderLock(path).acquire()
+            try:
+                writer = FolderWriter(path)
+                writer.arrange(self._streams)
+                writer.write_changed(0)
+                writer.publish(self._contents(), 0, new_log_id())
+            finally:
+                lock.release()
+
+    @classmethod
+    def load(
+        cls,
+        folder: _Path,
+        *,
+        skip_damaged: bool = False,
+        model: object = None,
+        threshold: object = None,
+    ) -> Self:
+        """Return the fleet of a folder as it is now, in memory; the folder is not changed.
+
+        Another process may have it open.
+
+        Parameters
+        ----------
+        folder
+            Of `save`.
+        skip_damaged
+            Leave out streams that are damaged, with a warning, instead of an error.
+        model, threshold
+            The class of a model and of a threshold that are not built in, as for `newnormal.load`.
+        """
+        path = Path(folder)
+
+        def read(manifest: Manifest) -> Any:
+            streams = read_streams(path, manifest, model, threshold, skip_damaged=skip_damaged)
+            fleet = cls._of(path, streams, model, threshold)
+            if manifest.log_id is not None:
+                log = log_of(path, manifest)
+                fleet._replay(log, streams, log_end(log, manifest), None)
+            return fleet
+
+        loaded: Self = consistent(path, read)
+        return loaded
+
+    @classmethod
+    def open(
+        cls,
+        folder: _Path,
+        *,
+        every: int = 1000,
+        on_replay: OnReplay | None = None,
+        sync: bool = False,
+        model: object = None,
+        threshold: object = None,
+    ) -> Self:
+        """Return the fleet of a folder, which goes on there: a kill at any moment loses nothing.
+
+        Every call is written to a log before it changes the fleet, and a share of the streams is
+        saved at a time. No other process can open the folder until `close`; use it as a context.
+
+        Parameters
+        ----------
+        folder
+            Of `save`.
+        every
+            Calls with samples, within which each stream is saved once.
+        on_replay
+            Called with the verdicts of each record after the last checkpoint: a caller that was
+            killed may not have seen them.
+        sync
+            Whether each record is on the disk before the fleet goes on: then a loss of power loses
+            nothing either.
+        model, threshold
+            As for `load`.
+        """
+        if every < 1:
+            raise ParameterError(f"every: expected at least 1, found {every}")
+        path = Path(folder)
+        read_manifest(path)  # raises where there is no fleet
+        lock = FolderLock(path).acquire()
+        try:
+            files = consistent(path, lambda each: read_streams(path, each, model, threshold))
+            fleet = cls._of(path, files, model, threshold)
+            log = log_of(path, files.manifest, sync=sync)
+            end = log_end(log, files.manifest)
+            fleet._replay(log, files, end, on_replay)
+            log.recover(end.position)
+            writer = FolderWriter(path)
+            writer.adopt(files.manifest, files.shares)
+            writer.dirty = set(range(len(writer.shares)))
+            fleet._log = FleetLog(writer, lock, fleet._contents, end, log, every)
+            if any(share.changed for share in writer.shares):
+                fleet._log.structure()
+        except BaseException:
+            lock.release()
+            raise
+        return fleet
+
+    @classmethod
+    def attach(cls, folder: _Path, *, model: object = None, threshold: object = None) -> Self:
+        """Return the fleet of a folder for a caller that keeps a log; an empty one without folder.
+
+        Nothing is written but by ``checkpoint(position)``. After a kill, `attach` gives the fleet
+        as it was at `position`, and the caller applies what it logged after that.
+        """
+        path = Path(folder)
+        _make(path)
+        lock = FolderLock(path).acquire()
+        try:
+            writer = FolderWriter(path)
+            if (path / MANIFEST).exists():
+                files = consistent(path, lambda each: read_streams(path, each, model, threshold))
+                manifest = files.manifest
+                if manifest.log_id is not None or manifest.first < manifest.position:
+                    raise StateError(
+                        f"{path}: expected a fleet whose caller keeps the log, found its own log",
+                        hint="use Fleet.open(folder)",
+                    )
+                fleet = cls._of(path, files, model, threshold)
+                writer.adopt(manifest, files.shares)
+            else:
+                fleet = cls()
+            end = LogEnd(fleet._end.position, None, 0)
+            fleet._log = CallerLog(writer, lock, fleet._contents, end)
+        except BaseException:
+            lock.release()
+            raise
+        return fleet
+
+    @classmethod
+    def _of(cls, folder: Path, files: Read, model: object, threshold: object) -> Self:
+        """Return the fleet of what was read."""
+        manifest, origin = files.manifest, str(folder / MANIFEST)
+        fleet = cls(BaseDetector.from_options(manifest.detector, origin, model, threshold))
+        fleet.fleet_alarms_per_day = manifest.limit
+        fleet._streams = files.streams
+        fleet._tracker = IncidentTracker.from_json(manifest.incidents)
+        fleet._ticks, fleet._reading = manifest.ticks, manifest.reading
+        fleet._events.extend(files.events)
+        fleet._end = LogEnd(manifest.position, manifest.marker, manifest.marked)
+        if files.lost_names:
+            names = ", ".join(map(repr, files.lost_names[:5]))
+            warnings.warn(
+                f"{len(files.lost_names)} streams of {folder} are damaged and left out: {names}"
+                f"{' and more' if len(files.lost_names) > 5 else ''}",
+                NewnormalWarning,
+                stacklevel=5,
+            )
+        return fleet
+
+    def _replay(self, log: FileLog, files: Read, end: LogEnd, on_replay: OnReplay | None) -> None:
+        def judged(position: int, verdicts: FleetVerdicts) -> None:
+            if on_replay is not None:
+                on_replay(Replayed(position, verdicts, end.marker, end.marked))
+
+        def act(name: str, body: Act) -> None:
+            self._act(name, body.verb, body.alarm, body.change)
+
+        replay(log, files, self._advance, act, judged)
+        self._end = end
+
+    def _contents(self) -> Contents:
+        """Return what a folder holds of the fleet."""
+        reading = {}
+        for name, value in self._reading.items():
+            try:
+                if json.loads(json.dumps(value)) in (value, list(value or ())):
+                    reading[name] = value
+            except (TypeError, ValueError):  # a frame of times, say: it is given again
+                continue
+        return Contents(
+            self.detector.options_as_json(),
+            self.fleet_alarms_per_day,
+            reading,
+            self._ticks,
+            self._tracker.to_json(),
+            self._streams,
+            self._events,
+        )
+
+    # ------------------------------------------------------------------ while it is open
+
+    @property
+    def position(self) -> int:
+        """The position in the log after the last record that is applied."""
+        return (self._log or self._end).position
+
+    @property
+    def last_marker(self) -> tuple[bytes | None, int]:
+        """The newest marker in the log, None without one, and the position after its record."""
+        log = self._log or self._end
+        return log.marker, log.marked
+
+    def mark(self, marker: bytes, *, with_next: bool = False) -> int:
+        """Write a marker of the caller's to the log; return the position after it.
+
+        `last_marker` and `on_replay` give the newest one back when the folder is opened again. With
+        `with_next` it is a part of the next record: both are there, or none of them.
+        """
+        with self._lock:
+            log = self._opened_log()
+            log.write_marker(bytes(marker), with_next)
+            return log.position
+
+    def checkpoint(self, position: int | None = None) -> None:
+        """Save all streams now; `position` is that of the log of a caller that keeps one."""
+        with self._lock:
+            self._opened_log().checkpoint(position)
+
+    def close(self, *, save: bool = True) -> None:
+        """Save all streams and let go of the folder; the fleet goes on in memory.
+
+        Without `save` the folder is as a kill would leave it: `open` replays the log.
+        """
+        with self._lock:
+            log, self._log = self._log, None
+            if log is None:
+                return
+            self._end = LogEnd(log.position, log.marker, log.marked)
+            if save:
+                log.close()
+            else:
+                log.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def take_out(self, name: str, path: _Path) -> None:
+        """Write one stream as an ordinary state file, which `newnormal.load` reads.
+
+        ``fleet.add(name, newnormal.load(path))`` puts it into a fleet.
+        """
+        with self._lock:
+            detector = self._streams[name].detector()
+        detector.save(path)
+
+    def _opened_log(self) -> CallerLog:
+        if self._log is None:
+            raise StateError(
+                "expected a fleet that is open on a folder, found one in memory",
+                hint="use Fleet.open(folder)",
+            )
+        return self._log
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"cannot write {path}: {error.strerror}",
+            hint="give a folder, or a name that nothing has",
+        ) from error
+
+
+def _names_columns(columns: Any) -> bool:
+    """Whether an option names columns; an array is one value a row, of that data alone."""
+    texts = isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
+    return texts or isinstance(columns, str | bool | Long)
+
+
+def _limit_of(limit: float | None, detector: BaseDetector) -> float | None:
+    """Return the limit on the alarms of all streams, if it can be one."""
+    if limit is None:
+        return None
+    if not limit > 0:
+        raise ParameterError(f"fleet_alarms_per_day: expected more than 0, found {limit}")
+    for name in ("alarms_per_day", "risk", "threshold"):
+        if detector.get_params()[name] is not None:
+            raise ParameterError(
+                f"fleet_alarms_per_day and {name}: expected one of them, found both",
+                hint="fleet_alarms_per_day is divided among the streams, alarms_per_day is of each",
+            )
+    return float(limit)

@@ -1,7 +1,7 @@
 """Feedback to a stream of a fleet: applied to its folder at once, or left for a running `watch`.
 
 It waits in a file beside the folder, as that of one stream does beside the state file. `watch`
-applies it between two batches: the fleet's log has it together with a note that has its key, so
+applies it between two batches: the fleet's log has it together with a marker that has its key, so
 that a kill at any point neither loses nor repeats it.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import Fleet
 from newnormal.fleet.folder.lock import is_in_use
-from newnormal.fleet.saved import last_note
+from newnormal.fleet.folder.replaying import last_marker
 from newnormal.runtime.feedback import Act, Feedback, Queue, apply, found_by, named
 from newnormal.runtime.fleet_place import KEYS, Place
 
@@ -78,7 +78,7 @@ class FleetQueue:
         for each in list(queue.journal):
             if each.key not in watch.place.feedback:
                 keys = (*watch.place.feedback, each.key)[-KEYS:]
-                watch.note(feedback=keys, stream=each.stream)
+                watch.mark(feedback=keys, stream=each.stream)
                 _apply_and_report(watch.fleet, each, self._report)
                 watch.emit_events(watch.fleet.take_events())
             queue.remove([each])
@@ -109,8 +109,8 @@ def submit(
         _leave(queue, feedback, Fleet.load(folder, **options))
         report(f"{folder} is in use by `newnormal watch`: applied there before the next samples")
         return
-    note = last_note(folder)
-    place = None if note is None else Place.parse(note)
+    marker = last_marker(folder)
+    place = None if marker is None else Place.parse(marker)
     if place is not None and not place.clean:
         _leave(queue, feedback, Fleet.load(folder, **options))
         report(f"the last `newnormal watch` of {folder} was killed: applied when the next starts")

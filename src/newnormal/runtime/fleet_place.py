@@ -1,4 +1,4 @@
-"""Where in its input a fleet's watch is: what a note in the fleet's log says."""
+"""Where in its input a fleet's watch is: what a marker in the fleet's log says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from newnormal.errors import StateError
 
-KEYS = 100  # of applied feedback, that a note remembers
+KEYS = 100  # of applied feedback, that a marker remembers
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Place:
     kind
         The kind of the input, as in a one-stream checkpoint.
     snapshot
-        The place behind the samples of the record that the note belongs to.
+        The place behind the samples of the record that the marker belongs to.
     feedback
         Keys of the newest feedback applied, that record's included.
     stream
@@ -39,14 +39,14 @@ class Place:
     zone: str | None = None
 
     def to_bytes(self) -> bytes:
-        """Return the note."""
+        """Return the marker."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def parse(cls, note: bytes) -> Place:
-        """Return what a note says; a StateError for anything else."""
+    def parse(cls, marker: bytes) -> Place:
+        """Return what a marker says; a StateError for anything else."""
         try:
-            found = json.loads(note)
+            found = json.loads(marker)
             found["feedback"] = tuple(found["feedback"])
             place = cls(**found)
             if not isinstance(place.snapshot, dict):
@@ -55,7 +55,7 @@ class Place:
                 raise TypeError("a key that is no text")
         except (TypeError, ValueError, KeyError, RecursionError) as error:
             raise StateError(
-                f"expected a note of `newnormal watch` in the fleet's log, found {note[:60]!r}",
+                f"expected a note of `newnormal watch` in the fleet's log, found {marker[:60]!r}",
                 hint="this folder was used by another program: save the fleet to a new one",
             ) from error
         return place

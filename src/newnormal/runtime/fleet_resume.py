@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
-from newnormal.fleet.saved import Replayed
+from newnormal.fleet.folder.replaying import Replayed
 from newnormal.io.registry import name_of
 from newnormal.io.sources.streams import StreamInput
 from newnormal.runtime.checkpoint import other_input, resumed
@@ -68,13 +68,13 @@ def _resumed(
     report: Callable[[str], None],
     replayed: list[Replayed],
 ) -> ResumedFleet:
-    note, noted = fleet.last_note
-    old = None if note is None else Place.parse(note)
+    marker, marked = fleet.last_marker
+    old = None if marker is None else Place.parse(marker)
     again: tuple[FleetVerdicts, ...] = ()
     left = fleet.take_events()
     events: tuple[FleetEvent, ...] = ()
     if old is not None and not old.clean:
-        again = tuple(each.verdicts for each in replayed if each.position >= noted)
+        again = tuple(each.verdicts for each in replayed if each.position >= marked)
         events = _of_feedback(left, replayed, old.stream)
         fleet.see_zone(old.zone)
         again = tuple(map(fleet.in_zones, again))

@@ -1,8 +1,8 @@
 """Watching an input of many streams: batches in, verdicts out, a fleet that survives a kill.
 
-A fleet that is open on its folder logs each call before it acts, together with a note: the place in
-the input behind the call's samples. So after a kill, the fleet and the place belong together, and
-nothing is lost. The output of the last call may not have been written: it comes again, byte for
+A fleet that is open on its folder logs each call before it acts, together with a marker: the place
+in the input behind the call's samples. So after a kill, the fleet and the place belong together,
+and nothing is lost. The output of the last call may not have been written: it comes again, byte for
 byte. After a clean stop nothing repeats.
 """
 
@@ -143,15 +143,15 @@ class FleetWatch:
         self._sink.write_fleet_events(found, begun)
         self._sink.flush()
 
-    def note(self, **changes: Any) -> None:
+    def mark(self, **changes: Any) -> None:
         """Have the next call to the fleet logged together with a place."""
         self.place = replace(self.place, stream=None, clean=False)
         self.place = replace(self.place, **changes)
-        self.fleet.note(self.place.to_bytes(), with_next=True)
+        self.fleet.mark(self.place.to_bytes(), with_next=True)
 
     def _end(self, snapshot: dict[str, Any]) -> None:
         self.place = replace(self.place, snapshot=snapshot, stream=None, clean=True)
-        self.fleet.note(self.place.to_bytes())
+        self.fleet.mark(self.place.to_bytes())
 
     def _read(self) -> None:
         stopped = False
@@ -198,7 +198,7 @@ class FleetWatch:
             problems += self._take_arrived(tables, name, arrived, {})
         self._report_bad(problems)
         self._consume(tables, self._here())
-        self.note(snapshot=self._here())
+        self.mark(snapshot=self._here())
         self.emit(self.fleet.flush())
 
     def _handle_feedback(self) -> None:
@@ -236,7 +236,7 @@ class FleetWatch:
         if not tables.tables:
             self.place = replace(self.place, snapshot=place)
             return
-        self.note(snapshot=place, zone=self.source.zone)
+        self.mark(snapshot=place, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
         for name, table in tables.tables.items():
             if table.times is not None:

@@ -13,11 +13,11 @@ from newnormal.fleet.fleet import Fleet
 from newnormal.fleet.folder.fits import FitReader
 from newnormal.fleet.folder.listing import read_listing
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.fleet.folder.log import FileLog, Found, SampleLog, gap, scan
+from newnormal.fleet.folder.log import FileLog, Found, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
 from newnormal.fleet.folder.recovery import Lost, Read, read_streams
-from newnormal.fleet.folder.replaying import notes
+from newnormal.fleet.folder.replaying import LogEnd, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import Streams
@@ -92,7 +92,6 @@ def check(
     folder: str | os.PathLike[str],
     *,
     repair: bool = False,
-    log: SampleLog | None = None,
     model: object = None,
     threshold: object = None,
 ) -> Report:
@@ -105,23 +104,21 @@ def check(
         look different from one file to the next.
     repair
         Whether to do it. What a repair takes away is kept in the folder ``damaged`` in there.
-    log
-        Where the fleet was opened with a log of the caller's own: that.
     model, threshold
         As for `Fleet.load`.
     """
     path = Path(folder)
     lock = FolderLock(path).acquire() if repair and path.is_dir() else None
     try:
-        return _Check(path, log, (model, threshold)).run(repair)
+        return _Check(path, (model, threshold)).run(repair)
     finally:
         if lock is not None:
             lock.release()
 
 
 class _Check:
-    def __init__(self, folder: Path, log: SampleLog | None, given: tuple[object, object]) -> None:
-        self.folder, self.log, self.given = folder, log, given
+    def __init__(self, folder: Path, given: tuple[object, object]) -> None:
+        self.folder, self.given = folder, given
         self.report = Report(folder)
         self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shares have to be written anew
@@ -136,7 +133,7 @@ class _Check:
             return report
         self._manifests()
         read = self._streams(manifest)
-        damage = self._log(manifest) if manifest.epoch is not None else []
+        damage = self._log(manifest) if manifest.log_id is not None else []
         for file in leftovers(self.folder, manifest):
             text = f"{file.name} belongs to no checkpoint"
             report.add(text, "remove it", left_by_kill=True)
@@ -202,8 +199,8 @@ class _Check:
 
     def _log(self, manifest: Manifest) -> list[tuple[Path, int, Found]]:
         """Return what is damaged in the log's files: file, its position, the part."""
-        assert manifest.epoch is not None
-        files = FileLog(self.folder, manifest.epoch).files
+        assert manifest.log_id is not None
+        files = FileLog(self.folder, manifest.log_id).files
         found: list[tuple[Path, int, Found]] = []
         end = manifest.first
         if files and files[0][0] > manifest.first:
@@ -269,15 +266,12 @@ class _Check:
     def _write(self, manifest: Manifest, read: Read) -> None:
         """Write the streams that can be read, up to the end of the log, and those begun again."""
         fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.given)
-        log: Any = self.log
-        if manifest.epoch is not None:
-            log = FileLog(self.folder, manifest.epoch)
+        end = LogEnd(manifest.position, manifest.marker, manifest.marked)
+        if manifest.log_id is not None:
+            log = FileLog(self.folder, manifest.log_id)
             log.lenient = True
-        position, note = manifest.position, (manifest.note, manifest.noted)
-        if log is not None:
-            state = notes(log, manifest, whole=False)
-            fleet._replay(log, read, state, None)
-            position, note = state.position, (state.note, state.noted)
+            end = log_end(log, manifest, whole=False)
+            fleet._replay(log, read, end, None)
         ordered = [(member.order, member.stream) for _, own in read.shares for member in own]
         ordered += [each for lost in read.lost for each in _begun_again(read.fits, lost)]
         streams = Streams()
@@ -287,10 +281,9 @@ class _Check:
         writer = FolderWriter(self.folder)
         writer.number_from(manifest.next_id)
         writer.arrange(streams)
-        writer.write_changed(position)
-        writer.publish(fleet._contents(), position, manifest.epoch, note)
-        if isinstance(log, FileLog):
-            log.close()
+        writer.write_changed(end.position)
+        marker = end.marker, end.marked
+        writer.publish(fleet._contents(), end.position, manifest.log_id, marker)
 
 
 def _fit(fits: FitReader | None, place: tuple[int, int] | None) -> Any:

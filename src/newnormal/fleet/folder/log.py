@@ -1,6 +1,6 @@
-"""The log of what changed a fleet since its checkpoints: a seam, and files of our own.
+"""The files of the log of what changed a fleet since its checkpoints.
 
-A record of `FileLog` is a mark of 4 bytes, a length, a CRC-32 of so many bytes, one of these 16,
+A record is a mark of 4 bytes, a length, a CRC-32 of so many bytes, one of these 16,
 and the bytes. A position is the number of bytes before it, counted over all files since the first.
 A kill leaves the beginning of a record: that is cut off. Any other damage is an error, until
 `newnormal.fleet.folder.check` makes it a gap.
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from newnormal.errors import StateError
 from newnormal.fleet.folder.names import AGAIN, log_name, log_start
@@ -26,26 +26,6 @@ _START = b"nnL"
 _MARK, _GAP = b"nnL1", b"nnL0"
 SEGMENT = 64 << 20  # bytes, after which another file begins
 _BINARY = getattr(os, "O_BINARY", 0)
-
-
-@runtime_checkable
-class SampleLog(Protocol):
-    """Where a fleet writes what changes it, before it does.
-
-    Positions increase with every record. 0 is before the first.
-    """
-
-    def append(self, record: bytes) -> int:
-        """Add a record; return the position after it. It must outlive this process."""
-
-    def read(self, position: int) -> Iterator[tuple[int, bytes]]:
-        """Give the records after a position, each with the position after it."""
-
-    def trim(self, position: int) -> None:
-        """Take note that records up to a position are no longer needed."""
-
-    def close(self) -> None:
-        """Release what it holds."""
 
 
 class Found(NamedTuple):
@@ -121,7 +101,7 @@ class FileLog:
     ----------
     folder
         The fleet's folder.
-    epoch
+    log_id
         A name that tells its files from those of another log in the same folder.
     sync
         Whether each record is on the disk before the fleet goes on. False: a loss of power may take
@@ -133,12 +113,12 @@ class FileLog:
     def __init__(
         self,
         folder: str | os.PathLike[str],
-        epoch: str = "0",
+        log_id: str,
         *,
         sync: bool = False,
         segment: int | None = None,
     ) -> None:
-        self.folder, self.epoch, self.sync = Path(folder), epoch, sync
+        self.folder, self.log_id, self.sync = Path(folder), log_id, sync
         self._segment = segment or SEGMENT
         self._handle: int | None = None
         self._begin = self._end = 0  # of the file that is written to
@@ -149,7 +129,7 @@ class FileLog:
     def files(self) -> list[tuple[int, Path]]:
         """The files, each with the position at which it begins."""
         with suppress(OSError):
-            found = [(log_start(path.name, self.epoch), path) for path in self.folder.iterdir()]
+            found = [(log_start(path.name, self.log_id), path) for path in self.folder.iterdir()]
             return sorted((start, path) for start, path in found if start is not None)
         return []
 
@@ -262,7 +242,7 @@ class FileLog:
 
     def _start(self, position: int) -> None:
         """Begin another file."""
-        path = self.folder / log_name(self.epoch, position)
+        path = self.folder / log_name(self.log_id, position)
         if self._handle is not None:
             os.fsync(self._handle)
             self.close()

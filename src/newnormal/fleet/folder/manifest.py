@@ -60,10 +60,10 @@ class Manifest:
         Of the fleet at `position`.
     position
         Of the log when this was written: no share is further.
-    epoch
-        The name of the log's files; None where the log is the caller's.
-    note, noted
-        The caller's newest note up to there, and the position after it.
+    log_id
+        The name of the log's files; None where the caller keeps the log.
+    marker, marked
+        The caller's newest marker up to there, and the position after its record.
     next_id
         The number that the next stream gets.
     fits, fits_size
@@ -80,9 +80,9 @@ class Manifest:
     ticks: int
     incidents: Any
     position: int
-    epoch: str | None
-    note: bytes | None
-    noted: int
+    log_id: str | None
+    marker: bytes | None
+    marked: int
     next_id: int
     fits: str
     fits_size: int
@@ -108,7 +108,7 @@ class Manifest:
         facts = {
             **vars(self),
             "format": FORMAT,
-            "note": None if self.note is None else self.note.hex(),
+            "marker": None if self.marker is None else self.marker.hex(),
             "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in self.layouts],
             "shares": [vars(share) for share in self.shares],
         }
@@ -157,7 +157,7 @@ class Manifest:
         )
         shares = tuple(_share(each, len(layouts)) for each in facts.parts("shares", _MOST))
         limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
-        note = bytes.fromhex(facts.text("note")) if facts.has("note") else facts.take("note")
+        marker = facts.text("marker") if facts.has("marker") else facts.take("marker")
         position = facts.count("position")
         if any(share.position > position for share in shares):
             raise StateError("shares: expected positions up to that of the manifest, found others")
@@ -168,9 +168,9 @@ class Manifest:
             ticks=facts.count("ticks"),
             incidents=facts.take("incidents"),
             position=position,
-            epoch=facts.text("epoch") if facts.has("epoch") else facts.take("epoch"),
-            note=note,
-            noted=facts.count("noted"),
+            log_id=facts.text("log_id") if facts.has("log_id") else facts.take("log_id"),
+            marker=None if marker is None else bytes.fromhex(marker),
+            marked=facts.count("marked"),
             next_id=facts.count("next_id", 0, 2**32 - 1),
             fits=_name(facts, "fits"),
             fits_size=facts.count("fits_size"),
@@ -180,8 +180,8 @@ class Manifest:
             shares=shares,
             version=facts.count("version", 1),
         )
-        if found.epoch is not None and not found.epoch.isalnum():
-            raise facts.wrong("epoch", "letters and digits", found.epoch)
+        if found.log_id is not None and not found.log_id.isalnum():
+            raise facts.wrong("log_id", "letters and digits", found.log_id)
         facts.done()
         return found
 

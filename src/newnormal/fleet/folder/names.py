@@ -19,7 +19,7 @@ _OURS = re.compile(
 _LOG = re.compile(r"log-([0-9a-f]+)-(\d{20})\.bin")
 
 
-def new_epoch() -> str:
+def new_log_id() -> str:
     """Return a name for a log that no other has."""
     return secrets.token_hex(6)
 
@@ -29,15 +29,15 @@ def new_name(kind: str, suffix: str = "bin") -> str:
     return f"{kind}-{secrets.token_hex(6)}.{suffix}"
 
 
-def log_name(epoch: str, position: int) -> str:
+def log_name(log_id: str, position: int) -> str:
     """Return the name of a log file that begins at a position."""
-    return f"log-{epoch}-{position:020d}.bin"
+    return f"log-{log_id}-{position:020d}.bin"
 
 
-def log_start(name: str, epoch: str) -> int | None:
+def log_start(name: str, log_id: str) -> int | None:
     """Return the position at which a log file begins; None for any other file."""
     found = _LOG.fullmatch(name)
-    return int(found[2]) if found and found[1] == epoch else None
+    return int(found[2]) if found and found[1] == log_id else None
 
 
 def is_ours(name: str) -> bool:

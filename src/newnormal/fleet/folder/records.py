@@ -1,6 +1,6 @@
 """What changes a fleet, as records of a log and back.
 
-A record is its kind, a note of the caller's, and a body. Streams are named by numbers that are
+A record is its kind, a marker of the caller's, and a body. Streams are named by numbers that are
 never used again, so that a record keeps its meaning when streams are added or removed. Everything
 is little-endian.
 """
@@ -21,8 +21,8 @@ from newnormal.fleet.results import StreamError
 from newnormal.fleet.work import Gathered
 from newnormal.types import Floats, Ints
 
-SAMPLES, ACT, NOTE = 1, 2, 3
-_HEAD = struct.Struct("<BI")  # kind, length of the note
+SAMPLES, ACT, MARKER = 1, 2, 3
+_HEAD = struct.Struct("<BI")  # kind, length of the marker
 _SAMPLES = struct.Struct("<BII")  # flush, number of blocks, length of the errors
 _BLOCK = struct.Struct("<QQIB")  # streams, rows, channels, flags
 _SINGLE, _ONE_TIME, _IN_ORDER = 1, 2, 4  # flags: what is not written out
@@ -169,14 +169,14 @@ class Record(NamedTuple):
 
     kind: int
     body: Samples | Act | None
-    note: bytes | None = None
+    marker: bytes | None = None
 
     def write(self) -> bytes:
         """Return it as bytes."""
-        note = b"" if self.note is None else self.note
-        length = len(note) + 1 if self.note is not None else 0  # 0: none
+        marker = self.marker or b""
+        length = len(marker) + 1 if self.marker is not None else 0  # 0: none
         parts: Iterable[bytes] = [] if self.body is None else self.body.write()
-        return b"".join((_HEAD.pack(self.kind, length), note, *parts))
+        return b"".join((_HEAD.pack(self.kind, length), marker, *parts))
 
 
 def parse(record: bytes, position: int) -> Record:
@@ -184,19 +184,19 @@ def parse(record: bytes, position: int) -> Record:
 
     Examples
     --------
-    >>> parse(Record(NOTE, None, b"printed").write(), 7).note
+    >>> parse(Record(MARKER, None, b"printed").write(), 7).marker
     b'printed'
     """
     body = _Reader(record)
     try:
         kind, length = body.unpack(_HEAD)
-        note = bytes(body.take(length - 1)) if length else None
+        marker = bytes(body.take(length - 1)) if length else None
         readers: dict[int, Callable[[_Reader], Samples | Act | None]] = {
             SAMPLES: Samples.read,
             ACT: Act.read,
-            NOTE: lambda _: None,
+            MARKER: lambda _: None,
         }
-        found = Record(kind, readers[kind](body), note)
+        found = Record(kind, readers[kind](body), marker)
         if body.left:
             raise ValueError("length")
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import NewnormalError, StateError
-from newnormal.fleet.folder.log import SampleLog
+from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import Manifest
 from newnormal.fleet.folder.names import AGAIN
 from newnormal.fleet.folder.records import Act, Block, Samples, parse
-from newnormal.fleet.folder.recovery import Read
+from newnormal.fleet.folder.recovery import Read, consistent
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetVerdicts
 from newnormal.fleet.work import Gathered
@@ -24,40 +26,76 @@ from newnormal.types import Bools, Ints
 _LOG = logging.getLogger("newnormal")
 
 
-class Replay(NamedTuple):
-    """What the log held.
+class LogEnd(NamedTuple):
+    """Where a log ends.
 
     Attributes
     ----------
     position
         After the last record.
-    note, noted
-        The newest note of the caller's, and the position after its record.
+    marker, marked
+        The newest marker of the caller's, and the position after its record.
     """
 
     position: int
-    note: bytes | None
-    noted: int
+    marker: bytes | None
+    marked: int
 
 
-def notes(log: SampleLog, manifest: Manifest, *, whole: bool = True) -> Replay:
-    """Return where a log ends, and the newest note in it; it must be `whole`."""
-    position, note, noted = manifest.first, manifest.note, manifest.noted
+class Replayed(NamedTuple):
+    """Verdicts of a record that was judged again when a folder was opened.
+
+    Attributes
+    ----------
+    position
+        The position in the log after its record.
+    verdicts
+        What was made of it, the same as then.
+    marker, marked
+        The newest marker in the log, and the position after its record. A caller that marks what
+        it has printed prints what has a later position.
+    """
+
+    position: int
+    verdicts: FleetVerdicts
+    marker: bytes | None
+    marked: int
+
+
+def log_of(folder: Path, manifest: Manifest, *, sync: bool = False) -> FileLog:
+    """Return the log of a folder whose fleet keeps one."""
+    if manifest.log_id is None:
+        raise StateError(
+            f"{folder}: expected a fleet that keeps its log, found one whose caller does",
+            hint="use Fleet.attach(folder)",
+        )
+    return FileLog(folder, manifest.log_id, sync=sync)
+
+
+def log_end(log: FileLog, manifest: Manifest, *, whole: bool = True) -> LogEnd:
+    """Return where a log ends, and the newest marker in it; it must be `whole`."""
+    position, marker, marked = manifest.first, manifest.marker, manifest.marked
     for end, record in log.read(manifest.first):
         position = end
-        if record and (found := parse(record, end).note) is not None and end > noted:
-            note, noted = found, end
+        if record and (newer := parse(record, end).marker) is not None and end > marked:
+            marker, marked = newer, end
     if whole and position < manifest.position and manifest.first < manifest.position:
         raise StateError(
             f"expected a log up to position {manifest.position} at least, found one up to "
             f"{position}",
             hint=AGAIN,
         )
-    return Replay(max(position, manifest.position), note, noted)
+    return LogEnd(max(position, manifest.position), marker, marked)
+
+
+def last_marker(folder: str | os.PathLike[str]) -> bytes | None:
+    """Return the newest marker in the log of a folder, which another process may have open."""
+    path = Path(folder)
+    return consistent(path, lambda manifest: log_end(log_of(path, manifest), manifest).marker)
 
 
 def replay(
-    log: SampleLog,
+    log: FileLog,
     read: Read,
     advance: Callable[[Gathered, bool], FleetVerdicts],
     act: Callable[[str, Act], object],

@@ -220,8 +220,8 @@ class FolderWriter:
         self,
         contents: Contents,
         position: int,
-        epoch: str | None,
-        note: tuple[bytes | None, int] = (None, 0),
+        log_id: str | None,
+        marker: tuple[bytes | None, int] = (None, 0),
     ) -> Manifest:
         """Write the manifest, and remove what it does not refer to."""
         layouts = self._layouts()
@@ -238,9 +238,9 @@ class FolderWriter:
             ticks=contents.ticks,
             incidents=contents.incidents,
             position=position,
-            epoch=epoch,
-            note=note[0],
-            noted=note[1],
+            log_id=log_id,
+            marker=marker[0],
+            marked=marker[1],
             next_id=self._next_id,
             fits=self.fits.name,
             fits_size=self.fits.size,
@@ -257,13 +257,13 @@ class FolderWriter:
 
 def leftovers(folder: Path, manifest: Manifest) -> list[Path]:
     """Return files of a folder that do not belong to its fleet, and that a fleet wrote."""
-    epoch = manifest.epoch
+    log_id = manifest.log_id
     return sorted(
         path
         for path in folder.iterdir()
         if is_ours(path.name)
         and path.name not in manifest.files
-        and (epoch is None or log_start(path.name, epoch) is None)
+        and (log_id is None or log_start(path.name, log_id) is None)
     )
 
 
