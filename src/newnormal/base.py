@@ -165,7 +165,7 @@ class BaseDetector:
             fitted, scores = self._fit(config, goal, table, channels, period, on_epoch, on_phase)
         if on_phase is not None:
             on_phase("done", 1.0)
-        reading = None if table.found is None else table.found.reading
+        reading = None if table.profile is None else table.profile.reading
         self._begin(replace(fitted, zone=table.zone, reading=reading), scores)
         return self
 

@@ -57,14 +57,14 @@ def test_nab_as_it_is_is_read_checked_and_watched(
         times = np.array([line.split(",")[0] for line in lines], "datetime64[s]")
         table = read(path)
         assert table.channels == ("value",)
-        assert table.times is not None and table.found is not None
+        assert table.times is not None and table.profile is not None
         np.testing.assert_array_equal(table.times, np.unique(times))
-        assert table.found.duplicates == len(times) - len(np.unique(times))
-        duplicates += table.found.duplicates
-        late += table.found.out_of_order
+        assert table.profile.duplicates == len(times) - len(np.unique(times))
+        duplicates += table.profile.duplicates
+        late += table.profile.out_of_order
         checked = newnormal("check", path, "--json")
         assert checked.returncode == 0, checked.stderr
-        assert json.loads(checked.stdout)["facts"]["duplicate_times"] == table.found.duplicates
+        assert json.loads(checked.stdout)["facts"]["duplicate_times"] == table.profile.duplicates
     assert duplicates > 0
     assert late > 0
     disordered = max(paths, key=_disorder)
@@ -79,6 +79,6 @@ def test_nab_as_it_is_is_read_checked_and_watched(
 
 
 def _disorder(path: Path) -> int:
-    found = read(path).found
+    found = read(path).profile
     assert found is not None
     return found.duplicates + found.out_of_order

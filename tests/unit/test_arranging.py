@@ -24,7 +24,7 @@ def table(values: Sequence[float], minutes: Sequence[float] | None, **more: Any)
         else START + np.array([int(60 * m) for m in minutes]) * (np.timedelta64(1, "s"))
     )
     column = np.array(values, dtype=np.float64)[:, None]
-    return Table(column, ("a",), times, found=InputProfile(), **more)
+    return Table(column, ("a",), times, profile=InputProfile(), **more)
 
 
 def read(given: Table, **options: Any) -> Table:
@@ -44,15 +44,15 @@ def test_a_series_in_order_stays_as_it_is() -> None:
     given = table([1, 2, 3], [0, 1, 2])
     found = read(given)
     assert found.values is given.values and found.times is given.times
-    assert found.found == InputProfile()
+    assert found.profile == InputProfile()
 
 
 def test_samples_out_of_order_are_sorted_and_counted() -> None:
     found = read(table([1, 3, 2, 4], [0, 2, 1, 3], labels=np.array([0, 1, 0, 0])))
     assert column(found) == [1, 2, 3, 4]
     assert found.labels is not None and found.labels.tolist() == [0, 0, 1, 0]
-    assert found.found is not None and found.found.out_of_order == 1
-    assert found.found.notes == ["1 sample was out of order and put in the order of the times"]
+    assert found.profile is not None and found.profile.out_of_order == 1
+    assert found.profile.notes == ["1 sample was out of order and put in the order of the times"]
 
 
 @pytest.mark.parametrize(("how", "value"), [(None, 5.0), ("last", 5.0), ("mean", 3.5)])
@@ -61,8 +61,8 @@ def test_one_sample_of_each_time_is_left(how: str | None, value: float) -> None:
     found = read(table([1, 2, 5, 7], [0, 1, 1, 2], labels=labels), on_duplicate=how)
     assert column(found) == [1, value, 7]
     assert found.labels is not None and found.labels.tolist() == [0, 1, 0]
-    assert found.found is not None and found.found.duplicates == 1
-    assert found.found.notes[0].startswith("1 sample has the time of another: ")
+    assert found.profile is not None and found.profile.duplicates == 1
+    assert found.profile.notes[0].startswith("1 sample has the time of another: ")
 
 
 def test_a_mean_is_of_the_values_that_are_there() -> None:
@@ -78,14 +78,14 @@ def test_a_time_that_is_there_twice_can_be_an_error() -> None:
 def test_an_hour_that_comes_twice_hints_at_the_zone() -> None:
     local = [*range(0, 180, 10), *range(120, 300, 10)]
     found = read(table(range(len(local)), local))
-    assert found.found is not None and found.found.duplicates == 6
-    assert "--tz" in found.found.notes[-1] and "(tz=)" in found.found.notes[-1]
+    assert found.profile is not None and found.profile.duplicates == 6
+    assert "--tz" in found.profile.notes[-1] and "(tz=)" in found.profile.notes[-1]
     zoned = read(table(range(len(local)), local, zone="Europe/Berlin"))
-    assert zoned.found is not None and "--tz" not in zoned.found.notes[-1]
+    assert zoned.profile is not None and "--tz" not in zoned.profile.notes[-1]
     hourly = read(table(range(7), [0, 60, 120, 120, 180, 240, 300]))
-    assert hourly.found is not None and "--tz" in hourly.found.notes[-1]
+    assert hourly.profile is not None and "--tz" in hourly.profile.notes[-1]
     other = read(table(range(7), [0, 1, 2, 2, 3, 4, 5]))
-    assert other.found is not None and "--tz" not in other.found.notes[-1]
+    assert other.profile is not None and "--tz" not in other.profile.notes[-1]
 
 
 @pytest.mark.parametrize("at", [0, 1, 7, 18, 19])
@@ -96,10 +96,10 @@ def test_a_time_far_from_all_others_is_a_bad_line(at: int, far: str) -> None:
     given.times[at] = np.datetime64(far)
     found = read(given)
     assert column(found) == [each for each in range(20) if each != at]
-    assert found.found is not None and found.found.bad_lines == 1
-    assert found.found.first_bad == found.found.notes[0].removesuffix(": left out")
-    assert f"line {at + 2}: expected a time near 2026-01-01T00:" in found.found.notes[0]
-    assert found.found.out_of_order == 0
+    assert found.profile is not None and found.profile.bad_lines == 1
+    assert found.profile.first_bad == found.profile.notes[0].removesuffix(": left out")
+    assert f"line {at + 2}: expected a time near 2026-01-01T00:" in found.profile.notes[0]
+    assert found.profile.out_of_order == 0
 
 
 def test_several_strays_are_one_note() -> None:
@@ -107,8 +107,8 @@ def test_several_strays_are_one_note() -> None:
     assert given.times is not None
     given.times[[3, 17, 18]] = np.array(["2199-01-01", "2155-01-01", "2156-01-01"], "M8[ns]")
     found = read(given)
-    assert found.found is not None and found.found.bad_lines == 3
-    assert "and 2 more such" in found.found.notes[0]
+    assert found.profile is not None and found.profile.bad_lines == 3
+    assert "and 2 more such" in found.profile.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_several_strays_are_one_note() -> None:
 def test_gaps_and_disorder_are_no_strays(times: list[int]) -> None:
     found = read(table(times, times))
     assert column(found) == sorted(times)
-    assert found.found is not None and found.found.bad_lines == 0
+    assert found.profile is not None and found.profile.bad_lines == 0
 
 
 def test_counters_become_rates_per_second() -> None:
@@ -211,7 +211,7 @@ def test_a_million_samples_take_less_than_a_second() -> None:
     rng = np.random.default_rng(0)
     count = 1_000_000
     times = START + (np.arange(count) + rng.integers(0, 3, count)) * np.timedelta64(1, "s")
-    given = Table(rng.normal(size=(count, 3)), ("a", "b", "c"), times, found=InputProfile())
+    given = Table(rng.normal(size=(count, 3)), ("a", "b", "c"), times, profile=InputProfile())
     begin = time.perf_counter()
     arranged(given, Reading.of(on_duplicate="mean", rate="a", resample="10s"))
     assert time.perf_counter() - begin < 3  # 0.4 s on a quiet machine

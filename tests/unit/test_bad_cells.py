@@ -28,8 +28,8 @@ def table(tmp_path: Path) -> Any:
 def test_a_bad_cell_is_one_missing_value_and_counted(table: Any) -> None:
     found = table("t,a,b\n2026-01-01,1,2\n2026-01-02,x,4\n2026-01-03,5,inf\n2026-01-04,y,8\n")
     np.testing.assert_array_equal(found.values, [[1, 2], [NAN, 4], [5, NAN], [NAN, 8]])
-    assert found.found.bad_cells == {"a": BadCells(2, 3, "x"), "b": BadCells(1, 4, "inf")}
-    assert (found.found.lines, found.found.bad_lines) == (4, 0)
+    assert found.profile.bad_cells == {"a": BadCells(2, 3, "x"), "b": BadCells(1, 4, "inf")}
+    assert (found.profile.lines, found.profile.bad_lines) == (4, 0)
 
 
 def test_a_bad_cell_is_reported_once_a_column() -> None:
@@ -38,21 +38,21 @@ def test_a_bad_cell_is_reported_once_a_column() -> None:
     parser.parse_many(["a,b", "1,2", "3,Bad"])
     parser.parse_many(["5,6", "7,Bad"])
     assert said == ["line 3: column 'b': expected a number, found 'Bad': it counts as missing"]
-    assert parser.found.bad_cells["b"].count == 2
+    assert parser.profile.bad_cells["b"].count == 2
 
 
 @pytest.mark.parametrize("word", ["Bad", "-", "#N/A", "No Data", "---"])
 def test_words_for_missing_are_not_counted(table: Any, word: str) -> None:
     found = table(f"a,b\n1,{word}\n{word.upper()},4\n5, {word} \n", na=[word])
     np.testing.assert_array_equal(found.values, [[1, NAN], [NAN, 4], [5, NAN]])
-    assert found.found.bad_cells == {}
+    assert found.profile.bad_cells == {}
 
 
 def test_bad_lines_are_passed_over_and_counted(table: Any) -> None:
     found = table("t,a\n2026-01-01,1\nsoon,2\n2026-01-03,3\n2026-01-04\n2026-01-05,5\n")
     assert found.values.ravel().tolist() == [1, 3, 5]
-    assert (found.found.lines, found.found.bad_lines) == (5, 2)
-    assert found.found.first_bad == "line 3: column 't': expected a time, found 'soon'"
+    assert (found.profile.lines, found.profile.bad_lines) == (5, 2)
+    assert found.profile.first_bad == "line 3: column 't': expected a time, found 'soon'"
 
 
 def test_an_input_of_mostly_bad_lines_is_refused(table: Any) -> None:
@@ -103,15 +103,15 @@ def test_the_unit_of_a_column_is_stripped_and_told(
 ) -> None:
     found = table("a;b\n" + "".join(f"{cell};{at}\n" for at, cell in enumerate(cells)))
     np.testing.assert_array_equal(found.values[:, 0], values)
-    assert found.found.written["cell_units"] == f"a in {unit}"
-    assert found.found.bad_cells == {}
+    assert found.profile.written["cell_units"] == f"a in {unit}"
+    assert found.profile.bad_cells == {}
 
 
 def test_another_unit_is_a_bad_cell(table: Any) -> None:
     found = table("a;b\n12 MB;1\n13 MB;1\n1.5 GB;1\n14;1\n0;1\n")
     np.testing.assert_array_equal(found.values[:, 0], [12, 13, NAN, NAN, 0])
-    assert found.found.bad_cells["a"] == BadCells(2, 4, "1.5 GB")
-    assert found.found.notes == [
+    assert found.profile.bad_cells["a"] == BadCells(2, 4, "1.5 GB")
+    assert found.profile.notes == [
         "column 'a' has numbers in different units, 'MB', 'GB': only those in MB are read"
     ]
 
@@ -131,7 +131,7 @@ def test_strict_makes_a_bad_cell_a_bad_line() -> None:
 def test_a_label_that_is_none_is_a_bad_line(table: Any) -> None:
     found = table("a,y\n1,0\n2,1\n3,maybe\n4,1\n", label="y")
     assert found.labels.tolist() == [0, 1, 1]
-    assert found.found.first_bad == "line 4: column 'y': expected a label 0 or 1, found 'maybe'"
+    assert found.profile.first_bad == "line 4: column 'y': expected a label 0 or 1, found 'maybe'"
 
 
 def test_a_line_that_was_refused_before_is_a_bad_line() -> None:
@@ -149,7 +149,7 @@ def test_keys_that_are_absent_or_new_are_missing_or_reported_once() -> None:
     samples = parser.parse_many(lines[:1])
     samples = parser.parse_many(lines[1:])
     np.testing.assert_array_equal(samples.values, [[3, NAN], [4, 5], [NAN, 7]])
-    assert parser.found.notes == ["column 'c' is no channel: ignored"]
+    assert parser.profile.notes == ["column 'c' is no channel: ignored"]
     assert samples.errors == ()
 
 

@@ -333,7 +333,7 @@ def read_table(**found: Any) -> Table:
     """Return a table as a reader gives it."""
     table = Table(noise(600), ("load", "flow"), minutes(600))
     return replace(
-        table, found=InputProfile(header=("when", "load", "flow"), time=("when",), **found)
+        table, profile=InputProfile(header=("when", "load", "flow"), time=("when",), **found)
     )
 
 

@@ -100,7 +100,7 @@ def test_a_date_that_stays_open_is_asked_for(table: Any) -> None:
     history = Reading(remembered=Remembered(date_format="day-first"))
     found = table(text, reading=history)
     assert found.times[0] == first
-    assert (found.found.date_format, found.found.written["dates"]) == ("day-first", "day-first")
+    assert (found.profile.date_format, found.profile.written["dates"]) == ("day-first", "day-first")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_date_that_stays_open_is_asked_for(table: Any) -> None:
 def test_a_pattern_is_the_only_form(table: Any, pattern: str, cell: str) -> None:
     found = table(f"t;a\n{cell};1\n2026-01-01;3\n", date_format=pattern)
     assert found.times[0] == np.datetime64(LAST, "ns")
-    assert found.found.bad_lines == 1
+    assert found.profile.bad_lines == 1
 
 
 @pytest.mark.parametrize("pattern", ["", "%d", "%Q %Y %m %d", "%Y %m %d %", "%b %B %d %Y", "soon"])
@@ -147,7 +147,7 @@ def test_date_and_time_of_day_in_two_columns(table: Any) -> None:
     text = "Date;Time;a\n31.12.2026;23:59:58;1\n31.12.2026;23:59:59;2\n"
     found = table(text)
     assert found.times[1] == np.datetime64(LAST, "ns")
-    assert found.found.time == ("Date", "Time")
+    assert found.profile.time == ("Date", "Time")
     assert found.channels == ("a",)
     other = text.replace("Date", "x").replace("Time", "y")
     np.testing.assert_array_equal(table(other).times, found.times)
@@ -155,7 +155,7 @@ def test_date_and_time_of_day_in_two_columns(table: Any) -> None:
     with pytest.raises(InputError, match="time names column 'z', found only"):
         table(other, time=["x", "z"])
     bad = table(text + "01.01.2027;soon;3\n")
-    assert bad.found.first_bad.startswith(
+    assert bad.profile.first_bad.startswith(
         "line 4: column 'Time': expected a time, found '01.01.2027 soon'"
     )
 
@@ -166,7 +166,7 @@ def test_a_column_of_unix_times_is_the_time(table: Any, name: str, unit: str, si
     found = table(f"a,{name}\n5,{1767225600 * size}\n6,{1767225601 * size}\n")
     assert found.channels == ("a",)
     assert found.times[1] == np.datetime64("2026-01-01T00:00:01", "ns")
-    assert found.found.written["time_unit"] == f"Unix time in {unit}"
+    assert found.profile.written["time_unit"] == f"Unix time in {unit}"
 
 
 def test_numbers_that_are_no_unix_time_or_not_called_so_are_a_channel(table: Any) -> None:

@@ -68,9 +68,9 @@ def test_the_header_is_found_and_what_was_skipped_is_told(
         rows += parser.parse_many(lines[at : at + size]).values.tolist()
     assert parser.channels == ("a", "b")
     assert rows == [[1, 2]]
-    assert parser.found.written == written
-    assert parser.found.header == ("a", "b")
-    assert (parser.found.lines, parser.found.bad_lines) == (1, 0)
+    assert parser.profile.written == written
+    assert parser.profile.header == ("a", "b")
+    assert (parser.profile.lines, parser.profile.bad_lines) == (1, 0)
 
 
 def test_an_empty_row_below_the_header_is_no_sample_where_samples_have_times(table: Any) -> None:
@@ -91,7 +91,7 @@ def test_keys_and_values_before_the_header_are_no_data(table: Any) -> None:
     found = table(text)
     assert found.channels == ("Value",)
     assert found.values.tolist() == [[5], [6]]
-    assert found.found.written["preamble"] == "2 lines"
+    assert found.profile.written["preamble"] == "2 lines"
 
 
 def test_a_loggers_file_is_read(table: Any) -> None:
@@ -99,7 +99,7 @@ def test_a_loggers_file_is_read(table: Any) -> None:
     assert found.channels == ("CH1", "CH2")
     assert found.values.tolist() == [[21.5, -1.23], [21.6, -1.24]]
     assert found.times[1] == np.datetime64("2026-01-01T00:00:01", "ns")
-    assert found.found.written == {"preamble": "3 lines", "units": "line 6"}
+    assert found.profile.written == {"preamble": "3 lines", "units": "line 6"}
 
 
 def test_lines_may_end_with_a_delimiter(table: Any) -> None:
@@ -107,7 +107,7 @@ def test_lines_may_end_with_a_delimiter(table: Any) -> None:
     assert table("a;b\n1;2;\n3;4;\n").values.tolist() == [[1, 2], [3, 4]]
     found = table("a;b\n1;2;\n3;4\n5;6\n")
     assert found.values.tolist() == [[3, 4], [5, 6]]
-    assert found.found.first_bad == "line 2: expected 2 cells, found 3"
+    assert found.profile.first_bad == "line 2: expected 2 cells, found 3"
 
 
 def test_nothing_is_decided_before_a_line_of_data() -> None:
@@ -130,7 +130,7 @@ def test_lines_of_text_before_the_data_are_bad_lines_with_their_numbers() -> Non
     assert [(row, error.message) for row, error in samples.errors] == [
         (-1, "expected 3 cells, found 1")
     ]
-    assert parser.found.first_bad == "line 2: expected 3 cells, found 1"
+    assert parser.profile.first_bad == "line 2: expected 3 cells, found 1"
 
 
 def test_a_file_of_text_alone_is_refused(table: Any) -> None:
@@ -143,7 +143,7 @@ def test_spaces_separate_only_where_they_are_given(table: Any) -> None:
     text = "date time a b\n2026-01-01 10:00:00 1  2\n2026-01-01 10:00:01 3  4\n"
     found = table(text, delimiter="space")
     assert found.values.tolist() == [[1, 2], [3, 4]]
-    assert found.found.time == ("date", "time")
+    assert found.profile.time == ("date", "time")
 
 
 # ------------------------------------------------------------------ decimal point
@@ -231,7 +231,7 @@ def test_lines_that_tell_nothing_are_held_no_longer_than_a_thousand(line: str) -
 
 def test_the_decimal_point_of_a_file_is_remembered_wherever_it_is(table: Any) -> None:
     whole = "".join(f"{n};{n}\n" for n in range(1_500))
-    assert table("a;b\n" + whole).found.decimal is None
+    assert table("a;b\n" + whole).profile.decimal is None
     found = table("a;b\n" + whole + "1,5;2\n")
-    assert found.found.decimal == ","
+    assert found.profile.decimal == ","
     assert found.values[-1].tolist() == [1.5, 2]

@@ -26,8 +26,10 @@ def test_a_header_in_the_middle_changes_the_order() -> None:
         for at in range(0, len(lines), size):
             values += parser.parse_many(lines[at : at + size]).values.tolist()
         assert values == [[1, 2], [4, 3], [6, 5], [7, 8]]
-        assert parser.found.notes == ["line 3: a header again, columns are read by it from here on"]
-        assert (parser.found.lines, parser.found.bad_lines) == (4, 0)
+        assert parser.profile.notes == [
+            "line 3: a header again, columns are read by it from here on"
+        ]
+        assert (parser.profile.lines, parser.profile.bad_lines) == (4, 0)
 
 
 def test_files_put_together_are_read_as_one(tmp_path: Path) -> None:
@@ -35,15 +37,15 @@ def test_files_put_together_are_read_as_one(tmp_path: Path) -> None:
     path.write_text("t,a,b\n2026-01-01,1,2\nt,a,b\n2026-01-02,3,4\na;b\n")
     table = read(path)
     assert table.values.tolist() == [[1, 2], [3, 4]]
-    assert table.found is not None
-    assert table.found.notes == ["line 3: a header again, the same columns from here on"]
+    assert table.profile is not None
+    assert table.profile.notes == ["line 3: a header again, the same columns from here on"]
 
 
 def test_a_header_of_another_width_has_the_channels_names() -> None:
     parser = LineParser(channels=("a", "b"))
     samples = parser.parse_many(["a,b", "1,2", "b,x,a", "3,9,4", "a,y,x,b", "5,2,2,6"])
     assert samples.values.tolist() == [[1, 2], [4, 3], [5, 6]]
-    assert "column 'x' is no channel: ignored" in parser.found.notes
+    assert "column 'x' is no channel: ignored" in parser.profile.notes
     with pytest.raises(InputError, match="expected no column of times, as before this header"):
         parser.parse_many(["a,time,b", "5,2026-01-01,6"])
 
@@ -85,7 +87,7 @@ def test_lines_without_a_header_are_in_the_order_of_history() -> None:
     samples = parser.parse_many(["2026-01-01,1,2,0", "2026-01-02,3,4,0"])
     assert samples.values.tolist() == [[2, 1], [4, 3]]
     assert samples.times is not None
-    assert parser.found.notes == []
+    assert parser.profile.notes == []
     by_count = LineParser(reading, channels=("a", "b")).parse_many(["2026-01-01,1,2"])
     assert by_count.values.tolist() == [[1, 2]]
     with pytest.raises(InputError) as caught:
@@ -98,10 +100,10 @@ def test_columns_left_out_of_history_are_not_reported() -> None:
     reading = Reading(remembered=Remembered(left_out=("label",)))
     parser = LineParser(reading, channels=("a",))
     parser.parse_many(["a,label,new", "1,0,2"])
-    assert parser.found.notes == ["column 'new' is no channel: ignored"]
+    assert parser.profile.notes == ["column 'new' is no channel: ignored"]
     quiet = LineParser(Reading.of(ignore_extra=True), channels=("a",))
     quiet.parse_many(["a,label,new", "1,0,2"])
-    assert quiet.found.notes == []
+    assert quiet.profile.notes == []
 
 
 # ------------------------------------------------------------------ resumed

@@ -64,7 +64,7 @@ def _read(lines: list[str], size: int, **options: Any) -> tuple[Any, ...]:
         places += (start + found.rows).tolist()
         errors += [(start + row, error.message) for row, error in found.errors]
         zones.append(parser.zone)
-    counts = parser.found.lines, parser.found.bad_lines, parser.found.first_bad
+    counts = parser.profile.lines, parser.profile.bad_lines, parser.profile.first_bad
     return str(values), times, places, errors, sorted(notes), counts, zones[-1]
 
 
@@ -85,7 +85,7 @@ def test_a_plain_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(parser, "_parsed", refuse)
     found = parser.parse_many(["2026-01-01T00:01:00Z,1.5,2"])
     assert found.values.tolist() == [[1.5, 2.0]]
-    assert parser.found.lines == 21
+    assert parser.profile.lines == 21
 
 
 def test_a_number_can_be_a_word_for_missing() -> None:

@@ -115,7 +115,7 @@ def test_bad_lines_are_problems() -> None:
         (6, 2, "expected 3 cells, found 2"),
     ]
     assert batch.names == ("a", "b")
-    assert lines.found.bad_cells["x"].count == 2
+    assert lines.profile.bad_cells["x"].count == 2
 
 
 def test_bad_json_lines_are_problems() -> None:

@@ -411,9 +411,9 @@ def test_a_wrong_cell_is_missing_and_a_wrong_line_is_passed_over(tmp_path: Path)
     assert wrong(found) == {
         "": "column 'host': expected the name of a stream in every row, 1 row has none",
     }
-    assert found.found is not None and found.found.bad_lines == 2
-    assert found.found.bad_cells["load"].example == "high"
-    one = found.tables["d"].found
+    assert found.profile is not None and found.profile.bad_lines == 2
+    assert found.profile.bad_cells["load"].example == "high"
+    one = found.tables["d"].profile
     assert one is not None and one.bad_lines == 1
     assert one.first_bad == "line 11: column 'time': expected a time, found 'never'"
     strict = read_tables(path, by="host", strict=True)
@@ -440,9 +440,9 @@ def test_the_streams_of_a_file_are_put_in_order(tmp_path: Path) -> None:
     equal(found.tables["a"], [[1], [2]], ("load",), days(1, 2))
     equal(found.tables["b"], [[7]], ("load",), days(1))
     assert found.rows is None, "the rows of a stream were moved"
-    assert found.found is not None
-    assert (found.found.out_of_order, found.found.duplicates) == (1, 1)
-    assert found.found.notes == [
+    assert found.profile is not None
+    assert (found.profile.out_of_order, found.profile.duplicates) == (1, 1)
+    assert found.profile.notes == [
         "stream 'a': 1 sample was out of order and put in the order of the times",
         "stream 'b': 1 sample has the time of another: the last one counts",
     ]
@@ -491,7 +491,7 @@ def test_values_of_long_data_that_are_there_twice(tmp_path: Path) -> None:
     equal(read_tables(path, long=True).tables[""], [[3], [5]], ("x",), moments)
     mean = read_tables(path, long=True, on_duplicate="mean").tables[""]
     equal(mean, [[2], [5]], ("x",), moments)
-    assert mean.found is not None and mean.found.duplicates == 1
+    assert mean.profile is not None and mean.profile.duplicates == 1
     twice = read_tables(path, long=True, on_duplicate="error")
     assert wrong(twice) == {"": "expected one value of a channel and time, found 1 more"}
 

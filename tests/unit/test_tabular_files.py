@@ -262,7 +262,7 @@ def test_line_numbers_hold_over_chunks(write: Any, monkeypatch: pytest.MonkeyPat
     equal(read(write("a\n" + "\n" * 10 + "5\n" + "\n" * 10)), [[5]], ("a",))
     with pytest.raises(InputError, match=r"^plant\.csv: line 22: expected 2 cells, found 1"):
         read(write(content + "\nx\n"), strict=True)
-    found = read(write(content + "\nx\n"), time="t").found
+    found = read(write(content + "\nx\n"), time="t").profile
     assert found is not None
     assert (found.lines, found.bad_lines) == (11, 1)
     assert found.first_bad == "line 22: expected 2 cells, found 1"

@@ -207,7 +207,7 @@ def test_lines_without_a_header_match_by_count() -> None:
     with pytest.raises(InputError, match=r"^expected 2 channels, found 3$"):
         LineParser.open("1,2,3", channels=("load", "temp"))
     np.testing.assert_equal(values(parser.parse("2026-01-01,1,x")), [1, NAN])
-    assert parser.found.bad_cells["2"].example == "x"
+    assert parser.profile.bad_cells["2"].example == "x"
 
 
 def test_a_column_without_a_name_may_be_the_time_but_no_channel() -> None:
@@ -442,7 +442,7 @@ def test_json_keys_that_are_left_out_may_come_and_go() -> None:
     assert values(parser.parse('{"a": 2}')) == [2]
     for _ in range(2):
         assert values(parser.parse('{"a": 2, "b": 1}')) == [2]
-    assert parser.found.notes == ["column 'b' is no channel: ignored"]
+    assert parser.profile.notes == ["column 'b' is no channel: ignored"]
     np.testing.assert_equal(values(parser.parse('{"note": "y"}')), [NAN])
     parser = LineParser.open('{"a": 1, "note": "x"}', columns="a")
     assert values(parser.parse('{"a": 2, "other": "y"}')) == [2]
@@ -453,9 +453,9 @@ def test_expected_channels_of_json_are_those_of_the_first_line() -> None:
     parser = LineParser.open('{"a": 1}', channels=channels)
     np.testing.assert_equal(values(parser.parse('{"a": 1}')), [1, NAN])
     assert values(parser.parse('{"a": 1, "b": 2}')) == [1, 2]
-    assert parser.found.notes == ["channel 'b' is not in the input: its values are missing"]
+    assert parser.profile.notes == ["channel 'b' is not in the input: its values are missing"]
     parser = LineParser.open('{"a": 1, "b": 2, "c": 3}', channels=channels)
-    assert parser.found.notes == ["column 'c' is no channel: ignored"]
+    assert parser.profile.notes == ["column 'c' is no channel: ignored"]
     parser = LineParser.open('{"b": 2, "when": "2026-01-01", "a": 1}', channels=channels)
     assert values(parser.parse('{"b": 2, "when": "2026-01-01", "a": 1}')) == [1, 2]
 

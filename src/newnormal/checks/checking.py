@@ -163,7 +163,7 @@ def check_table(
     shell
         Whether findings name options of the command line.
     """
-    reading_facts = table.found
+    reading_facts = table.profile
     time = () if reading_facts is None else reading_facts.time
     return _checked(name, Loaded(table, [], time, shell), detector, model)
 
@@ -191,7 +191,7 @@ def _looked_at(
     scaled = scaled_history(table.values, outliers)
     rhythm = rhythm_of(scaled, table, period)
     columns, findings = _channel_findings(table, channels, remedies)
-    counts = _counts(loaded, table.found)
+    counts = _counts(loaded, table.profile)
     facts = InputFacts(
         len(table.values),
         loaded.time,
@@ -200,11 +200,11 @@ def _looked_at(
         table.zone,
         rhythm,
         *counts,
-        table.found,
+        table.profile,
     )
     needs = needs_of(table, detector, period)
     text = {each.channel for each in loaded.findings if each.code == "text"}
-    read = reading_findings(table.found, facts, remedies)
+    read = reading_findings(table.profile, facts, remedies)
     known = text | {each.channel for each in read if each.code == "text"}
     others = _no_measurement(findings)
     measured = [at for at, each in enumerate(channels) if each not in others]
@@ -212,7 +212,7 @@ def _looked_at(
     findings += [
         *loaded.findings,
         *read,
-        *_order_findings(counts, table.found, remedies),
+        *_order_findings(counts, table.profile, remedies),
         *sampling_findings(facts.sampling, facts.samples, table.zone, remedies),
         *history_findings(needs, facts.samples, period, rhythm),
         *limit_findings(config, goal, period, remedies),

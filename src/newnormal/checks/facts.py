@@ -65,7 +65,7 @@ class InputFacts:
         The daily or weekly rhythm, as the detector itself finds it; None if there is none.
     duplicates, out_of_order
         Samples that share the time of another, and that were not in the order of their times.
-    found
+    profile
         What was found while a file was read; None for data in Python.
     """
 
@@ -77,7 +77,7 @@ class InputFacts:
     rhythm: Rhythm | None
     duplicates: int
     out_of_order: int
-    found: InputProfile | None
+    profile: InputProfile | None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class InputFacts:
             "missing_values": self.missing,
             "rhythm": rhythm_as_dict(self.rhythm, self.names),
             "channels": {channel.name: channel.as_dict() for channel in self.channels},
-            "reading": None if self.found is None else found_as_dict(self.found),
+            "reading": None if self.profile is None else found_as_dict(self.profile),
         }
 
 

@@ -76,7 +76,7 @@ def unreadable(error: NewnormalError) -> Finding:
 
 
 def _of_table(table: Table) -> Loaded:
-    found = table.found
+    found = table.profile
     return Loaded(table, [], () if found is None else found.time, found is not None)
 
 
@@ -88,7 +88,7 @@ def _file(path: str | PathLike[str], options: dict[str, Any]) -> Loaded:
         if not there:
             raise
         return Loaded(None, [_unnamed(error, path)], (), True)
-    return Loaded(table, [], () if table.found is None else table.found.time, True)
+    return Loaded(table, [], () if table.profile is None else table.profile.time, True)
 
 
 def _unnamed(error: InputError, path: str | PathLike[str]) -> Finding:

@@ -147,7 +147,7 @@ def planned(
         detector.method,
         time,
         channels,
-        tuple(_left_out(table.found, channels, time)),
+        tuple(_left_out(table.profile, channels, time)),
         samples,
         held_out,
         period,

@@ -58,7 +58,7 @@ def lines_of(facts: InputFacts | None, findings: Sequence[Finding], limit: int) 
 
 def taken_line(facts: InputFacts) -> str:
     """Return what was taken for the time and for channels."""
-    found, names = facts.found, facts.time
+    found, names = facts.profile, facts.time
     how = "" if found is None else _dates(found.written)
     if facts.sampling is None:
         time = "none"
@@ -184,8 +184,8 @@ def fact_rows(facts: InputFacts, needs: Sequence[Need]) -> list[tuple[str, str]]
         rhythm = facts.rhythm.sentence(facts.names).removeprefix("Rhythm: ")
     rows.append(("rhythm", rhythm))
     rows.append(("history", _history(needs)))
-    if facts.found is not None and facts.found.written:
-        written = ", ".join(f"{name} {text}" for name, text in facts.found.written.items())
+    if facts.profile is not None and facts.profile.written:
+        written = ", ".join(f"{name} {text}" for name, text in facts.profile.written.items())
         rows.append(("written", written))
     return rows
 

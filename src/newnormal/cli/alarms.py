@@ -82,13 +82,13 @@ def alarms(
         detector = from_state(read, str(state), classes)
         watched = place_of(read, state) is not None
         written = Written.of_file(state, detector.counters["seen"], watched)
-    found = AlarmListing.of(detector, state, stream, written)
+    listing = AlarmListing.of(detector, state, stream, written)
     if number is not None:
-        _show_one(found, number, as_json)
+        _show_one(listing, number, as_json)
     elif as_json:
-        typer.echo(json.dumps(_data(found, only_open, last), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_data(listing, only_open, last), indent=2, ensure_ascii=False))
     else:
-        _list(found, only_open, _LAST if last is None else last)
+        _list(listing, only_open, _LAST if last is None else last)
 
 
 def _parsed(state: Path, words: list[str]) -> tuple[str | None, int | None]:
@@ -134,76 +134,76 @@ class AlarmListing(NamedTuple):
             [each for each in reversed(detector.past_) if not each.open],
         )
 
-    def note(self, found: Alarm | Change, full: bool = False) -> Note:
+    def note(self, about: Alarm | Change, full: bool = False) -> Note:
         """Return an alarm or a change in words; every channel of a change if `full`."""
         from newnormal.alarms.words import alarm_note, change_note
         from newnormal.types import Alarm
 
-        if isinstance(found, Alarm):
-            return alarm_note(found, self.deciding, self.detector.changes_)
-        return change_note(found, self.deciding, self.detector.last_judged_time_, full)
+        if isinstance(about, Alarm):
+            return alarm_note(about, self.deciding, self.detector.changes_)
+        return change_note(about, self.deciding, self.detector.last_judged_time_, full)
 
 
-def _list(found: AlarmListing, only_open: bool, last: int) -> None:
+def _list(listing: AlarmListing, only_open: bool, last: int) -> None:
     from newnormal.alarms.words import acceptable, counts_text
     from newnormal.types import time_text
 
-    detector, past = found.detector, found.past
-    print_text(found.title, bold=True)
-    print_text(f"written {found.written}")
+    detector, past = listing.detector, listing.past
+    print_text(listing.title, bold=True)
+    print_text(f"written {listing.written}")
     newest = detector.last_time_
     at = "" if newest is None else f", last {time_text(newest, detector.zone_).replace('T', ' ')}"
     print_text(f"{counted(detector.counters['seen'], 'sample')}{at}: {detector.status_}")
-    print_text(f"\n{counts_text(found.open) or 'nothing is'} open", bold=True)
-    print_notes(found.note(each) for each in found.open)
+    print_text(f"\n{counts_text(listing.open) or 'nothing is'} open", bold=True)
+    print_notes(listing.note(each) for each in listing.open)
     if only_open:
         return
     print_text(f"\n{counts_text(past) or 'nothing is'} past", bold=True)
-    print_notes(found.note(each) for each in past[:last])
+    print_notes(listing.note(each) for each in past[:last])
     if len(past) > last:
         print_text(f"{len(past) - last:,} more: --last {len(past)}")
     shown = {each.number for each in past[:last] if _is_alarm(each)}
     numbers = [number for number in acceptable(past, detector.changes_) if number in shown]
-    if numbers and found.deciding.state is not None:
+    if numbers and listing.deciding.state is not None:
         print_text(f"\nAn alarm that is over can be accepted as normal, too ({_numbers(numbers)}):")
-        print_text(f"    {found.deciding.command('accept', 'alarm', numbers[0])}", bold=True)
+        print_text(f"    {listing.deciding.command('accept', 'alarm', numbers[0])}", bold=True)
 
 
 def _numbers(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers))
 
 
-def _is_alarm(found: Alarm | Change) -> bool:
+def _is_alarm(item: Alarm | Change) -> bool:
     from newnormal.types import Alarm
 
-    return isinstance(found, Alarm)
+    return isinstance(item, Alarm)
 
 
-def _show_one(found: AlarmListing, number: int, as_json: bool) -> None:
+def _show_one(listing: AlarmListing, number: int, as_json: bool) -> None:
     """Show the alarm and the change of a number, in full."""
     from newnormal.alarms.words import acceptable, full_lines
     from newnormal.types import Alarm
 
-    chosen = [each for each in (*found.open, *found.past) if each.number == number]
+    chosen = [each for each in (*listing.open, *listing.past) if each.number == number]
     if not chosen:
-        known = sorted({each.number for each in (*found.open, *found.past)})
+        numbers = sorted({each.number for each in (*listing.open, *listing.past)})
         raise InputError(
-            f"{found.title}: expected an alarm or a change of the last 100, "
-            f"{f'{known[0]} to {known[-1]}' if known else 'of which there is none'}, "
+            f"{listing.title}: expected an alarm or a change of the last 100, "
+            f"{f'{numbers[0]} to {numbers[-1]}' if numbers else 'of which there is none'}, "
             f"found {number}",
-            hint=found.command,
+            hint=listing.command,
         )
     if as_json:
-        typer.echo(json.dumps([_dict(each, found) for each in chosen], indent=2))
+        typer.echo(json.dumps([_dict(each, listing) for each in chosen], indent=2))
         return
-    can = acceptable(found.past, found.detector.changes_)
+    can = acceptable(listing.past, listing.detector.changes_)
     for each in chosen:
-        note = found.note(each, full=True)
+        note = listing.note(each, full=True)
         if isinstance(each, Alarm):
-            more = full_lines(each, _members(found.detector))
+            more = full_lines(each, _members(listing.detector))
             commands = note.commands
             if each.number in can:
-                commands = found.deciding.about_alarm(each)
+                commands = listing.deciding.about_alarm(each)
             note = note._replace(lines=(*note.lines, *more), commands=commands)
         print_notes([note])
 
@@ -222,35 +222,35 @@ def _members(detector: BaseDetector) -> list[str]:
     ]
 
 
-def _dict(each: Alarm | Change, found: AlarmListing) -> dict[str, Any]:
+def _dict(each: Alarm | Change, listing: AlarmListing) -> dict[str, Any]:
     """Return an alarm with its votes, or a change, for programs."""
     from newnormal.types import Alarm
 
     if not isinstance(each, Alarm):
         return {"change": each.as_dict()}
-    members = _members(found.detector)
+    members = _members(listing.detector)
     votes = dict(zip(members, each.votes, strict=False)) if len(members) == len(each.votes) else {}
-    known = {name: vote if math.isfinite(vote) else None for name, vote in votes.items()}
-    return {"alarm": {**each.as_dict(), "votes": known}}
+    finite = {name: vote if math.isfinite(vote) else None for name, vote in votes.items()}
+    return {"alarm": {**each.as_dict(), "votes": finite}}
 
 
-def _data(found: AlarmListing, only_open: bool, last: int | None) -> dict[str, Any]:
+def _data(listing: AlarmListing, only_open: bool, last: int | None) -> dict[str, Any]:
     """Return the listing for programs: the keys stay; past ones are the newest first."""
     from newnormal.types.arrays import text_of_time
 
-    past = [] if only_open else found.past[:last]
+    past = [] if only_open else listing.past[:last]
     split = [
         {
             "alarms": [each.as_dict() for each in some if _is_alarm(each)],
             "changes": [each.as_dict() for each in some if not _is_alarm(each)],
         }
-        for some in (found.open, past)
+        for some in (listing.open, past)
     ]
     return {
-        **found.written.as_dict(),
-        "status": found.detector.status_,
-        "samples_seen": found.detector.counters["seen"],
-        "last_time": text_of_time(found.detector.last_time_, found.detector.zone_),
+        **listing.written.as_dict(),
+        "status": listing.detector.status_,
+        "samples_seen": listing.detector.counters["seen"],
+        "last_time": text_of_time(listing.detector.last_time_, listing.detector.zone_),
         "open_alarms": split[0]["alarms"],
         "open_changes": split[0]["changes"],
         "past_alarms": split[1]["alarms"],

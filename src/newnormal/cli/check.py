@@ -49,7 +49,7 @@ def check(
         bool, typer.Option("--strict", help="Exit with 4 if there is a warning.")
     ] = False,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Look at a file before it is fitted: what there is, what is suspicious, what fit would do.
 
@@ -59,9 +59,9 @@ def check(
 
     Exit codes: 0 fit would go on, 1 it would refuse, 4 with --strict if there is a warning.
     """
-    many = bool(given.streams.by) or given.streams.long is not None
+    many = bool(options.streams.by) or options.streams.long is not None
     if many or (file != "-" and Path(file).is_dir()):
-        _check_streams(file, model, as_json, strict, given)
+        _check_streams(file, model, as_json, strict, options)
         return
     import newnormal
 
@@ -70,34 +70,34 @@ def check(
             f"{model} is a fleet: expected --by with the column that names the stream, found none",
             hint="add --by COLUMN, such as --by host",
         )
-    _report(newnormal.check(file, model=model, reading=given.reading), as_json, strict)
+    _report(newnormal.check(file, model=model, reading=options.reading), as_json, strict)
 
 
-def _report(found: Check, as_json: bool, strict: bool) -> None:
+def _report(check: Check, as_json: bool, strict: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2))
+        typer.echo(json.dumps(check.as_dict(), indent=2))
     else:
-        _show(found)
-    _exit([found], strict)
+        _show(check)
+    _exit([check], strict)
 
 
 def _check_streams(
-    file: str, model: Path | None, as_json: bool, strict: bool, given: InputOptions
+    file: str, model: Path | None, as_json: bool, strict: bool, options: InputOptions
 ) -> None:
     from newnormal.checks import check_streams, summary_of
 
-    tables = read_streams(file, given)
-    found = check_streams(tables, models=_models(model, list(tables.tables)))
-    if list(found) == [""] and given.streams.long is not None:  # long lines of one stream
-        _report(replace(found[""], name=file), as_json, strict)
+    tables = read_streams(file, options)
+    checks = check_streams(tables, models=_models(model, list(tables.tables)))
+    if list(checks) == [""] and options.streams.long is not None:  # long lines of one stream
+        _report(replace(checks[""], name=file), as_json, strict)
         return
     if as_json:
-        streams_found = {name: each.as_dict() for name, each in found.items()}
-        report = {"summary": summary_of(found).as_dict(), "streams": streams_found}
+        streams_found = {name: each.as_dict() for name, each in checks.items()}
+        report = {"summary": summary_of(checks).as_dict(), "streams": streams_found}
         typer.echo(json.dumps(report, indent=2))
     else:
-        _show_streams(found)
-    _exit(list(found.values()), strict)
+        _show_streams(checks)
+    _exit(list(checks.values()), strict)
 
 
 def _models(path: Path | None, streams: Sequence[str]) -> Mapping[str, BaseDetector] | None:
@@ -115,10 +115,10 @@ def _models(path: Path | None, streams: Sequence[str]) -> Mapping[str, BaseDetec
     return {name: fleet[name] for name in streams if name in fleet}
 
 
-def _exit(found: Sequence[Check], strict: bool) -> None:
-    if not all(each.ok for each in found):
+def _exit(checks: Sequence[Check], strict: bool) -> None:
+    if not all(each.ok for each in checks):
         sys.exit(FAILED)
-    if strict and any(each.level == "warning" for each in found):
+    if strict and any(each.level == "warning" for each in checks):
         sys.exit(WARNED)
 
 
@@ -133,23 +133,23 @@ def _console() -> Console:
     return console
 
 
-def _show(found: Check) -> None:
+def _show(check: Check) -> None:
     from newnormal.checks import shown
     from newnormal.checks.report import fact_rows, plan_rows
 
     console = _console()
     if not console.is_terminal:
-        put(str(found))
+        put(str(check))
         return
-    _heading(console, shown(found.name or "standard input"))
-    if found.facts is not None:
-        _grid(console, [(name, text, "cyan") for name, text in fact_rows(found.facts, found.needs)])
-    _findings(console, found.findings)
-    if found.plan is None:
+    _heading(console, shown(check.name or "standard input"))
+    if check.facts is not None:
+        _grid(console, [(name, text, "cyan") for name, text in fact_rows(check.facts, check.needs)])
+    _findings(console, check.findings)
+    if check.plan is None:
         _heading(console, "fit would refuse this")
         return
     _heading(console, "fit would")
-    _grid(console, [(name, text, "cyan") for name, text in plan_rows(found.plan)])
+    _grid(console, [(name, text, "cyan") for name, text in plan_rows(check.plan)])
 
 
 def _findings(console: Console, findings: Sequence[Finding]) -> None:
@@ -162,14 +162,14 @@ def _findings(console: Console, findings: Sequence[Finding]) -> None:
     _grid(console, [(level, line, _STYLES[level]) for level, line in grouped(findings)])
 
 
-def _show_streams(found: Mapping[str, Check]) -> None:
+def _show_streams(checks: Mapping[str, Check]) -> None:
     from newnormal.checks import shown, summary_of
 
     console = _console()
-    summary = summary_of(found)
+    summary = summary_of(checks)
     _heading(console, summary.lines(1)[0])
     rows = [
-        (level, f"{code.replace('_', ' ')}: {count:,} of {len(found):,} streams", _STYLES[level])
+        (level, f"{code.replace('_', ' ')}: {count:,} of {len(checks):,} streams", _STYLES[level])
         for (level, code), count in summary.by_code.items()
     ]
     if rows:

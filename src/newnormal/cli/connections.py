@@ -20,14 +20,14 @@ def room_for_connections() -> int:
         import resource
     except ImportError:  # not on Windows, which has no such limit
         return _MOST
-    found, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
-    if found != resource.RLIM_INFINITY and found < wanted:
+    if files != resource.RLIM_INFINITY and files < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-        found = wanted
-    if found == resource.RLIM_INFINITY:
+        files = wanted
+    if files == resource.RLIM_INFINITY:
         return _MOST
-    return min(_MOST, max(found - _OWN_FILES, found // 4))
+    return min(_MOST, max(files - _OWN_FILES, files // 4))
 
 
 def connection_kind(most: int, patience: float) -> type[asyncio.Protocol]:

@@ -120,22 +120,21 @@ def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
     with Bar(*shown, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("")
 
-        def on_progress(found: Progress) -> None:
-            bar.update(
-                task, completed=found.done, total=found.total, description=progress_text(found)
-            )
+        def on_progress(progress: Progress) -> None:
+            text = progress_text(progress)
+            bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield on_progress
 
 
-def progress_text(found: Progress) -> str:
+def progress_text(progress: Progress) -> str:
     """Return how many streams are done, and the time left."""
-    text = f"{found.done:,} of {found.total:,} streams"
-    if found.failed:
-        text += f", {found.failed:,} failed"
-    if found.seconds_left is None:
+    text = f"{progress.done:,} of {progress.total:,} streams"
+    if progress.failed:
+        text += f", {progress.failed:,} failed"
+    if progress.seconds_left is None:
         return text
-    minutes, seconds = divmod(round(found.seconds_left), 60)
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{text}, {hours}:{minutes:02}:{seconds:02} left"
 
@@ -164,8 +163,8 @@ def print_table(
     for name in columns:
         grid.add_column(_cell(name.replace("_", " ")), justify="right")
     for name, values in rows.items():
-        found = (_cell(_text(values.get(column)), highlight=True) for column in columns)
-        grid.add_row(_cell(name), *found)
+        cells = (_cell(_text(values.get(column)), highlight=True) for column in columns)
+        grid.add_row(_cell(name), *cells)
     _print(title, grid)
 
 
@@ -184,10 +183,10 @@ def _cell(text: str, *, highlight: bool = False) -> Text:
     from rich.highlighter import ReprHighlighter
     from rich.text import Text
 
-    found = Text(shown(text))
+    cell = Text(shown(text))
     if highlight:
-        ReprHighlighter().highlight(found)
-    return found
+        ReprHighlighter().highlight(cell)
+    return cell
 
 
 def _text(value: Any) -> str:

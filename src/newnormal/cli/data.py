@@ -46,10 +46,10 @@ def data_list(
         console.print(f"    sampled   {entry.period}\n    licence   {entry.licence}", markup=False)
         console.print(f"    from      {entry.source}", markup=False)
         if root:
-            found = [stream for folder in root for stream in entry.streams(folder)]
-            some = ", ".join(found[:8]) + (", ..." if len(found) > 8 else "")
+            streams = [stream for folder in root for stream in entry.streams(folder)]
+            some = ", ".join(streams[:8]) + (", ..." if len(streams) > 8 else "")
             console.print(
-                f"    found     {len(found)}{': ' if found else ''}{shown(some)}",
+                f"    found     {len(streams)}{': ' if streams else ''}{shown(some)}",
                 markup=False,
                 emoji=False,
             )

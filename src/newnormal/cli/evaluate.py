@@ -14,7 +14,7 @@ from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import load, read_table, say_found
+from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
@@ -33,7 +33,7 @@ def evaluate(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Judge a labelled file and measure how well: alarms first, then samples.
 
@@ -51,40 +51,40 @@ def evaluate(
     if is_fleet(model):
         from newnormal.cli.fleet_evaluate import evaluate_fleet
 
-        given = given.after(remembered(model), label=True)
-        given.check_label()
-        check_streams(model, given.streams, input)
+        options = options.after(remembered(model), label=True)
+        options.check_label()
+        check_streams(model, options.streams, input)
         if plot is not None:
             raise ParameterError(
                 "--plot: expected a detector of one stream, found a fleet",
                 hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
             )
         fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, given)
+        tables = fleet_tables(fleet, input, options)
         evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
         exit_if_failed(tables)
         return
-    check_one_stream(model, given.streams)
+    check_one_stream(model, options.streams)
     if plot is not None:
         plots.check_target(plot, [model, input])
     detector = load(model, classes)
     prepare(detector)
-    given = given.after(detector.reading_, label=True)
-    given.check_label()
-    table = read_table(input, given, detector.channels_)
-    say_found(table.found)
+    options = options.after(detector.reading_, label=True)
+    options.check_label()
+    table = read_table(input, options, detector.channels_)
+    say_profile(table.profile)
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
     say(f"judging {len(table.values):,} samples ...")
     with sample_progress("judging", len(table.values)) as on_samples:
-        found, verdicts = measure(detector, table, table.labels, frozen, on_samples)
+        evaluation, verdicts = measure(detector, table, table.labels, frozen, on_samples)
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2))
+        typer.echo(json.dumps(evaluation.as_dict(), indent=2))
     else:
-        print_summary(f"{input} judged by {model}", found.summary())
-        print_groups(found)
+        print_summary(f"{input} judged by {model}", evaluation.summary())
+        print_groups(evaluation)
     if plot is not None:
         name = "standard input" if input == "-" else Path(input).name
-        figure = plots.plot(verdicts, name=name, labels=table.labels, evaluation=found)
+        figure = plots.plot(verdicts, name=name, labels=table.labels, evaluation=evaluation)
         plots.save(figure, plot)
         say(f"wrote {plot}")

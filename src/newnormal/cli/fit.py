@@ -180,7 +180,7 @@ def fit(
         ),
     ] = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Learn what normal is from history, and write the detector to a file.
 
@@ -195,14 +195,14 @@ def fit(
     from newnormal.detector import M2N2, Detector
     from newnormal.thresholds import Fixed
 
-    streams = given.streams
+    streams = options.streams
     many = bool(streams.by) or (history != "-" and Path(history).is_dir())
     if many:
         check_folder(output)
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
         state_file.check_target(output, [history])
-    own = _given(
+    settings = _given(
         window=window,
         stride=stride,
         fit_stride=fit_stride,
@@ -214,8 +214,8 @@ def fit(
         adapt=adapt,
         model=None if model is None else importable(model),
     )
-    if method is Method.detector and own:
-        _refuse(*next(iter(own.items())))
+    if method is Method.detector and settings:
+        _refuse(*next(iter(settings.items())))
     _check_one(
         threshold=threshold,
         fixed_threshold=fixed_threshold,
@@ -223,14 +223,14 @@ def fit(
         risk=risk,
         **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
-    _check_savable(own.get("model", "mlp"))
+    _check_savable(settings.get("model", "mlp"))
     if method is Method.detector:
         compile_first("fit")
     else:
         announce_compiling()
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
-        **own,
+        **settings,
         **_given(epochs=epochs, batch=batch),
         threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
@@ -240,11 +240,11 @@ def fit(
         accept_after=samples_or_time(accept_after),
     )
     if many:
-        tables = read_streams(history, given)
+        tables = read_streams(history, options)
         fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
         return
     state_file.remove_stale(output)
-    table = read_table(history, given)
+    table = read_table(history, options)
     for line in check_table(table, name=history, detector=detector).lines():
         say(line)
     samples, channels = table.values.shape
@@ -315,10 +315,10 @@ def _rule(text: str | None) -> float | str | None:
 
 def _check_one(**options: object) -> None:
     """Raise a ParameterError if the anomalous score is set in two ways."""
-    given = [_spelled(name) for name in _given(**options)]
-    if len(given) > 1:
+    spelled = [_spelled(name) for name in _given(**options)]
+    if len(spelled) > 1:
         every = ", ".join(map(_spelled, options))
         raise ParameterError(
-            f"expected one of {every}, found {' and '.join(given)}",
+            f"expected one of {every}, found {' and '.join(spelled)}",
             hint="a threshold stays where it is put; a limit on alarms moves it",
         )

@@ -46,8 +46,8 @@ def list_fleet(
     )
     past = [] if only_open else _past(fleet)
     if as_json:
-        found = _data(folder, fleet, names, alarms, changes, incidents, past[:last])
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        data = _data(folder, fleet, names, alarms, changes, incidents, past[:last])
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
     print_text(str(folder), bold=True)
     print_text(f"written {written_of(folder)}")
@@ -68,8 +68,8 @@ def list_fleet(
 
 def _past(fleet: Fleet) -> list[tuple[str, Alarm | Change]]:
     """Return what is over in each stream, by the name of its stream; the newest first."""
-    found = [(name, each) for name, own in fleet.past_.items() for each in own if not each.open]
-    return sorted(found, key=lambda one: _since(one[1]), reverse=True)
+    past = [(name, each) for name, items in fleet.past_.items() for each in items if not each.open]
+    return sorted(past, key=lambda one: _since(one[1]), reverse=True)
 
 
 def _since(each: Alarm | Change) -> tuple[int, int]:
@@ -130,13 +130,13 @@ def _notes(
 
     after = accept_after_text(fleet.detector, fleet.period_)
     times = fleet.last_times_
-    found: list[tuple[Note, str]] = []
+    notes: list[tuple[Note, str]] = []
     for name in names:
         deciding = Deciding(str(folder), name, after)
-        newest, own = times.get(name), changes.get(name, [])
-        found += [(alarm_note(each, deciding, own), name) for each in alarms.get(name, ())]
-        found += [(change_note(each, deciding, newest), name) for each in own]
-    return found
+        newest, open_changes = times.get(name), changes.get(name, [])
+        notes += [(alarm_note(each, deciding, open_changes), name) for each in alarms.get(name, ())]
+        notes += [(change_note(each, deciding, newest), name) for each in open_changes]
+    return notes
 
 
 def _width(names: list[str]) -> int:
@@ -171,8 +171,8 @@ def _by_stream(past: list[tuple[str, Alarm | Change]], alarms: bool) -> dict[str
     """Return the alarms that are past, or the changes, of each stream that has any."""
     from newnormal.types import Alarm
 
-    found: dict[str, Any] = {}
+    by_stream: dict[str, Any] = {}
     for name, each in past:
         if isinstance(each, Alarm) == alarms:
-            found.setdefault(name, []).append(each.as_dict())
-    return found
+            by_stream.setdefault(name, []).append(each.as_dict())
+    return by_stream

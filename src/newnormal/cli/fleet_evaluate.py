@@ -33,38 +33,43 @@ def evaluate_fleet(
     and ratios made of the sums; what has no counts, as the areas under curves, is a mean over the
     streams that have it.
     """
-    found: dict[str, Evaluation] = {}
+    evaluations: dict[str, Evaluation] = {}
     samples = sum(len(table.values) for table in tables.tables.values())
     before = 0
     with sample_progress("judging", samples) as on_samples:
         for name, table in tables.tables.items():
             if table.labels is None:
                 raise InputError(f"stream {name!r}: expected labels, found none")
-            found[name], _ = measure(fleet[name], table, table.labels, frozen)
+            evaluations[name], _ = measure(fleet[name], table, table.labels, frozen)
             before += len(table.values)
             if on_samples is not None:
                 on_samples(before)
     if as_json:
-        streams = {name: each.as_dict() for name, each in found.items()}
-        typer.echo(json.dumps({"streams": streams, "total": _total(found)}, indent=2))
+        streams = {name: each.as_dict() for name, each in evaluations.items()}
+        typer.echo(json.dumps({"streams": streams, "total": _total(evaluations)}, indent=2))
         return
-    _print(title, found)
+    _print(title, evaluations)
 
 
-def _print(title: str, found: dict[str, Evaluation]) -> None:
+def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
     from newnormal.metrics import AlarmCounts
     from newnormal.metrics.evaluation import summary
 
-    counts, seconds = AlarmCounts.pooled(each.alarms for each in found.values()), _seconds(found)
-    worst = sorted(found, key=lambda name: _badness(found[name]), reverse=True)
+    counts, seconds = (
+        AlarmCounts.pooled(each.alarms for each in evaluations.values()),
+        _seconds(evaluations),
+    )
+    worst = sorted(evaluations, key=lambda name: _badness(evaluations[name]), reverse=True)
     print_summary(title, summary(counts, seconds))
-    named = [name for name in worst if _why(found[name])][:_NAMED]
+    named = [name for name in worst if _why(evaluations[name])][:_NAMED]
     if named:
-        texts = [f"{name} ({_why(found[name])})" for name in named]
+        texts = [f"{name} ({_why(evaluations[name])})" for name in named]
         put(f"worst streams: {', '.join(texts)}")
-    rows = {name: _row(found[name].alarms, seconds, found[name].report.f1) for name in worst}
+    rows = {
+        name: _row(evaluations[name].alarms, seconds, evaluations[name].report.f1) for name in worst
+    }
     shown = dict(list(rows.items())[:_ROWS])
-    shown[f"all {len(found)}"] = _row(counts, seconds, _total(found)["verdicts"]["f1"])
+    shown[f"all {len(evaluations)}"] = _row(counts, seconds, _total(evaluations)["verdicts"]["f1"])
     left = len(rows) - _ROWS
     typer.echo("")
     heading = "Streams, the worst first" + (f"; {left:,} more in --json" if left > 0 else "")
@@ -97,19 +102,19 @@ def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
     }
 
 
-def _seconds(found: dict[str, Evaluation]) -> float:
+def _seconds(evaluations: dict[str, Evaluation]) -> float:
     """Return the time between samples, where all streams have the same; else NaN."""
-    (first, *others) = {each.seconds for each in found.values()} or {math.nan}
+    (first, *others) = {each.seconds for each in evaluations.values()} or {math.nan}
     return math.nan if others else first
 
 
-def _total(found: dict[str, Evaluation]) -> dict[str, Any]:
+def _total(evaluations: dict[str, Evaluation]) -> dict[str, Any]:
     from newnormal.metrics import AlarmCounts, Confusion
     from newnormal.metrics.evaluation import alarm_facts
 
-    every = [each.as_dict() for each in found.values()]
-    counts = AlarmCounts.pooled(each.alarms for each in found.values())
-    seconds = _seconds(found)
+    every = [each.as_dict() for each in evaluations.values()]
+    counts = AlarmCounts.pooled(each.alarms for each in evaluations.values())
+    seconds = _seconds(evaluations)
     total: dict[str, Any] = {name: sum(each[name] for each in every) for name in _SUMS}
     total["period_seconds"] = None if math.isnan(seconds) else seconds
     total["alarms"] = alarm_facts(counts, seconds)
@@ -118,14 +123,14 @@ def _total(found: dict[str, Evaluation]) -> dict[str, Any]:
         if "tp" in every[0][group]:
             names = ("tp", "fp", "fn", "tn")
             summed = Confusion(*(sum(each[group][name] for each in every) for name in names))
-            own = (*names, "accuracy", "precision", "recall", "f1")
-            total[group] |= {name: getattr(summed, name) for name in own}
+            figures = (*names, "accuracy", "precision", "recall", "f1")
+            total[group] |= {name: getattr(summed, name) for name in figures}
     return total
 
 
 def _means(groups: list[dict[str, float | None]]) -> dict[str, float | None]:
     means: dict[str, float | None] = {}
     for name in groups[0]:
-        known = [value for each in groups if (value := each[name]) is not None]
-        means[name] = sum(known) / len(known) if known else None
+        values = [value for each in groups if (value := each[name]) is not None]
+        means[name] = sum(values) / len(values) if values else None
     return means

@@ -98,8 +98,8 @@ def _data(folder: Path, fleet: Fleet) -> dict[str, Any]:
         "most_channels": _channels(fleet)[-1],
         "incidents": len(incidents),
         "open_incidents": [each.as_dict() for each in incidents if each.open],
-        "open_alarms": {name: [a.as_dict() for a in found] for name, found in alarms.items()},
-        "open_changes": {name: [c.as_dict() for c in found] for name, found in changes.items()},
+        "open_alarms": {name: [a.as_dict() for a in items] for name, items in alarms.items()},
+        "open_changes": {name: [c.as_dict() for c in items] for name, items in changes.items()},
         "feedback_waiting": waits(folder),
         "last_time": _last_time(fleet),
         "streams_bytes": fleet.nbytes_,
@@ -114,28 +114,30 @@ def _states(
     streams: int, alarms: Mapping[str, list[Alarm]], changes: Mapping[str, list[Change]]
 ) -> dict[str, int]:
     """Return how many streams there are in each state, as `Detector.status_` has it."""
-    found = {"in alarm": len(alarms), "change pending": 0, "change rejected": 0}
-    for name, own in changes.items():
+    counts = {"in alarm": len(alarms), "change pending": 0, "change rejected": 0}
+    for name, open_changes in changes.items():
         if name not in alarms:
-            pending = any(change.state == PENDING for change in own)
-            found["change pending" if pending else "change rejected"] += 1
-    return {**found, "normal": streams - sum(found.values())}
+            pending = any(change.state == PENDING for change in open_changes)
+            counts["change pending" if pending else "change rejected"] += 1
+    return {**counts, "normal": streams - sum(counts.values())}
 
 
 def _of_state(changes: Mapping[str, list[Change]], state: str) -> dict[str, list[Change]]:
     """Return the changes of a state, by stream, of those streams that have any."""
-    found = {name: [each for each in own if each.state == state] for name, own in changes.items()}
-    return {name: own for name, own in found.items() if own}
+    matching = {
+        name: [each for each in items if each.state == state] for name, items in changes.items()
+    }
+    return {name: items for name, items in matching.items() if items}
 
 
-def _open_text(found: Mapping[str, Sequence[Alarm | Change]]) -> str:
+def _open_text(opened: Mapping[str, Sequence[Alarm | Change]]) -> str:
     """Return how many there are, and of how many streams.
 
     >>> _open_text({}), _open_text({"web-1": ["an alarm"], "web-2": ["one", "another"]})
     ('0', '3 of 2 streams')
     """
-    count = sum(map(len, found.values()))
-    return f"{count:,} of {counted(len(found), 'stream')}" if count else "0"
+    count = sum(map(len, opened.values()))
+    return f"{count:,} of {counted(len(opened), 'stream')}" if count else "0"
 
 
 def _change_text(change: Change) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes
-from newnormal.cli.reading import read_streams, say_found
+from newnormal.cli.reading import read_streams, say_profile
 from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError
@@ -51,12 +51,12 @@ def remembered(folder: Path) -> dict[str, Any] | None:
 def fleet_tables(
     fleet: Fleet,
     source: str,
-    given: InputOptions,
+    options: InputOptions,
 ) -> StreamTables:
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream
 
-    tables = read_streams(source, given, fleet.channels_)
+    tables = read_streams(source, options, fleet.channels_)
     for name in [name for name in tables.tables if name not in fleet]:
         del tables.tables[name]
         (tables.rows or {}).pop(name, None)
@@ -66,7 +66,7 @@ def fleet_tables(
         raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
     for name, error in tables.errors.items():
         say(f"error: {stream_text(name)}: {error.message}; skipped")
-    say_found(tables.found)
+    say_profile(tables.profile)
     samples = sum(len(table.values) for table in tables.tables.values())
     say(f"judging {samples:,} samples of {len(tables.tables):,} streams ...")
     return tables

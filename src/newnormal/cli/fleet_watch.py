@@ -60,15 +60,15 @@ def watch_fleet(
     try:
         with (
             closing(make_sink(output.target, output.sink)) as sink,
-            _opened(folder, path, options, output.every, classes) as found,
-            _shown(sink, found, folder, output.quiet),
+            _opened(folder, path, options, output.every, classes) as resumed,
+            _shown(sink, resumed, folder, output.quiet),
         ):
             watching = FleetWatch(
-                found.fleet,
-                found.source,
+                resumed.fleet,
+                resumed.source,
                 sink,
-                found.place,
-                continues=found.continues,
+                resumed.place,
+                continues=resumed.continues,
                 feedback=FleetQueue(folder, say),
                 every=output.every,
                 flush=output.flush,
@@ -76,13 +76,13 @@ def watch_fleet(
                 report=say,
             )
             if not output.quiet:
-                streams = counted(len(found.fleet), "stream")
-                say(f"watching {found.source.source.name}: {streams}")
-            for verdicts in found.again:
+                streams = counted(len(resumed.fleet), "stream")
+                say(f"watching {resumed.source.source.name}: {streams}")
+            for verdicts in resumed.again:
                 watching.emit(verdicts)
-            watching.emit_events(found.events)
+            watching.emit_events(resumed.events)
             watching.run()
-            waiting = found.source.waiting
+            waiting = resumed.source.waiting
     except BadRecordError as error:
         fail(error, BAD_LINE)
     if not output.quiet:
@@ -99,21 +99,21 @@ def _opened(
     """
     from newnormal.runtime.fleet_resume import resume_fleet
 
-    found = resume_fleet(folder, lambda: StreamInput(path, options), say, every, classes)
-    with closing(found.source):
+    resumed = resume_fleet(folder, lambda: StreamInput(path, options), say, every, classes)
+    with closing(resumed.source):
         try:
-            yield found
+            yield resumed
         except InputError:
-            found.fleet.close()
+            resumed.fleet.close()
             raise
         except BaseException:
-            found.fleet.close(save=False)
+            resumed.fleet.close(save=False)
             raise
-        found.fleet.close()
+        resumed.fleet.close()
 
 
 @contextmanager
-def _shown(sink: object, found: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
+def _shown(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
@@ -123,13 +123,13 @@ def _shown(sink: object, found: ResumedFleet, folder: Path, quiet: bool) -> Iter
     if not isinstance(sink, FleetTextSink):
         yield
         return
-    fleet = found.fleet
+    fleet = resumed.fleet
     sink.deciding = Deciding(
         str(folder), accept_after=accept_after_text(fleet.detector, fleet.period_)
     )
     sink.align(fleet.streams_)
     everything = (fleet.alarms_, fleet.changes_)
-    opened = [(name, each) for some in everything for name, own in some.items() for each in own]
+    opened = [(name, each) for some in everything for name, items in some.items() for each in items]
     with status_line(sink, opened, quiet):
         yield
 

@@ -247,8 +247,8 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
 
 def _past(detector: BaseDetector) -> str | None:
     """Return how many alarms and changes are over, of those kept, and what became of changes."""
-    found = _past_counts(detector)
-    alarms, states = found["alarms"], found["changes"]
+    counts = _past_counts(detector)
+    alarms, states = counts["alarms"], counts["changes"]
     changes = sum(states.values())
     if not alarms and not changes:
         return None

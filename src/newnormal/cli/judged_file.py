@@ -11,7 +11,7 @@ from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import fleet_tables, load_fleet, remembered
 from newnormal.cli.options import Classes
-from newnormal.cli.reading import load, read_table, say_found
+from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, stream_text
 from newnormal.errors import InputError
@@ -28,7 +28,7 @@ _STANDARD_INPUT = "-"
 class JudgedFile(NamedTuple):
     """The verdicts on a file, its name, and what was read of a fleet's streams."""
 
-    found: Any
+    verdicts: Any
     name: str
     tables: StreamTables | None = None
     as_fitted: bool = False  # MODEL had seen these times, and was judged with as it was fitted
@@ -38,11 +38,11 @@ class JudgedFile(NamedTuple):
         from newnormal.reports.contents import Contents
 
         how = " as it was fitted" if self.as_fitted else ""
-        return Contents.of(self.found, f"{self.name} judged by {model.name}{how}")
+        return Contents.of(self.verdicts, f"{self.name} judged by {model.name}{how}")
 
 
 def judge_file(
-    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+    model: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
 ) -> JudgedFile:
     """Judge a file, with its labels where it has them; MODEL stays as it is.
 
@@ -51,15 +51,15 @@ def judge_file(
     """
     name = "standard input" if source == _STANDARD_INPUT else Path(source).name
     if is_fleet(model):
-        given = given.after(remembered(model))
-        check_streams(model, given.streams, source)
-        return _fleet(model, classes, source, given, frozen)._replace(name=name)
-    check_one_stream(model, given.streams)
-    return _stream(model, classes, source, given, frozen)._replace(name=name)
+        options = options.after(remembered(model))
+        check_streams(model, options.streams, source)
+        return _fleet(model, classes, source, options, frozen)._replace(name=name)
+    check_one_stream(model, options.streams)
+    return _stream(model, classes, source, options, frozen)._replace(name=name)
 
 
 def _stream(
-    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+    model: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
 ) -> JudgedFile:
     """Judge a file of one stream."""
     from newnormal.runtime.judging import judge_series
@@ -67,17 +67,20 @@ def _stream(
     detector = load(model, classes)
     prepare(detector)
     table = _with_labels(
-        lambda own: read_table(source, own, detector.channels_), given, detector.reading_, source
+        lambda chosen: read_table(source, chosen, detector.channels_),
+        options,
+        detector.reading_,
+        source,
     )
-    say_found(table.found)
+    say_profile(table.profile)
     say(f"judging {len(table.values):,} samples ...")
     again = not frozen and _has_seen(detector, table)
     if again:
         _say_again(model)
         detector.reset()
     with sample_progress("judging", len(table.values)) as on_samples:
-        found = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
-    return JudgedFile(found, "", as_fitted=again)
+        verdicts = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
+    return JudgedFile(verdicts, "", as_fitted=again)
 
 
 def _has_seen(detector: BaseDetector, table: Table) -> bool:
@@ -96,12 +99,12 @@ def _say_again(model: Path) -> None:
 
 
 def _fleet(
-    model: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+    model: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
 ) -> JudgedFile:
     """Judge a file of a fleet's streams."""
     fleet = load_fleet(model, classes)
     tables = _with_labels(
-        lambda own: fleet_tables(fleet, source, own), given, remembered(model), source
+        lambda chosen: fleet_tables(fleet, source, chosen), options, remembered(model), source
     )
     if frozen:
         scored = {name: fleet[name].score(table) for name, table in tables.tables.items()}
@@ -138,7 +141,7 @@ def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
 
 def _with_labels(
     read: Callable[[InputOptions], Any],
-    given: InputOptions,
+    options: InputOptions,
     facts: Mapping[str, Any] | None,
     source: str,
 ) -> Any:
@@ -146,8 +149,8 @@ def _with_labels(
 
     Standard input, which cannot be read twice, is read with the labels that are named alone.
     """
-    plain = given.after(facts)
-    labelled = given.after(facts, label=True)
+    plain = options.after(facts)
+    labelled = options.after(facts, label=True)
     if source == _STANDARD_INPUT or labelled.reading.label == plain.reading.label:
         return read(plain)
     try:

@@ -61,18 +61,18 @@ def print_summary(title: str, lines: list[str]) -> None:
         put(line)
 
 
-def print_groups(found: Evaluation) -> None:
+def print_groups(evaluation: Evaluation) -> None:
     """Print every figure of a series: of alarms, of samples, and the adjusted ones last."""
     from newnormal.metrics.alarms import AFTER, BEFORE
 
-    facts, report = found.as_dict(), found.report
+    facts, report = evaluation.as_dict(), evaluation.report
     verdicts, scores = facts["verdicts"], facts["scores"]
     first = ("precision", "recall", "f1")
     _group(
         "Alarms",
         f"each alarm and each reported change, once; true if it came from {BEFORE} samples\n"
         f"before an event to {AFTER} after it",
-        _alarm_rows(found),
+        _alarm_rows(evaluation),
     )
     _group(
         "Samples",
@@ -110,14 +110,14 @@ def _group(title: str, about: str, rows: Mapping[str, Any]) -> None:
         typer.echo(f"  {left:<{_CELL}}{right}".rstrip())
 
 
-def _alarm_rows(found: Evaluation) -> dict[str, str]:
+def _alarm_rows(evaluation: Evaluation) -> dict[str, str]:
     from newnormal.metrics.evaluation import delay_text, share_text
 
-    counts = found.alarms
+    counts = evaluation.alarms
     rows = {"events": f"{counts.events:,}", "found": f"{counts.found:,}"}
     for name in ("median", "mean", "longest") if counts.found else ():
         delay = getattr(counts, f"{name}_delay")
-        samples, when = delay_text(delay, math.nan), delay_text(delay, found.seconds)
+        samples, when = delay_text(delay, math.nan), delay_text(delay, evaluation.seconds)
         rows[f"{name} delay"] = when if when == samples else f"{when} ({samples})"
     return {
         **rows,

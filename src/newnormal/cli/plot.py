@@ -36,7 +36,7 @@ def plot(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Judge a finished file, and draw it: channels, what was expected, alarms and changes.
 
@@ -51,23 +51,23 @@ def plot(
 
     classes = Classes.of(loading, rule)
     plots.check_target(output, [model, input])
-    judged = judge_file(model, classes, input, given, frozen)
-    known = getattr(judged.found, "channels", ())
-    chosen = _chosen(channels, known)
-    figure = plots.plot(judged.found, name=judged.name, channels=chosen, dark=dark)
+    judged = judge_file(model, classes, input, options, frozen)
+    names_of_channels = getattr(judged.verdicts, "channels", ())
+    chosen = _chosen(channels, names_of_channels)
+    figure = plots.plot(judged.verdicts, name=judged.name, channels=chosen, dark=dark)
     plots.save(figure, output)
     say(f"wrote {output}: {judged.contents(model).summary()}")
     if judged.tables is not None:
         exit_if_failed(judged.tables)
 
 
-def _chosen(channels: list[str] | None, known: Sequence[str]) -> int | list[str] | None:
+def _chosen(channels: list[str] | None, existing: Sequence[str]) -> int | list[str] | None:
     """Return how many, or the names; a number may be a name, too.
 
     >>> _chosen(["6"], ()), _chosen(["6"], ("5", "6")), _chosen(["flow,level", "power"], ())
     (6, ['6'], ['flow', 'level', 'power'])
     """
     chosen = names(channels)
-    if chosen is None or len(chosen) > 1 or not chosen[0].isdigit() or chosen[0] in known:
+    if chosen is None or len(chosen) > 1 or not chosen[0].isdigit() or chosen[0] in existing:
         return chosen
     return int(chosen[0])

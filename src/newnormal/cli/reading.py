@@ -25,54 +25,56 @@ def load(path: Path, classes: Classes) -> BaseDetector:
     return newnormal.load(path, *classes)
 
 
-def read_table(source: str, given: InputOptions, channels: tuple[str, ...] | None = None) -> Table:
+def read_table(
+    source: str, options: InputOptions, channels: tuple[str, ...] | None = None
+) -> Table:
     """Read a whole file, or standard input, of one stream."""
     from newnormal.tabular import read
 
-    if given.streams.long is not None:
-        found = read_streams(source, given, None if channels is None else {"": channels})
-        for error in found.errors.values():
+    if options.streams.long is not None:
+        streams = read_streams(source, options, None if channels is None else {"": channels})
+        for error in streams.errors.values():
             raise error
-        return found.tables[""]
-    return read(source, given.reading, channels=channels)
+        return streams.tables[""]
+    return read(source, options.reading, channels=channels)
 
 
 def read_streams(
-    source: str, given: InputOptions, channels: Channels | None = None
+    source: str, options: InputOptions, channels: Channels | None = None
 ) -> StreamTables:
     """Read a whole file of many streams, or a folder of files."""
     from newnormal.tabular import read_tables
 
     folder = source != "-" and Path(source).is_dir()  # a file for each stream
-    by = None if folder else given.streams.by or None
-    return read_tables(source, given.reading, by=by, long=given.streams.long, channels=channels)
+    by = None if folder else options.streams.by or None
+    return read_tables(source, options.reading, by=by, long=options.streams.long, channels=channels)
 
 
-def say_found(found: InputProfile | None) -> None:
+def say_profile(profile: InputProfile | None) -> None:
     """Report what was not as expected in a file: what was skipped, missing and moved."""
-    if found is None:
+    if profile is None:
         return
-    if found.bad_lines:
-        lines = counted(found.bad_lines, "bad line")
-        say(f"{lines} of {found.lines:,} skipped; the first: {found.first_bad}")
-    for column, bad in found.bad_cells.items():
+    if profile.bad_lines:
+        lines = counted(profile.bad_lines, "bad line")
+        say(f"{lines} of {profile.lines:,} skipped; the first: {profile.first_bad}")
+    for column, bad in profile.bad_cells.items():
         cells = counted(bad.count, "cell")
         say(
             f"column {column!r}: {cells} that could not be read, such as {bad.example!r} in line "
             f"{bad.line}: missing"
         )
-    for note in found.notes:
+    for note in profile.notes:
         say(note)
 
 
 def judge(
-    path: Path, classes: Classes, source: str, given: InputOptions, frozen: bool
+    path: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
 ) -> tuple[BaseDetector, Verdicts, Table]:
     """Load a detector, read a file and judge it."""
     detector = load(path, classes)
     prepare(detector)
-    table = read_table(source, given.after(detector.reading_), detector.channels_)
-    say_found(table.found)
+    table = read_table(source, options.after(detector.reading_), detector.channels_)
+    say_profile(table.profile)
     say(f"judging {len(table.values):,} samples ...")
     verdicts = detector.score(table) if frozen else detector.run(table)
     return detector, verdicts, table

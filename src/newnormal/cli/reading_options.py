@@ -273,12 +273,12 @@ _SEVERAL = ("columns", "drop", "rate", "na")
 
 
 def reads_input(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of reading, gathered in its parameter `given`."""
+    """Give a command the options of reading, gathered in its parameter `options`."""
     hints = get_type_hints(command, include_extras=True)
-    own = inspect.signature(command).parameters
+    declared = inspect.signature(command).parameters
     options = {**_STREAMS, **_OPTIONS}
     parameters = [
-        each.replace(annotation=hints[name]) for name, each in own.items() if name != "given"
+        each.replace(annotation=hints[name]) for name, each in declared.items() if name != "options"
     ]
     for name, (annotation, default) in options.items():
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -288,7 +288,7 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**arguments: Any) -> None:
         chosen = {name: arguments.pop(name) for name in options}
-        command(**arguments, given=_given(chosen))
+        command(**arguments, options=_input_options(chosen))
 
     del run.__wrapped__  # typer would look at its annotations
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -301,7 +301,7 @@ def _is_own_class(parameter: inspect.Parameter) -> bool:
     return getattr(info, "rich_help_panel", None) == OWN_CLASSES
 
 
-def _given(chosen: dict[str, Any]) -> InputOptions:
+def _input_options(chosen: dict[str, Any]) -> InputOptions:
     from newnormal.tabular import Reading
 
     streams = StreamNaming.of(*(chosen.pop(name) for name in _STREAMS))

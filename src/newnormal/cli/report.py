@@ -25,7 +25,7 @@ def report(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Judge a finished file, and write a page to look at: zoom, hover, jump to an alarm.
 
@@ -41,7 +41,7 @@ def report(
 
     classes = Classes.of(loading, rule)
     check_target(output, [model, input])
-    judged = judge_file(model, classes, input, given, frozen)
+    judged = judge_file(model, classes, input, options, frozen)
     contents = judged.contents(model)
     write(contents, output)
     say(f"wrote {output} ({_size_text(output.stat().st_size)}): {contents.summary()}")

@@ -30,7 +30,7 @@ def score(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Judge a finished file: JSON lines out, one per sample. Nothing is written to MODEL.
 
@@ -38,15 +38,15 @@ def score(
     """
     classes = Classes.of(loading, rule)
     if is_fleet(model):
-        given = given.after(remembered(model))
-        check_streams(model, given.streams, input)
+        options = options.after(remembered(model))
+        check_streams(model, options.streams, input)
         fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, given)
+        tables = fleet_tables(fleet, input, options)
         _write(FrozenLines(fleet, tables) if frozen else fleet.run(tables))
         exit_if_failed(tables)
         return
-    check_one_stream(model, given.streams)
-    _, verdicts, _ = judge(model, classes, input, given, frozen)
+    check_one_stream(model, options.streams)
+    _, verdicts, _ = judge(model, classes, input, options, frozen)
     _write(verdicts)
 
 

@@ -81,9 +81,9 @@ class StatusLine:
     def text(self) -> str:
         """Return what it says."""
         opened = ((len(self._alarms), "alarm"), (len(self._changes), "change"))
-        found = [counted(count, what) for count, what in opened if count]
+        texts = [counted(count, what) for count, what in opened if count]
         # What is open comes first: the end is cut on a narrow terminal.
-        parts = [f"watching: {' and '.join(found) or 'nothing'} open", f"{self._samples:,} samples"]
+        parts = [f"watching: {' and '.join(texts) or 'nothing'} open", f"{self._samples:,} samples"]
         if self._when:
             parts.append(f"last {self._when}")
         return ", ".join(parts)
@@ -129,8 +129,8 @@ def status_line(
             clear()
 
 
-def _mark(found: set[tuple[str, int]], key: tuple[str, int], is_open: bool) -> None:
+def _mark(marked: set[tuple[str, int]], key: tuple[str, int], is_open: bool) -> None:
     if is_open:
-        found.add(key)
+        marked.add(key)
     else:
-        found.discard(key)
+        marked.discard(key)

@@ -34,8 +34,8 @@ class ServeGroup(CommandGroup):
         second = len(args) > 1 and not args[0].startswith("-") and args[1] in self.commands
         # Options may come after FILE; those after the name of a command belong to that.
         ctx.allow_interspersed_args = not (first or second)
-        found: list[str] = super().parse_args(ctx, ["", *args] if first else args)
-        return found
+        rest: list[str] = super().parse_args(ctx, ["", *args] if first else args)
+        return rest
 
 
 serve_app = typer.Typer(cls=ServeGroup, invoke_without_command=True)
@@ -90,7 +90,7 @@ def serve(
         bool,
         typer.Option("--insecure", help="Everybody who reaches --host may do everything."),
     ] = False,
-    given: Annotated[
+    assignments: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
             "--set", metavar="NAME=VALUE", help="Any other setting, such as limits.streams=100."
@@ -130,7 +130,7 @@ def serve(
         "token_file": token_file,
         "insecure": insecure or None,
         "demo": demo or None,
-        **dict(_assigned(given or [])),
+        **dict(_assigned(assignments or [])),
     }
 
     def load() -> ServiceConfig:
@@ -170,8 +170,8 @@ def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
     run(config, load_again, prepare=partial(compile_first, "serve"))
 
 
-def _assigned(given: list[str]) -> Iterator[tuple[str, str]]:
-    for each in given:
+def _assigned(assignments: list[str]) -> Iterator[tuple[str, str]]:
+    for each in assignments:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
             raise ParameterError(
@@ -237,8 +237,8 @@ def rules() -> None:
 def _monitoring(name: str) -> str:
     from importlib.resources import files
 
-    found = files("newnormal.service") / "monitoring" / name
-    return found.read_text(encoding="utf-8").rstrip("\n")
+    file = files("newnormal.service") / "monitoring" / name
+    return file.read_text(encoding="utf-8").rstrip("\n")
 
 
 # ---------------------------------------------------------------------- the data folder

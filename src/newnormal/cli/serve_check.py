@@ -58,7 +58,7 @@ def check(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> 
 def _is_well(name: str, attempt: Callable[[], str]) -> bool:
     """Try one thing, and print what was found."""
     try:
-        found = attempt()
+        problem = attempt()
     except Exception as error:  # noqa: BLE001  (a connector of somebody else may raise any)
         message = error.message if isinstance(error, NewnormalError) else repr(error)
         if not message.startswith((f"{name}: ", f"{name}, ")):
@@ -67,7 +67,7 @@ def _is_well(name: str, attempt: Callable[[], str]) -> bool:
         if isinstance(error, NewnormalError) and error.hint is not None:
             put(f"        hint: {shown(error.hint)}")
         return False
-    put(f"{'warning' if 'warning: ' in found else 'ok':<8}{shown(f'{name}: {found}')}")
+    put(f"{'warning' if 'warning: ' in problem else 'ok':<8}{shown(f'{name}: {problem}')}")
     return True
 
 
@@ -98,17 +98,17 @@ def _listens(process: int, port: int) -> bool | None:
     """Return whether a process listens on a port; None where the system does not tell."""
     proc = Path("/proc", str(process))
     sockets = set()
-    found = []
+    lines = []
     try:
         for each in (proc / "fd").iterdir():
             with suppress(FileNotFoundError):  # closed meanwhile
                 sockets.add(os.readlink(each))
         for name in ("tcp", "tcp6"):
             with suppress(FileNotFoundError):  # a system without IPv6
-                found += (proc / "net" / name).read_text().splitlines()[1:]
+                lines += (proc / "net" / name).read_text().splitlines()[1:]
     except OSError:
         return None
-    for line in found:
+    for line in lines:
         _, local, _, state, _, _, _, _, _, inode, *_ = line.split()
         its_port = int(local.rpartition(":")[2], 16)
         if state == _LISTENS and its_port == port and f"socket:[{inode}]" in sockets:

@@ -37,9 +37,9 @@ class OutputError(NewnormalError):
     def of(cls, error: OSError) -> OutputError:
         """Return it for what the operating system said."""
         reason = _REASONS.get(error.errno or 0, error.strerror)
-        found = cls(f"cannot write to standard output: {reason}")
-        found.gone = error.errno == errno.EPIPE
-        return found
+        output_error = cls(f"cannot write to standard output: {reason}")
+        output_error.gone = error.errno == errno.EPIPE
+        return output_error
 
 
 class _Output(FileIO):

@@ -76,8 +76,8 @@ class StreamNaming(NamedTuple):
         """Return them from options."""
         from newnormal.tabular import Long
 
-        for option, given in (("--tag", tag), ("--value", value)):
-            if given is not None and not long:
+        for option, column in (("--tag", tag), ("--value", value)):
+            if column is not None and not long:
                 raise ParameterError(
                     f"{option}: expected only with --long, found it without", hint="add --long"
                 )

@@ -109,7 +109,7 @@ def watch(
     loading: Loading = None,
     rule: Rule = None,
     *,
-    given: InputOptions,
+    options: InputOptions,
 ) -> None:
     """Judge an input line by line as it comes: alarms and changes in words, or JSON lines.
 
@@ -134,7 +134,7 @@ def watch(
     sink, output = sink or "jsonl", output or "-"
     many = is_fleet(model)
 
-    def options(read: InputOptions, channels: tuple[str, ...] = ()) -> SourceOptions:
+    def source_options(read: InputOptions, channels: tuple[str, ...] = ()) -> SourceOptions:
         return SourceOptions(
             channels,
             read.reading,
@@ -150,23 +150,23 @@ def watch(
         from newnormal.cli.fleet_watch import FleetOutput, check_fleet_options, watch_fleet
         from newnormal.io.sources.streams import StreamOptions
 
-        found = given.after(remembered(model))
-        check_streams(model, found.streams, input)
+        options = options.after(remembered(model))
+        check_streams(model, options.streams, input)
         check_fleet_options(model, state=state, source=source, sink=sink)
         watch_fleet(
             model,
             input,
-            StreamOptions(found.streams.by, found.streams.long, options(found)),
+            StreamOptions(options.streams.by, options.streams.long, source_options(options)),
             FleetOutput(output, SinkOptions(alarms_only), in_words, every, flush, strict, quiet),
             Classes.of(loading, rule),
         )
         return
-    check_one_stream(model, given.streams)
+    check_one_stream(model, options.streams)
 
     def make_source(detector: BaseDetector) -> Source:
-        found = given.after(detector.reading_)
-        make = _source_of(source, input, found.streams)
-        wrapped = make(input, options(found, detector.channels_))
+        chosen = options.after(detector.reading_)
+        make = _source_of(source, input, chosen.streams)
+        wrapped = make(input, source_options(chosen, detector.channels_))
         keep = state is not None and not flush
         return ArrivingSource(wrapped, keep, detector.period_)
 
@@ -237,8 +237,8 @@ def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) 
         return
     path = None if state is None else str(state)
     sink.deciding = Deciding(path, accept_after=accept_after_text(detector, detector.period_))
-    found: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
-    opened = [("", each) for each in found]
+    about: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
+    opened = [("", each) for each in about]
     with status_line(sink, opened, quiet):
         yield
 

@@ -175,7 +175,7 @@ class Fleet:
         """
         tables = to_tables(X, by=by, times=times, long=long)
         with self._lock:
-            reading = None if tables.found is None else tables.found.reading
+            reading = None if tables.profile is None else tables.profile.reading
             self._reading = {"by": by, "times": times, "long": long, "file": reading}
             streams = Streams()
             self.failures_ = {}
@@ -208,7 +208,7 @@ class Fleet:
         self.failures_ |= tables.errors
         detectors = dict.fromkeys(tables.tables, shell)
         # How a file was read is remembered once, by the fleet.
-        histories = {name: replace(table, found=None) for name, table in tables.tables.items()}
+        histories = {name: replace(table, profile=None) for name, table in tables.tables.items()}
         fitted: dict[str, BaseDetector] = {}
         for name, result in fit_streams(
             detectors, histories, workers=self.workers, on_progress=on_progress

@@ -189,27 +189,27 @@ class Selection:
         return Roles(tuple(channels), tuple(channels), time, self.label)
 
 
-def match_count(found: int, channels: Sequence[str], *, hint: str | None = None) -> None:
+def match_count(count: int, channels: Sequence[str], *, hint: str | None = None) -> None:
     """Raise an `InputError` unless an input without names has as many channels as expected."""
-    if found != len(channels):
-        raise InputError(f"expected {_counted(len(channels))}, found {found}", hint=hint)
+    if count != len(channels):
+        raise InputError(f"expected {_counted(len(channels))}, found {count}", hint=hint)
 
 
-def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = True) -> None:
+def match_names(columns: Sequence[str], channels: Sequence[str], *, extra: bool = True) -> None:
     """Raise an `InputError` naming the channels that are missing or unknown.
 
     Parameters
     ----------
-    found
+    columns
         The columns that may be channels.
     channels
         The channels expected.
     extra
         Whether a column too many is an error.
     """
-    there, wanted = set(found), set(channels)
+    there, wanted = set(columns), set(channels)
     missing = [name for name in channels if name not in there]
-    unknown = [name for name in found if name not in wanted]
+    unknown = [name for name in columns if name not in wanted]
     similar = alike(missing, unknown)
     if not extra:
         unknown = []
@@ -231,7 +231,7 @@ def match_names(found: Sequence[str], channels: Sequence[str], *, extra: bool = 
             "or name the columns to keep with --columns NAME (columns=)"
         )
     raise InputError(
-        f"{' and '.join(faults)}: expected {listed(channels)}, found {listed(found)}", hint=hint
+        f"{' and '.join(faults)}: expected {listed(channels)}, found {listed(columns)}", hint=hint
     )
 
 

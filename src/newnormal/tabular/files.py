@@ -57,7 +57,7 @@ def read(
 
     Returns
     -------
-    The series; `Table.found` has what was found out about the file and what could not be read.
+    The series; `Table.profile` has what was found out about the file and what could not be read.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def read(
     ...     path = Path(folder, "plant.csv")
     ...     _ = path.write_text("time;load;host\n31.12.2026;0,5;a\n01.01.2027;;a\n")
     ...     table = read(path, drop="host")
-    >>> table.channels, table.values.tolist(), table.found.written["decimal"]
+    >>> table.channels, table.values.tolist(), table.profile.written["decimal"]
     (('load',), [[0.5], [nan]], 'comma')
     """
     chosen = Reading.of(options) if reading is None else reading
@@ -99,18 +99,18 @@ def read(
             selection = Selection.of_reading(chosen)
             frame = parquet_frame(path)
             table = frame_table(frame, selection, channels=channels)
-            found = InputProfile(header=tuple(map(str, frame.columns)))
-            table = arranged(replace(table, found=found), chosen)
+            profile = InputProfile(header=tuple(map(str, frame.columns)))
+            table = arranged(replace(table, profile=profile), chosen)
         else:
-            found = InputProfile()
-            with text_lines(path, chosen, found) as chunks:
-                table = _lines_table(chunks, chosen, found, channels, strict)
+            profile = InputProfile()
+            with text_lines(path, chosen, profile) as chunks:
+                table = _lines_table(chunks, chosen, profile, channels, strict)
         if len(table.values) == 0:
             raise InputError("expected samples, found none")
     except InputError as error:
         raise named(path, error) from error.__cause__
-    if table.found is not None:
-        table.found.reading = chosen.remembering(table.found)
+    if table.profile is not None:
+        table.profile.reading = chosen.remembering(table.profile)
     return table
 
 
@@ -165,7 +165,7 @@ def _lines_table(
         number += len(chunk)
         if not chunk:
             break
-    parser.found.begin(opened)
+    parser.profile.begin(opened)
     parser.finish()
     if not parts:
         empty = not parser.has_plan and parser.columns.header_line is None
@@ -178,13 +178,13 @@ def _lines_table(
     times = _joined([part.times for part in parts])
     labels = _joined([part.labels for part in parts])
     at = np.concatenate(places)
-    table = Table(values, parser.channels, times, labels, parser.zone, parser.found)
+    table = Table(values, parser.channels, times, labels, parser.zone, parser.profile)
     return arranged(table, reading, lambda row: f"line {at[row]}")
 
 
 def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
-    found = [array for array in arrays if array is not None]
-    return np.concatenate(found) if found else None
+    parts = [array for array in arrays if array is not None]
+    return np.concatenate(parts) if parts else None
 
 
 def _at_line(number: int, error: InputError) -> InputError:

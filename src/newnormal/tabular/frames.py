@@ -118,9 +118,9 @@ def _from_series(series: nw.Series[Any], times: Any, channels: Sequence[str] | N
     # A pandas Series without a name has None, a polars one "".
     if series.name not in (None, ""):
         return frame_table(series.to_frame(), times=times, channels=channels)
-    own = index_times(series) if times is None else times
-    table = _from_array(numbers(series, "0"), own, channels)
-    return replace(table, frame=FrameKind.of(series, None, own))
+    series_times = index_times(series) if times is None else times
+    table = _from_array(numbers(series, "0"), series_times, channels)
+    return replace(table, frame=FrameKind.of(series, None, series_times))
 
 
 def _from_table(table: Table, times: Any, channels: Sequence[str] | None) -> Table:

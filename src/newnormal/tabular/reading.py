@@ -138,20 +138,20 @@ class Reading:
         >>> reading.na, reading.rows, reading.delimiter
         (('Bad', '-'), (0, 400), ';')
         """
-        given = {**(options or {}), **more}
-        known = {each.name for each in fields(cls)}
-        for name in given:
-            if name not in known:
+        chosen = {**(options or {}), **more}
+        names = {each.name for each in fields(cls)}
+        for name in chosen:
+            if name not in names:
                 raise ParameterError(
                     f"expected an option of reading, found {name!r}",
-                    hint=f"the options are {', '.join(sorted(known - {'remembered'}))}",
+                    hint=f"the options are {', '.join(sorted(names - {'remembered'}))}",
                 )
-        found = {
+        values = {
             name: _READERS.get(name, _as_it_is)(name, value)
-            for name, value in given.items()
+            for name, value in chosen.items()
             if value is not None
         }
-        return cls(**found).checked()
+        return cls(**values).checked()
 
     def checked(self) -> Self:
         """Return it if its options agree, else raise a ParameterError."""
@@ -174,20 +174,20 @@ class Reading:
             )
         return self
 
-    def remembering(self, found: InputProfile, by: Sequence[str] = ()) -> dict[str, Any]:
+    def remembering(self, profile: InputProfile, by: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a detector remembers of an input, as JSON values: it holds live, too.
 
         Parameters
         ----------
-        found
+        profile
             What was found out about the input.
         by
             The columns that name the stream.
         """
         return {
             "by": list(by),
-            "decimal": self.decimal or found.decimal or self.remembered.decimal,
-            "date_format": self.date_format or found.date_format or self.remembered.date_format,
+            "decimal": self.decimal or profile.decimal or self.remembered.decimal,
+            "date_format": self.date_format or profile.date_format or self.remembered.date_format,
             "tz": self.tz,
             "na": list(self.na),
             "time": list(self.time),
@@ -196,7 +196,7 @@ class Reading:
             "label": self.label,
             "rate": list(self.rate),
             "resample": None if self.resample is None else _nanoseconds(self.resample),
-            "header": list(found.header),
+            "header": list(profile.header),
         }
 
     def after(self, facts: Mapping[str, Any] | None) -> Self:
@@ -311,19 +311,19 @@ def _words(name: str, value: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _delimiter(name: str, value: str) -> str:
-    found = _WORDS.get(value, value)
-    if len(found) != 1:
+    character = _WORDS.get(value, value)
+    if len(character) != 1:
         raise ParameterError(
             f"{name}: expected one character or {', '.join(_WORDS)}, found {value!r}"
         )
-    return found
+    return character
 
 
-def _one_of(*known: str) -> Any:
+def _one_of(*choices: str) -> Any:
     def check(name: str, value: str) -> str:
-        if value not in known:
+        if value not in choices:
             raise ParameterError(
-                f"{name}: expected {' or '.join(map(repr, known))}, found {value!r}"
+                f"{name}: expected {' or '.join(map(repr, choices))}, found {value!r}"
             )
         return value
 
@@ -336,11 +336,11 @@ def _rows(name: str, value: str | Sequence[int | None]) -> tuple[int | None, int
             first, colon, last = value.partition(":")
             if not colon:
                 raise ValueError
-            found = tuple(int(text) if text.strip() else None for text in (first, last))
+            bounds = tuple(int(text) if text.strip() else None for text in (first, last))
         else:
-            found = tuple(value)
-        start, stop = found
-        if any(each is not None and each < 0 for each in found):
+            bounds = tuple(value)
+        start, stop = bounds
+        if any(each is not None and each < 0 for each in bounds):
             raise ValueError
         if start is not None and stop is not None and stop <= start:
             raise ValueError

@@ -30,7 +30,7 @@ class Table:
         The ground truth, 0 or 1 a sample, where a label column was requested.
     zone
         The zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
-    found
+    profile
         What was found out while it was read; None if it was not read from a file.
     frame
         What the frame is like that it was made from; None for other data.
@@ -41,7 +41,7 @@ class Table:
     times: Times | None
     labels: Ints | None = None
     zone: str | None = None
-    found: InputProfile | None = None
+    profile: InputProfile | None = None
     frame: FrameKind | None = None
 
 
@@ -83,8 +83,8 @@ def check_times(times: Times, count: int, place: Callable[[int], str] = _sample)
         What to call a row in the message.
     """
     if times.shape != (count,):
-        found = f"{times.size} times" if times.ndim == 1 else f"an array of shape {times.shape}"
-        raise InputError(f"expected one time a sample, {count} in all, found {found}")
+        actual = f"{times.size} times" if times.ndim == 1 else f"an array of shape {times.shape}"
+        raise InputError(f"expected one time a sample, {count} in all, found {actual}")
     missing = np.isnat(times)
     if missing.any():
         raise InputError(

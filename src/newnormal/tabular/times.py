@@ -194,8 +194,8 @@ def _nanoseconds(times: NDArray[Any]) -> Times:
     return times.astype("datetime64[ns]")
 
 
-def _not_a_time(found: object) -> InputError:
-    text = repr(found)
+def _not_a_time(value: object) -> InputError:
+    text = repr(value)
     return InputError(
         f"expected a time, found {text if len(text) <= 60 else text[:57] + '...'}", hint=_HINT
     )

@@ -45,9 +45,9 @@ class ColumnLayout:
         )
 
     @property
-    def found(self) -> InputProfile:
+    def profile(self) -> InputProfile:
         """What was found out about the input so far."""
-        return self._parser.found
+        return self._parser.profile
 
     @property
     def zone(self) -> str | None:
@@ -100,7 +100,7 @@ class ColumnLayout:
             parser.parse_many([], final=True)
         except InputError as error:
             raise self._refusal(error) from None
-        found = parser.found
+        found = parser.profile
         if not self._goes_on and found.lines and found.bad_lines == found.lines:
             raise ColumnLayoutError(
                 f"{self._name}: expected samples, found none among {found.lines:,} lines; "

@@ -196,10 +196,13 @@ def _read(
                 raise next(iter(found.errors.values()))
             tables = {stream or name: table for name, table in found.tables.items()}
             notes = [f"{name}: {error.message}" for name, error in found.errors.items()]
-            notes += found.found.notes if found.found is not None else []
+            notes += found.profile.notes if found.profile is not None else []
         else:
             table = read(path, **options)
-            tables, notes = {stream: table}, table.found.notes if table.found is not None else []
+            tables, notes = (
+                {stream: table},
+                table.profile.notes if table.profile is not None else [],
+            )
     except InputError as error:
         message = error.message.replace(str(path), _NAME)
         raise InputError(message, hint=error.hint) from None

@@ -60,7 +60,7 @@ def translate(file: BinaryIO, sheet: str | None) -> tuple[str, Iterator[bytes]]:
         with warnings.catch_warnings():  # of styles and extensions, which do not matter here
             warnings.simplefilter("ignore")
             book = openpyxl.load_workbook(BytesIO(content), read_only=True, data_only=True)
-            name, lines = _found(book, sheet)
+            name, lines = _sheet(book, sheet)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - openpyxl raises anything for a damaged file
@@ -114,7 +114,7 @@ def _check_archive(content: bytes) -> None:
     )
 
 
-def _found(book: Any, wanted: str | None) -> tuple[str, list[tuple[int, str]]]:
+def _sheet(book: Any, wanted: str | None) -> tuple[str, list[tuple[int, str]]]:
     sheets = {each.title: each for each in book.worksheets}
     if wanted is not None:
         alike = [name for name in sheets if name.strip().lower() == wanted.strip().lower()]

@@ -73,29 +73,29 @@ def _read(text: str, collected: Collected) -> None:
 
 def _untexted(collected: Collected, by: Sequence[str]) -> list[tuple[str, LabelledSeries]]:
     """Return measurements and series of numbers, without texts that tell no series apart."""
-    found = [
+    series = [
         (measurement, LabelledSeries(name, dict(labels), *part.arrays()))
         for (measurement, name, labels), part in collected.parts.items()
         if part.numbers or not part.texts
     ]
-    if not found:
+    if not series:
         names = dict.fromkeys(name for _, name, _ in collected.parts)
         raise InputError(f"expected numbers, found only texts in {listed(list(names))}")
     for text in sorted(collected.texts - set(by)):
-        merged = _without(text, found)
+        merged = _without(text, series)
         if merged is not None:
-            found = merged
-    return found
+            series = merged
+    return series
 
 
 def _without(
-    text: str, found: list[tuple[str, LabelledSeries]]
+    text: str, series: list[tuple[str, LabelledSeries]]
 ) -> list[tuple[str, LabelledSeries]] | None:
     """Return the series without a label, joined; None if some then have one time twice."""
     groups: dict[tuple[str, str, frozenset[tuple[str, str]]], list[LabelledSeries]] = defaultdict(
         list
     )
-    for measurement, each in found:
+    for measurement, each in series:
         labels = frozenset(pair for pair in each.labels.items() if pair[0] != text)
         groups[measurement, each.name, labels].append(each)
     merged = []
@@ -109,12 +109,12 @@ def _without(
     return merged
 
 
-def _named(found: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
+def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
     """Return the series, with the measurement in the name where several have such a field."""
     measurements: dict[str, set[str]] = defaultdict(set)
-    for measurement, each in found:
+    for measurement, each in series:
         measurements[each.name].add(measurement)
-    for measurement, each in found:
+    for measurement, each in series:
         if len(measurements[each.name]) > 1 and measurement:
             each.name = f"{measurement}.{each.name}"
-    return [each for _, each in found]
+    return [each for _, each in series]

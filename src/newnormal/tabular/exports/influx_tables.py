@@ -124,7 +124,7 @@ class OpenTable:
         if not waiting:
             return
         if self._roles is None:
-            self._roles = self._found([cells for _, cells in waiting])
+            self._roles = self._infer_roles([cells for _, cells in waiting])
         for line, cells in waiting:
             self._take(self._roles, line, cells)
 
@@ -157,7 +157,7 @@ class OpenTable:
             parts.append((roles.value, self._collected.part(measurement, name, series)))
         return parts
 
-    def _found(self, rows: list[list[str]]) -> _Roles:
+    def _infer_roles(self, rows: list[list[str]]) -> _Roles:
         self._check_error(rows)
         header, by = self._header, self._collected.by
         first = header[:2] in (["name", "tags"], ["name", "time"])

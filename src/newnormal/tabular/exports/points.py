@@ -73,15 +73,15 @@ class Clock:
 
     def read(self, cell: str, line: int) -> int:
         """Return a time in nanoseconds since 1970, in UTC; `line` is for messages."""
-        found = self._known.get(cell)
-        if found is None:
+        moment = self._known.get(cell)
+        if moment is None:
             try:
-                found = int(parse_time(cell).astype(np.int64))
+                moment = int(parse_time(cell).astype(np.int64))
             except InputError as error:
                 raise InputError(f"line {line}: {error.message}", hint=error.hint) from None
             self._zones.add("Z" if cell.strip().isdigit() else zone_of(cell))
-            self._known[cell] = found
-        return found
+            self._known[cell] = moment
+        return moment
 
     @property
     def zone(self) -> str:

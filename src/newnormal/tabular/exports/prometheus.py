@@ -69,24 +69,24 @@ def _documents(text: str) -> Iterator[Any]:
         yield document
 
 
-def _read(found: dict[str, Any]) -> dict[str, Any] | LabelledSeries:
+def _read(record: dict[str, Any]) -> dict[str, Any] | LabelledSeries:
     """Read a series as soon as it is parsed, so that its pairs are held one series at a time."""
-    metric = found.get("metric")
+    metric = record.get("metric")
     if not isinstance(metric, dict):
-        return found
+        return record
     labels = {str(key): str(value) for key, value in metric.items() if key != "__name__"}
     name = str(metric.get("__name__", ""))
     what = f"{name}{braces(labels)}"
-    if "values" in found:
-        return _series(name, labels, what, found["values"])
-    if "value" in found:
-        return _series(name, labels, what, [found["value"]])
-    if "histogram" in found or "histograms" in found:
+    if "values" in record:
+        return _series(name, labels, what, record["values"])
+    if "value" in record:
+        return _series(name, labels, what, [record["value"]])
+    if "histogram" in record or "histograms" in record:
         raise InputError(
             f"series {what}: expected numbers, found native histograms",
             hint="ask for numbers, such as histogram_quantile(0.99, rate(NAME[5m]))",
         )
-    return found
+    return record
 
 
 def _series(name: str, labels: dict[str, str], what: str, points: Any) -> LabelledSeries:
@@ -143,5 +143,5 @@ def _all(document: Any) -> Iterator[LabelledSeries]:
         raise _other(document)
 
 
-def _other(found: object) -> InputError:
-    return InputError(f"expected a result of Prometheus, found {shown(found)}", hint=_HINT)
+def _other(document: object) -> InputError:
+    return InputError(f"expected a result of Prometheus, found {shown(document)}", hint=_HINT)

@@ -49,8 +49,8 @@ def recognised(head: bytes, name: str, reading: Reading) -> str | None:
         return None
     if reading.format is not None and reading.format != "csv":
         return reading.format
-    found = None if reading.format == "csv" else _by_magic(head)
-    return found or _by_text(head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n"))
+    kind = None if reading.format == "csv" else _by_magic(head)
+    return kind or _by_text(head.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n"))
 
 
 def _by_magic(head: bytes) -> str | None:

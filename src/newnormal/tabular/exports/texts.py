@@ -22,14 +22,14 @@ def decoded(file: BinaryIO) -> str:
         ) from None
 
 
-def shown(found: Any) -> str:
+def shown(content: Any) -> str:
     """Return what was found as a message shows it: a text as it is, anything else as JSON.
 
     >>> shown({"a": [1]}), shown("bad_data")
     ('{"a": [1]}', 'bad_data')
     """
     try:
-        text = found if isinstance(found, str) else json.dumps(found, default=str)
+        text = content if isinstance(content, str) else json.dumps(content, default=str)
     except (ValueError, RecursionError):
-        text = type(found).__name__
+        text = type(content).__name__
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

@@ -80,23 +80,23 @@ def find_long(names: Sequence[str], long: Long, by: Sequence[str] = ()) -> LongC
     taken = {*by, long.time, long.tag, long.value}
     free = [name for name in names if name not in taken]
     return LongColumns(
-        _found("time", long.time, names, free),
-        _found("tag", long.tag, names, free),
-        _found("value", long.value, names, free),
+        _column_of("time", long.time, names, free),
+        _column_of("tag", long.tag, names, free),
+        _column_of("value", long.value, names, free),
     )
 
 
-def _found(role: str, given: str | None, names: Sequence[str], free: Sequence[str]) -> str:
+def _column_of(role: str, chosen: str | None, names: Sequence[str], free: Sequence[str]) -> str:
     choose = f'name it with --{role} NAME (from Python long=Long({role}="..."))'
-    if given is not None:
-        if given not in names:
-            raise InputError(f"long names column {given!r} as {role}, found only {listed(names)}")
-        return given
-    found = _called(role, free)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise InputError(f"expected one column of the {role}, found {listed(found)}", hint=choose)
+    if chosen is not None:
+        if chosen not in names:
+            raise InputError(f"long names column {chosen!r} as {role}, found only {listed(names)}")
+        return chosen
+    columns = _called(role, free)
+    if len(columns) == 1:
+        return columns[0]
+    if columns:
+        raise InputError(f"expected one column of the {role}, found {listed(columns)}", hint=choose)
     raise InputError(
         f"expected a column of the {role}, called {' or '.join(_NAMES[role])}, "
         f"found only {listed(names)}",
@@ -114,8 +114,8 @@ def _called(role: str, names: Sequence[str]) -> list[str]:
     if exact:
         return exact
     plain = {name: "".join(name.lower().replace("_", " ").split()) for name in names}
-    for known in (_NAMES[role], *_ALSO[role]):
-        found = [name for name, text in plain.items() if text in known]
-        if found:
-            return found
+    for role_names in (_NAMES[role], *_ALSO[role]):
+        columns = [name for name, text in plain.items() if text in role_names]
+        if columns:
+            return columns
     return []

@@ -169,8 +169,8 @@ class LongLines(LineReader):
         super().restore(facts)
         for name, (time, number, values) in dict(facts.get("pending") or {}).items():
             stream = self._names.restored(name) if self._by else 0
-            known = {tag: nan if value is None else value for tag, value in values.items()}
-            self._open_samples[stream] = _OpenSample(time, number, known)
+            numbers = {tag: nan if value is None else value for tag, value in values.items()}
+            self._open_samples[stream] = _OpenSample(time, number, numbers)
 
     def _selection(self, names: Sequence[str]) -> Selection:
         return find_long(names, self._long, self._by).selection(self._by)

@@ -40,7 +40,7 @@ class StreamTables:
     errors
         What is wrong with the streams that have no table. Under the name "" how many rows have no
         name, or which lines could not be read.
-    found
+    profile
         What was found out about a file as a whole; that of each stream is in its table. None
         where the input was no file.
     """
@@ -48,7 +48,7 @@ class StreamTables:
     tables: dict[str, Table]
     rows: dict[str, Ints] | None = None
     errors: dict[str, InputError] = field(default_factory=dict)
-    found: InputProfile | None = None
+    profile: InputProfile | None = None
 
     def take(self, name: str, other: StreamTables) -> None:
         """Add the one stream of `other`, or its error, under a name."""
@@ -139,26 +139,26 @@ def split(
         By the rules of files: the order of the times is not checked, a column that is no channel
         is left out, and a channel that is no column is missing throughout.
     """
-    found = StreamTables({}, {}, nameless(names, codes))
-    assert found.rows is not None
+    streams = StreamTables({}, {}, nameless(names, codes))
+    assert streams.rows is not None
     parts = group(codes, len(names.names))
     infinite = bool(np.isinf(values).any())
     for name, rows in zip(names.names, parts, strict=True):
-        found.rows[name] = rows
+        streams.rows[name] = rows
         try:
             for fault in faults:
                 error = fault(rows)
                 if error is not None:
                     raise error
-            own, kept = _channels_of(values[rows], columns, channels.get(name), of_file)
+            samples, kept = _channels_of(values[rows], columns, channels.get(name), of_file)
             if infinite:
-                check_finite(own, kept or default_channels(own.shape[1]))
-            table = Table(own, kept, *_times_of(times, rows, not of_file))
+                check_finite(samples, kept or default_channels(samples.shape[1]))
+            table = Table(samples, kept, *_times_of(times, rows, not of_file))
         except InputError as error:
-            found.errors[name] = error
+            streams.errors[name] = error
         else:
-            found.tables[name] = table
-    return found
+            streams.tables[name] = table
+    return streams
 
 
 def pivoted(
@@ -176,17 +176,17 @@ def pivoted(
     The parameters are those of `split`; `values` has shape (N,). With the `reading` of a file it is
     by the rules of files, and `on_duplicate` says which value counts.
     """
-    found = StreamTables({}, None, nameless(names, codes))
+    streams = StreamTables({}, None, nameless(names, codes))
     for name, rows in zip(names.names, group(codes, len(names.names)), strict=True):
         try:
             for fault in faults:
                 error = fault(rows)
                 if error is not None:
                     raise error
-            found.tables[name] = _pivot(rows, tags, values, times, channels.get(name), reading)
+            streams.tables[name] = _pivot(rows, tags, values, times, channels.get(name), reading)
         except InputError as error:
-            found.errors[name] = error
-    return found
+            streams.errors[name] = error
+    return streams
 
 
 def nameless(names: StreamNames, codes: Ints) -> dict[str, InputError]:
@@ -240,10 +240,10 @@ def _times_of(
     """Return the times, the labels (none) and the zone of a stream's rows."""
     if times is None:
         return None, None, None
-    found = times.of(rows)
+    moments = times.of(rows)
     if check:
-        check_times(found, len(rows))
-    return found, None, times.zone(rows)
+        check_times(moments, len(rows))
+    return moments, None, times.zone(rows)
 
 
 def _pivot(
@@ -255,9 +255,9 @@ def _pivot(
     reading: Reading | None,
 ) -> Table:
     names, codes = tags
-    own = codes[rows]
-    if (own < 0).any():
-        count = int(np.count_nonzero(own < 0))
+    row_tags = codes[rows]
+    if (row_tags < 0).any():
+        count = int(np.count_nonzero(row_tags < 0))
         some = "1 row has" if count == 1 else f"{count} rows have"
         raise InputError(f"expected the name of a channel in every row, {some} none")
     moments = times.of(rows)
@@ -265,7 +265,7 @@ def _pivot(
     if missing.any():
         raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
     different, at = np.unique(moments, return_inverse=True)
-    present, column = np.unique(own, return_inverse=True)
+    present, column = np.unique(row_tags, return_inverse=True)
     report = InputProfile()
     shape = (len(different), len(present))
     table = _cells(values[rows], at * len(present) + column, shape, reading, report)
@@ -286,7 +286,7 @@ def _cells(
     places: Ints,
     shape: tuple[int, int],
     reading: Reading | None,
-    found: InputProfile,
+    profile: InputProfile,
 ) -> Floats:
     """Return a table of values by their places, one of each place."""
     table = np.full(shape[0] * shape[1], np.nan)
@@ -308,10 +308,10 @@ def _cells(
         sums, counts = means(values[:, None], there[:, None], places, len(table))
         with np.errstate(invalid="ignore", divide="ignore"):
             table = (sums / counts)[:, 0]
-    found.duplicates = again
+    profile.duplicates = again
     some = "1 value has" if again == 1 else f"{again} values have"
     counted = "their mean counts" if how == "mean" else "the last one counts"
-    found.notes.append(f"{some} the channel and time of another: {counted}")
+    profile.notes.append(f"{some} the channel and time of another: {counted}")
     return table.reshape(shape)
 
 

@@ -100,12 +100,12 @@ class StreamBatch:
         for at, code in enumerate(present.tolist()):
             if self.names[code] in channels:
                 alike.setdefault(tuple(channels[self.names[code]]), []).append(at)
-        found: dict[int, StreamRows] = {}
-        for own, members in alike.items():
-            selected = self._selected([parts[at] for at in members], own, lenient)
-            found.update(zip(members, selected, strict=True))
+        samples: dict[int, StreamRows] = {}
+        for stream_channels, members in alike.items():
+            selected = self._selected([parts[at] for at in members], stream_channels, lenient)
+            samples.update(zip(members, selected, strict=True))
         appearance = np.argsort(order[starts], kind="stable").tolist()
-        return {self.names[present[at]]: found[at] for at in appearance if at in found}
+        return {self.names[present[at]]: samples[at] for at in appearance if at in samples}
 
     def _selected(
         self, parts: Sequence[Ints], channels: tuple[str, ...], lenient: bool
@@ -134,23 +134,23 @@ class StreamBatch:
         end = 0
         for part in parts:
             start, end = end, end + len(part)
-            own = good[start:end]
-            if own.all():
+            fits = good[start:end]
+            if fits.all():
                 yield StreamRows(part, values[start:end], ())
                 continue
             problems = []
-            for at in np.flatnonzero(~own).tolist():
+            for at in np.flatnonzero(~fits).tolist():
                 unknown = [others[each] for each in np.flatnonzero(extra[start + at])]
-                before = int(np.count_nonzero(own[:at]))
+                before = int(np.count_nonzero(fits[:at]))
                 error = _mismatch([*there, *unknown], channels)
                 problems.append(Problem(error, int(self.numbers[part[at]]), before))
-            yield StreamRows(part[own], values[start:end][own], tuple(problems))
+            yield StreamRows(part[fits], values[start:end][fits], tuple(problems))
 
 
-def _mismatch(found: Sequence[str], channels: Sequence[str]) -> InputError:
+def _mismatch(columns: Sequence[str], channels: Sequence[str]) -> InputError:
     """Return the error of columns that are not the channels."""
     try:
-        match_names(found, channels)
+        match_names(columns, channels)
     except InputError as error:
         return error
-    raise AssertionError(f"{found} are the channels")
+    raise AssertionError(f"{columns} are the channels")

@@ -64,7 +64,7 @@ def read_tables(
     Returns
     -------
     The tables, and the errors of those streams of which most lines cannot be read: the first of
-    these. `found` has what was found out about the file.
+    these. `streams` has what was found out about the file.
 
     Raises
     ------
@@ -78,16 +78,16 @@ def read_tables(
     ...     path = Path(folder, "plant.csv")
     ...     _ = path.write_text("host,load\na,0.5\nb,1.5\na,high\n")
     ...     streams = read_tables(path, by="host")
-    >>> streams.tables["a"].values.tolist(), streams.found.bad_cells["load"].example
+    >>> streams.tables["a"].values.tolist(), streams.profile.bad_cells["load"].example
     ([[0.5], [nan]], 'high')
     """
     chosen = Reading.of(options) if reading is None else reading
     if reading is not None and options:
         raise ParameterError("expected a reading or its options, found both")
     form = Long() if long is True else long or None
-    known = {} if channels is None else channels
+    expected = {} if channels is None else channels
     if fspath(path) != "-" and Path(path).is_dir():
-        return _folder_tables(Path(path), by, form, chosen, known, strict)
+        return _folder_tables(Path(path), by, form, chosen, expected, strict)
     if form is not None and (chosen.columns is not None or chosen.drop):
         raise ParameterError(
             "expected no columns and no drop with long data",
@@ -103,28 +103,28 @@ def read_tables(
     if label is not None:
         columns = None if plain.columns is None else label_beside(plain.columns, label)
         plain = replace(plain, columns=columns)
-        known = {name: label_beside(own, label) for name, own in known.items()}
+        expected = {name: label_beside(each, label) for name, each in expected.items()}
     names = (by,) if isinstance(by, str) else tuple(by or ())
     try:
         if is_parquet(path, chosen):
-            found, lines = _parquet_tables(path, by, form, plain, known), None
+            streams, lines = _parquet_tables(path, by, form, plain, expected), None
         else:
             begun = InputProfile()
             with text_lines(path, chosen, begun, names) as chunks:
                 parts = _Parts(_reader(by, form, replace(plain, format=begun.kind), strict), strict)
                 for chunk in chunks:
                     parts.add(chunk)
-            found = parts.tables(form, names, known, plain)
-            if found.found is not None:
-                found.found.begin(begun)
+            streams = parts.tables(form, names, expected, plain)
+            if streams.profile is not None:
+                streams.profile.begin(begun)
             lines = parts.lines
         if label is not None:
-            found = split_labels(found, label)
-        done = _arranged(found, chosen, lines)
+            streams = split_labels(streams, label)
+        done = _arranged(streams, chosen, lines)
     except InputError as error:
         raise named(path, error) from error.__cause__
-    if done.found is not None:
-        done.found.reading = chosen.remembering(done.found, names)
+    if done.profile is not None:
+        done.profile.reading = chosen.remembering(done.profile, names)
     return done
 
 
@@ -137,40 +137,42 @@ def _reader(by: Any, long: Long | None, reading: Reading, strict: bool) -> LineR
 
 
 def _parquet_tables(
-    path: str | PathLike[str], by: Any, long: Long | None, reading: Reading, known: Channels
+    path: str | PathLike[str], by: Any, long: Long | None, reading: Reading, expected: Channels
 ) -> StreamTables:
-    found = frame_tables(
+    streams = frame_tables(
         parquet_frame(path),
         by=by,
         times=reading.time[0] if reading.time else None,
         long=long,
-        channels=known,
+        channels=expected,
         columns=reading.columns,
         drop=reading.drop,
     )
-    if not found.tables and not found.errors:
+    if not streams.tables and not streams.errors:
         raise InputError("expected samples, found none")
-    return found
+    return streams
 
 
-def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | None) -> StreamTables:
+def _arranged(
+    streams: StreamTables, reading: Reading, lines: dict[str, Ints] | None
+) -> StreamTables:
     """Return the tables in order, as `reading` asks for them."""
-    whole = InputProfile() if found.found is None else found.found
-    done = StreamTables({}, found.rows, dict(found.errors), whole)
-    rows: dict[str, Ints] = dict(found.rows or {})
-    moved = found.rows is None
+    whole = InputProfile() if streams.profile is None else streams.profile
+    done = StreamTables({}, streams.rows, dict(streams.errors), whole)
+    rows: dict[str, Ints] = dict(streams.rows or {})
+    moved = streams.rows is None
     notes: list[str] = []
-    counters = {name for table in found.tables.values() for name in table.channels or ()}
+    counters = {name for table in streams.tables.values() for name in table.channels or ()}
     for name in reading.rate:
         if counters and name not in counters:
             raise InputError(f"rate names column {name!r}, which is no channel of any stream")
-    for name, table in found.tables.items():
-        own = [each for each in reading.rate if each in (table.channels or ())]
+    for name, table in streams.tables.items():
+        counters_of_stream = [each for each in reading.rate if each in (table.channels or ())]
         numbers = None if lines is None else lines.get(name)
         try:
             ready, kept = kept_rows(
                 table,
-                replace(reading, rate=tuple(own)),
+                replace(reading, rate=tuple(counters_of_stream)),
                 None if numbers is None else _place_in(numbers),
             )
         except InputError as error:
@@ -180,16 +182,16 @@ def _arranged(found: StreamTables, reading: Reading, lines: dict[str, Ints] | No
         moved = moved or kept is None
         if kept is not None and name in rows:
             rows[name] = rows[name][kept]
-        if ready.found is not None:
-            whole.duplicates += ready.found.duplicates
-            whole.out_of_order += ready.found.out_of_order
+        if ready.profile is not None:
+            whole.duplicates += ready.profile.duplicates
+            whole.out_of_order += ready.profile.out_of_order
             about = f"stream {name!r}: " if name else ""
-            notes += [about + text for text in ready.found.notes]
+            notes += [about + text for text in ready.profile.notes]
     if len(notes) > _NOTES:
         notes[_NOTES:] = [f"and {len(notes) - _NOTES} more such notes of streams"]
     whole.notes += notes
     if list(done.tables) == [""]:  # long data of one stream
-        done.tables[""] = replace(done.tables[""], found=whole)
+        done.tables[""] = replace(done.tables[""], profile=whole)
     return replace(done, rows=None if moved else rows)
 
 
@@ -198,7 +200,7 @@ def _place_in(numbers: Ints) -> Callable[[int], str]:
 
 
 def _folder_tables(
-    folder: Path, by: Any, long: Long | None, reading: Reading, known: Channels, strict: bool
+    folder: Path, by: Any, long: Long | None, reading: Reading, expected: Channels, strict: bool
 ) -> StreamTables:
     if by is not None:
         raise ParameterError(f"expected no by with the folder {folder}: each file is a stream")
@@ -212,7 +214,7 @@ def _folder_tables(
         raise InputError(
             f"{folder}: expected a folder of files that end in {', '.join(ENDINGS)}, found none"
         )
-    found = StreamTables({})
+    streams = StreamTables({})
     first: dict[str, Path] = {}
     for path in files:
         name = stem_of(path)
@@ -222,20 +224,20 @@ def _folder_tables(
                 f"{folder}: expected a file a stream, found {other.name!r} and {path.name!r}",
                 hint="rename one of them, or name the format",
             )
-        own = known.get(name)
+        channels = expected.get(name)
         try:
             if long is None:
-                found.tables[name] = read(path, reading, channels=own, strict=strict)
+                streams.tables[name] = read(path, reading, channels=channels, strict=strict)
             else:
-                one = {} if own is None else {"": own}
-                found.take(
+                one = {} if channels is None else {"": channels}
+                streams.take(
                     name,
                     read_tables(path, reading, long=long, channels=one, strict=strict),
                 )
         except InputError as error:
-            found.errors[name] = error
-    first_read = next((each.found for each in found.tables.values() if each.found), None)
-    return found if first_read is None else replace(found, found=first_read)
+            streams.errors[name] = error
+    first_read = next((each.profile for each in streams.tables.values() if each.profile), None)
+    return streams if first_read is None else replace(streams, profile=first_read)
 
 
 class _Parts:
@@ -261,7 +263,7 @@ class _Parts:
         self._errors += [(start + row, key, error) for row, key, error in samples.errors]
 
     def tables(
-        self, long: Long | None, by: Sequence[str], known: Channels, reading: Reading
+        self, long: Long | None, by: Sequence[str], expected: Channels, reading: Reading
     ) -> StreamTables:
         """Return the tables of all lines, in the order of the lines."""
         self.add([], final=True)
@@ -270,39 +272,39 @@ class _Parts:
             raise InputError("expected samples, found none")
         if not self._values:
             raise _at_line(self._errors[0][0], self._errors[0][2])
-        found = self._wide(by, known) if long is None else self._long(by, known, reading)
-        whole = self._reader.found
-        if not found.tables and whole.bad_cells:
+        streams = self._wide(by, expected) if long is None else self._long(by, expected, reading)
+        whole = self._reader.profile
+        if not streams.tables and whole.bad_cells:
             column, bad = next(iter(whole.bad_cells.items()))
             raise _at_line(
                 bad.line,
                 InputError(f"column {column!r}: expected a number, found {bad.example!r}"),
             )
-        return replace(found, found=whole)
+        return replace(streams, profile=whole)
 
-    def _wide(self, by: Sequence[str], known: Channels) -> StreamTables:
+    def _wide(self, by: Sequence[str], expected: Channels) -> StreamTables:
         names = StreamNames(by)
         codes = names.codes(self._keys)
         self._check_names(names, codes)
         columns = self._reader.channels
         numbers = np.concatenate(self._numbers)
-        found = split(
+        streams = split(
             names,
             codes,
             _stacked(self._values, len(columns)),
             columns,
             self._time_column(),
-            known,
+            expected,
             of_file=True,
         )
-        self.lines = {name: numbers[own] for name, own in (found.rows or {}).items()}
+        self.lines = {name: numbers[positions] for name, positions in (streams.rows or {}).items()}
         # Rows count the wrong lines too, as a frame would.
         every = np.sort(np.concatenate([numbers, [number for number, *_ in self._errors]]))
         at = np.searchsorted(every, numbers)
-        rows = {name: at[own] for name, own in (found.rows or {}).items()}
-        return self._refused(StreamTables(found.tables, rows, found.errors), names)
+        rows = {name: at[positions] for name, positions in (streams.rows or {}).items()}
+        return self._refused(StreamTables(streams.tables, rows, streams.errors), names)
 
-    def _long(self, by: Sequence[str], known: Channels, reading: Reading) -> StreamTables:
+    def _long(self, by: Sequence[str], expected: Channels, reading: Reading) -> StreamTables:
         names, tags = StreamNames(by), StreamNames(())
         if by:
             streams = [key[0] if len(by) == 1 else key[:-1] for key in self._keys]
@@ -316,8 +318,8 @@ class _Parts:
         values = np.concatenate(self._values)[:, 0]
         times = self._time_column()
         assert times is not None  # long lines have one
-        found = pivoted(names, codes, (tags, tag_codes), values, times, known, reading=reading)
-        return self._refused(found, names if by else None, long=True)
+        tables = pivoted(names, codes, (tags, tag_codes), values, times, expected, reading=reading)
+        return self._refused(tables, names if by else None, long=True)
 
     def _time_column(self) -> TimeColumn | None:
         if self._times[0] is None:
@@ -331,7 +333,7 @@ class _Parts:
             raise _at_line(number, names.error(SHARED, self._keys[shared[0]]))
 
     def _refused(
-        self, found: StreamTables, names: StreamNames | None, long: bool = False
+        self, streams: StreamTables, names: StreamNames | None, long: bool = False
     ) -> StreamTables:
         """Leave out streams of which most lines are wrong, under the first of their errors."""
         wrong: dict[str, list[tuple[int, InputError]]] = {}
@@ -343,16 +345,16 @@ class _Parts:
                 name = names.names[code] if code >= 0 else ""
             wrong.setdefault(name, []).append((number, error))
         for name, bad in wrong.items():
-            table = found.tables.get(name)
+            table = streams.tables.get(name)
             if table is not None and not self._strict and len(bad) <= len(table.values):
-                own = InputProfile() if table.found is None else table.found
-                own.bad_lines, own.first_bad = len(bad), _at_line(*bad[0]).message
-                found.tables[name] = replace(table, found=own)
+                profile = InputProfile() if table.profile is None else table.profile
+                profile.bad_lines, profile.first_bad = len(bad), _at_line(*bad[0]).message
+                streams.tables[name] = replace(table, profile=profile)
             elif name or names is None or self._strict:
-                found.tables.pop(name, None)
-                (found.rows or {}).pop(name, None)
-                found.errors.setdefault(name, _at_line(*bad[0]))
-        return found
+                streams.tables.pop(name, None)
+                (streams.rows or {}).pop(name, None)
+                streams.errors.setdefault(name, _at_line(*bad[0]))
+        return streams
 
 
 def _stacked(parts: list[Floats], width: int) -> Floats:

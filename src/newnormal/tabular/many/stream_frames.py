@@ -74,13 +74,13 @@ def _wide_tables(
                 f"expected times in one place, found them in the index and in {listed(temporal)}",
                 hint="name the column to use with times=, or leave it out of the frame",
             )
-    given = times is not None and not isinstance(times, str)
-    roles = selection.roles(names, temporal, None, timed=given)
+    times_given = times is not None and not isinstance(times, str)
+    roles = selection.roles(names, temporal, None, timed=times_given)
     moments = None
     if roles.time is not None:
         column = series[roles.time]
         moments = TimeColumn(column.to_numpy(), _dtype_zone(column))
-    elif given:
+    elif times_given:
         moments = given_times(times, len(frame))
     values = np.empty((len(frame), len(roles.columns)))
     faults = []
@@ -201,10 +201,10 @@ def _column(series: nw.Series[Any], name: str, word: str = "sample") -> tuple[Fl
             wrong[row] = True
 
     def fault(rows: Ints) -> InputError | None:
-        found = wrong[rows]
-        if not found.any():
+        bad = wrong[rows]
+        if not bad.any():
             return None
-        first = int(found.argmax())
+        first = int(bad.argmax())
         at = first if word == "sample" else int(rows[first])
         try:
             cell_number(items[rows[first]], f"column {name!r}, {word} {at}")

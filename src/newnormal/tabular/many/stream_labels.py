@@ -22,16 +22,16 @@ def label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
 def split_labels(streams: StreamTables, label: str) -> StreamTables:
     """Return the streams with the channel `label` as their labels."""
     rows: dict[str, Ints] | None = None if streams.rows is None else {}
-    found = StreamTables({}, rows, dict(streams.errors), streams.found)
+    labelled = StreamTables({}, rows, dict(streams.errors), streams.profile)
     for name, table in streams.tables.items():
         try:
-            found.tables[name] = _split(table, label)
+            labelled.tables[name] = _split(table, label)
         except InputError as error:
-            found.errors[name] = error
+            labelled.errors[name] = error
         else:
-            if found.rows is not None and streams.rows is not None:
-                found.rows[name] = streams.rows[name]
-    return found
+            if labelled.rows is not None and streams.rows is not None:
+                labelled.rows[name] = streams.rows[name]
+    return labelled
 
 
 def _split(table: Table, label: str) -> Table:

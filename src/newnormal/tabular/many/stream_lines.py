@@ -61,9 +61,9 @@ class LineReader(ABC):
         self._line = 0
 
     @property
-    def found(self) -> InputProfile:
+    def profile(self) -> InputProfile:
         """What was found out about the input so far."""
-        return InputProfile() if self._parser is None else self._parser.found
+        return InputProfile() if self._parser is None else self._parser.profile
 
     @property
     def zone(self) -> str | None:
@@ -180,8 +180,8 @@ class LineReader(ABC):
             final = self._search.is_last(lines, final)
             if not final and not self._search.may_tell(lines):
                 return None
-            known = replace(self._reading, columns=self._by or None)
-            head = find_head(lines, known, final=final)
+            reading = replace(self._reading, columns=self._by or None)
+            head = find_head(lines, reading, final=final)
             if head is None:
                 if final:
                     raise no_header(lines)

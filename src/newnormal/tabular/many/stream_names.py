@@ -55,11 +55,11 @@ class StreamNames:
         cells
             A cell a sample, or a tuple of cells if there are several columns.
         """
-        known = self._codes
+        codes = self._codes
         for cell in dict.fromkeys(cells):
-            if cell not in known:
-                known[cell] = self._code(cell)
-        return np.fromiter(map(known.__getitem__, cells), dtype=np.int64, count=len(cells))
+            if cell not in codes:
+                codes[cell] = self._code(cell)
+        return np.fromiter(map(codes.__getitem__, cells), dtype=np.int64, count=len(cells))
 
     def restored(self, name: str) -> int:
         """Return the number of a name that was known before, and know it again."""

@@ -82,21 +82,21 @@ def to_tables(
     if isinstance(data, StreamTables):
         return data
     form = Long() if long is True else long or None
-    known = {} if channels is None else channels
+    expected = {} if channels is None else channels
     if isinstance(data, str | PathLike):
         if not isinstance(times, str | None):
             raise ParameterError("expected times to name a column of the file, found an array")
-        return read_tables(data, by=by, long=form, time=times, channels=known)
+        return read_tables(data, by=by, long=form, time=times, channels=expected)
     if isinstance(data, Mapping):
         if by is not None:
             raise ParameterError(
                 "expected no by with a mapping: its keys are the names of the streams"
             )
-        return _mapping_tables(data, times, form, known)
+        return _mapping_tables(data, times, form, expected)
     frame = _frame(data)
     if frame is not None:
-        return frame_tables(frame, by=by, times=times, long=form, channels=known)
-    return _array_tables(data, by, times, form, known)
+        return frame_tables(frame, by=by, times=times, long=form, channels=expected)
+    return _array_tables(data, by, times, form, expected)
 
 
 def _array_tables(
@@ -133,21 +133,21 @@ def _array_tables(
 def _mapping_tables(
     data: Mapping[Any, Any], times: Any, long: Long | None, channels: Channels
 ) -> StreamTables:
-    found = StreamTables({})
+    streams = StreamTables({})
     for key, each in data.items():
         name = str(key)
-        own = times.get(key) if isinstance(times, Mapping) else times
-        known = channels.get(name)
+        stream_times = times.get(key) if isinstance(times, Mapping) else times
+        expected = channels.get(name)
         try:
             if long is None:
-                found.tables[name] = to_table(each, times=own, channels=known)
+                streams.tables[name] = to_table(each, times=stream_times, channels=expected)
                 continue
-            one = {} if known is None else {"": known}
-            pivot = to_tables(each, times=own, long=long, channels=one)
-            found.take(name, pivot)
+            one = {} if expected is None else {"": expected}
+            pivot = to_tables(each, times=stream_times, long=long, channels=one)
+            streams.take(name, pivot)
         except InputError as error:
-            found.errors[name] = error
-    return found
+            streams.errors[name] = error
+    return streams
 
 
 def _frame(data: Any) -> nw.DataFrame[Any] | None:

@@ -20,7 +20,7 @@ _HOUR = 3_600_000_000_000  # ns
 
 
 def arranged(table: Table, reading: Reading, place: Callable[[int], str] | None = None) -> Table:
-    """Return a series as `reading` asks for it; what was changed is counted in its `found`.
+    """Return a series as `reading` asks for it; what was changed is counted in its `profile`.
 
     Samples with a time far from all others are left out, the others sorted by time; of several
     of one time one is left (`on_duplicate`), counters become rates, part of the samples is taken
@@ -45,8 +45,8 @@ def arranged(table: Table, reading: Reading, place: Callable[[int], str] | None 
     --------
     >>> times = np.array([1, 0, 0], "datetime64[h]")
     >>> table = Table(np.array([[3.0], [1.0], [2.0]]), ("load",), times.astype("datetime64[ns]"))
-    >>> found = arranged(table, Reading())
-    >>> found.values.tolist(), found.found.out_of_order, found.found.duplicates
+    >>> series = arranged(table, Reading())
+    >>> series.values.tolist(), series.profile.out_of_order, series.profile.duplicates
     ([[2.0], [3.0]], 2, 1)
     """
     return kept_rows(table, reading, place)[0]
@@ -75,7 +75,7 @@ def kept_rows(
         _resample(series, reading.resample)
     _take_times(series, reading)
     done = Table(
-        series.values, table.channels, series.times, series.labels, table.zone, series.found
+        series.values, table.channels, series.times, series.labels, table.zone, series.profile
     )
     return done, series.rows if series.faithful else None
 
@@ -106,14 +106,14 @@ class _FinishedSeries:
     rows: Ints
     place: Callable[[int], str]
     zone: str | None
-    found: InputProfile
+    profile: InputProfile
     faithful: bool = True  # whether each sample is a row, in the order of the input
 
     @classmethod
     def of(cls, table: Table, place: Callable[[int], str]) -> _FinishedSeries:
-        found = InputProfile() if table.found is None else table.found
+        profile = InputProfile() if table.profile is None else table.profile
         rows = np.arange(len(table.values))
-        return cls(table.values, table.times, table.labels, rows, place, table.zone, found)
+        return cls(table.values, table.times, table.labels, rows, place, table.zone, profile)
 
     def take(self, rows: Ints | slice) -> None:
         self.values, self.rows = self.values[rows], self.rows[rows]
@@ -157,11 +157,11 @@ def _leave_out_stray(series: _FinishedSeries) -> None:
     near = series.times[~outside][max(int(rows[0]) - 1, 0)]
     expected, wrong = (time_text(each, series.zone) for each in (near, series.times[rows[0]]))
     text = f"{where}: expected a time near {expected}, found {wrong}"
-    found = series.found
-    found.bad_lines += len(rows)
-    found.first_bad = found.first_bad or text
+    profile = series.profile
+    profile.bad_lines += len(rows)
+    profile.first_bad = profile.first_bad or text
     more = "" if len(rows) == 1 else f", and {len(rows) - 1} more such"
-    found.notes.append(f"{text}{more}: left out")
+    profile.notes.append(f"{text}{more}: left out")
     series.take(np.flatnonzero(~outside))
 
 
@@ -171,9 +171,9 @@ def _sort(series: _FinishedSeries) -> None:
     if len(times) < 2 or not (times[1:] < times[:-1]).any():
         return
     late = int(np.count_nonzero(times < np.maximum.accumulate(times)))
-    series.found.out_of_order = late
+    series.profile.out_of_order = late
     one = "1 sample was" if late == 1 else f"{late} samples were"
-    series.found.notes.append(f"{one} out of order and put in the order of the times")
+    series.profile.notes.append(f"{one} out of order and put in the order of the times")
     series.take(np.argsort(times, kind="stable"))
     series.faithful = False
 
@@ -199,8 +199,8 @@ def _merge(series: _FinishedSeries, reading: Reading) -> None:
     text = "1 sample has" if len(again) == 1 else f"{len(again)} samples have"
     counted = "their mean counts" if averaged else "the last one counts"
     hint = _hint(series, again)
-    series.found.duplicates = len(again)
-    series.found.notes.append(
+    series.profile.duplicates = len(again)
+    series.profile.notes.append(
         f"{text} the time of another: {counted}" + (f"; {hint}" if hint else "")
     )
     series.take(np.r_[starts[1:], len(times)] - 1)

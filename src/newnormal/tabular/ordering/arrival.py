@@ -68,10 +68,10 @@ class _Released:
 
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> _Released:
-        found = cls()
+        out = cls()
         for each in problems:
-            found.refuse(each.error, each.number)
-        return found
+            out.refuse(each.error, each.number)
+        return out
 
     def refuse(self, error: InputError, number: int) -> None:
         self.problems.append(Problem(error, number, self.count))
@@ -239,18 +239,18 @@ class LiveOrder:
 
     def facts(self) -> dict[str, Any]:
         """Return what it remembers as JSON values."""
-        found: dict[str, Any] = {"newest": self._newest, "limit": self._limit}
+        facts: dict[str, Any] = {"newest": self._newest, "limit": self._limit}
         if len(self._held):
-            found["held"] = self._held.facts()
+            facts["held"] = self._held.facts()
         if self._plain and not self._late.held:
-            return found
-        found["count"] = self._count
-        found["late"] = self._late.facts()
-        found["rates"] = self._rates.facts()
-        found["seen"] = self._taking.seen
+            return facts
+        facts["count"] = self._count
+        facts["late"] = self._late.facts()
+        facts["rates"] = self._rates.facts()
+        facts["seen"] = self._taking.seen
         if self._grid is not None:
-            found["grid"] = self._grid.facts()
-        return found
+            facts["grid"] = self._grid.facts()
+        return facts
 
     def restore(self, facts: Mapping[str, Any], again: bool = False) -> None:
         """Restore what `facts` returned.
@@ -295,8 +295,8 @@ class LiveOrder:
             replace(each, before=min(max(each.before, wanted.start), wanted.stop) - wanted.start)
             for each in problems
         ]
-        own = None if numbers is None else numbers[wanted]
-        return OrderedSamples(values[wanted], None, own, tuple(places))
+        kept_numbers = None if numbers is None else numbers[wanted]
+        return OrderedSamples(values[wanted], None, kept_numbers, tuple(places))
 
     def _slowly(self, rows: TimedRows, problems: Sequence[Problem]) -> OrderedSamples:
         out = _Released()

@@ -99,7 +99,7 @@ class Resampler:
         groups = np.cumsum(np.r_[False, steps[1:] != steps[:-1]])
         sums, counts = means(values, there, groups, len(starts))
         ends = np.r_[starts[1:], len(steps)] - 1
-        own = None if labels is None else np.maximum.reduceat(labels, starts)
+        step_labels = None if labels is None else np.maximum.reduceat(labels, starts)
         complete = len(starts)
         self._open = None
         if moments[-1] != steps[-1] * self._step and not last:
@@ -112,7 +112,7 @@ class Resampler:
             sums[kept],
             counts[kept],
             numbers[ends][kept],
-            None if own is None else own[kept],
+            None if step_labels is None else step_labels[kept],
         )
 
     def flush(self) -> ResampledSteps:
@@ -124,11 +124,11 @@ class Resampler:
 
     def facts(self) -> dict[str, Any]:
         """Return the step that is not complete, and the last one, as JSON values."""
-        found: dict[str, Any] = {"newest": self._newest, "longest": self._longest}
+        facts: dict[str, Any] = {"newest": self._newest, "longest": self._longest}
         if self._open is not None:
-            found |= {"open": self._open, "number": self._number}
-            found |= {"sums": self._sums[0].tolist(), "counts": self._counts[0].tolist()}
-        return found
+            facts |= {"open": self._open, "number": self._number}
+            facts |= {"sums": self._sums[0].tolist(), "counts": self._counts[0].tolist()}
+        return facts
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned."""
@@ -181,6 +181,6 @@ class Resampler:
 
 
 def _placed(labels: Ints, at: Ints, count: int) -> Ints:
-    found = np.zeros(count, dtype=labels.dtype)
-    found[at] = labels
-    return found
+    placed = np.zeros(count, dtype=labels.dtype)
+    placed[at] = labels
+    return placed

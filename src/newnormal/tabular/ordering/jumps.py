@@ -110,20 +110,20 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
                 dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
                 at, clusters = row, []
                 break
-            own = next((each for each in clusters if each.near(time, limit)), None)
-            if own is None:
-                own = _Cluster(time - newest, time, time)
-                clusters.append(own)
-            own.add(time, row)
-            if len(own.times) >= _CONFIRMED:
-                clusters.remove(own)
+            cluster = next((each for each in clusters if each.near(time, limit)), None)
+            if cluster is None:
+                cluster = _Cluster(time - newest, time, time)
+                clusters.append(cluster)
+            cluster.add(time, row)
+            if len(cluster.times) >= _CONFIRMED:
+                clusters.remove(cluster)
                 dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
-                passed += [each for each in _rows(clusters) if times[each] < own.first]
-                gaps.append((own.rows[0], own.first - newest))
-                late += own.rows
-                gap = max(own.first - newest, int(np.diff(sorted(own.times)).max()))
+                passed += [each for each in _rows(clusters) if times[each] < cluster.first]
+                gaps.append((cluster.rows[0], cluster.first - newest))
+                late += cluster.rows
+                gap = max(cluster.first - newest, int(np.diff(sorted(cluster.times)).max()))
                 limit = max(limit, gap if longest is None else min(gap, longest))
-                newest, at, clusters = own.newest, row + 1, []
+                newest, at, clusters = cluster.newest, row + 1, []
                 break
             while sum(len(each.rows) for each in clusters) > _MOST_HELD:
                 dropped += [(each, count + len(late), newest) for each in clusters.pop(0).rows]
@@ -202,14 +202,14 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
     if not suspect.any() or len(rest) < 2 * _CONFIRMED:
         return none, None
     longest = max(limit, int(np.diff(rest).max()))
-    found = suspect & ((moments > rest[-1] + longest) | (moments < rest[0] - longest))
-    return found, np.datetime64(int(rest[-1]), "ns") if found.any() else None
+    outside = suspect & ((moments > rest[-1] + longest) | (moments < rest[0] - longest))
+    return outside, np.datetime64(int(rest[-1]), "ns") if outside.any() else None
 
 
 def not_confirmed(time: int, newest: int, zone: str | None = None) -> str:
     """Return what is wrong with a sample that was held back and dropped."""
-    expected, found = (time_text(np.datetime64(each, "ns"), zone) for each in (newest, time))
-    return f"expected a time near {expected}, found {found}: held back and not confirmed"
+    expected, wrong = (time_text(np.datetime64(each, "ns"), zone) for each in (newest, time))
+    return f"expected a time near {expected}, found {wrong}: held back and not confirmed"
 
 
 def span_text(nanoseconds: int) -> str:

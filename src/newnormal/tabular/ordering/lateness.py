@@ -192,7 +192,7 @@ class Lateness:
         self, rows: TimedRows, counts: Floats
     ) -> list[tuple[TimedRows, Problem | None]]:
         """Take samples of which some are late, or there twice."""
-        found: list[tuple[TimedRows, Problem | None]] = []
+        parts: list[tuple[TimedRows, Problem | None]] = []
         times = self._rows.times.tolist()
         entries = [
             (self._rows.values[at], int(self._rows.numbers[at]), self._counts[at : at + 1])
@@ -201,7 +201,7 @@ class Lateness:
         done: list[tuple[int, tuple[Floats, int, Floats]]] = []
 
         def cut(problem: Problem | None) -> None:
-            found.append((self._given(done), problem))
+            parts.append((self._given(done), problem))
             done.clear()
 
         for at, time in enumerate(rows.times.tolist()):
@@ -237,7 +237,7 @@ class Lateness:
                     self._number = done[-1][1][1]
         self._keep(times, entries)
         cut(None)
-        return found
+        return parts
 
     def _given(self, done: list[tuple[int, tuple[Floats, int, Floats]]]) -> TimedRows:
         if not done:

@@ -55,7 +55,7 @@ class CounterRates:
         """Return the samples with rates for counters; without times, per sample."""
         if not self._columns or not len(values):
             return values
-        found = values.copy()
+        rates = values.copy()
         if times is None:
             at = np.arange(self._seen, self._seen + len(values))
         else:
@@ -66,7 +66,7 @@ class CounterRates:
             if not len(there):
                 continue
             counts, when = values[there, column], at[there]
-            found[there[0], column] = np.nan
+            rates[there[0], column] = np.nan
             last = self._last[each]
             targets = there[1:]
             if last is not None:
@@ -76,10 +76,10 @@ class CounterRates:
                 rise = counts[1:] - counts[:-1]
             rise = np.where(rise < 0, counts[1:], rise)
             rate = rise / (np.diff(when) / unit)
-            found[targets, column] = np.where(np.isfinite(rate), rate, np.nan)
+            rates[targets, column] = np.where(np.isfinite(rate), rate, np.nan)
             self._last[each] = (float(counts[-1]), int(when[-1]))
         self._seen += len(values)
-        return found
+        return rates
 
     def facts(self) -> dict[str, Any]:
         """Return the last values as JSON values."""

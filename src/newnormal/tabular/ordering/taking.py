@@ -28,8 +28,8 @@ class RowSelector:
     def __init__(self, reading: Reading) -> None:
         self._first, self._last = reading.rows or (None, None)
         self._from, self._until = reading.from_, reading.until
-        given = (self._first, self._last, self._from, self._until)
-        self.needed = any(each is not None for each in given)
+        bounds = (self._first, self._last, self._from, self._until)
+        self.needed = any(each is not None for each in bounds)
         self.seen = 0
 
     def places(self, count: int) -> slice:

@@ -129,9 +129,9 @@ class _BlockReader:
     def values(self, columns: Sequence[Sequence[Cell]], strict: bool) -> Floats:
         plan, numbers = self._plan, self._plan.numbers
         if len(self._at) <= _FEW and plan.plain:
-            found = numbers.plain([cell for at in plan.positions for cell in columns[at]])
-            if found is not None:
-                by_row = found.reshape(len(plan.positions), len(self._at)).T
+            flat = numbers.plain([cell for at in plan.positions for cell in columns[at]])
+            if flat is not None:
+                by_row = flat.reshape(len(plan.positions), len(self._at)).T
                 return np.ascontiguousarray(by_row)
         values = np.empty((len(self._at), len(plan.positions)))
         for channel, position in enumerate(plan.positions):
@@ -173,10 +173,10 @@ class _BlockReader:
         values, _ = plan.numbers.read(cells)
         wrong = ~((values == 0) | (values == 1))
         for row in np.flatnonzero(wrong).tolist():
-            found = shown(cells[row])
+            text = shown(cells[row])
             self._refuse(
                 row,
-                InputError(f"column {plan.roles.label!r}: expected a label 0 or 1, found {found}"),
+                InputError(f"column {plan.roles.label!r}: expected a label 0 or 1, found {text}"),
             )
         values[wrong] = 0
         return values.astype(np.int64)
@@ -200,11 +200,11 @@ def cell_error(column: str, cell: Cell, numbers: NumberReader) -> InputError:
 def _keys(plan: ColumnPlan, columns: Sequence[Sequence[Cell]]) -> list[Any]:
     if not plan.keys_at:
         return []
-    found = [columns[at] for at in plan.keys_at]
-    found = [
+    names = [columns[at] for at in plan.keys_at]
+    names = [
         cells
         if set(map(type, cells)) <= _NAMES
         else tuple(cell if type(cell) in _NAMES else None for cell in cells)  # a list is no name
-        for cells in found
+        for cells in names
     ]
-    return list(found[0]) if len(found) == 1 else list(zip(*found, strict=True))
+    return list(names[0]) if len(names) == 1 else list(zip(*names, strict=True))

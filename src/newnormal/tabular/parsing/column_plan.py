@@ -98,7 +98,7 @@ class ColumnInference:
         What the user chose.
     channels
         The channels expected; None to take what there is.
-    found
+    profile
         Where to note what was found out.
     report
         Called with a sentence for the user.
@@ -111,11 +111,11 @@ class ColumnInference:
         selection: Selection,
         reading: Reading,
         channels: Sequence[str] | None,
-        found: InputProfile,
+        profile: InputProfile,
         report: Callable[[str], None],
         texts: bool = False,
     ) -> None:
-        self._selection, self._reading, self._found = selection, reading, found
+        self._selection, self._reading, self._profile = selection, reading, profile
         self._report = report
         self._texts = texts
         self.channels = None if channels is None else tuple(channels)
@@ -178,9 +178,9 @@ class ColumnInference:
         """Refuse a header without times where there were times before it, and the other way."""
         timed = roles.time is not None
         if self._timed is not None and self._timed != timed:
-            found = "none" if self._timed else f"column {roles.time!r}"
+            actual = "none" if self._timed else f"column {roles.time!r}"
             expected = "a column of times" if self._timed else "no column of times"
-            raise InputError(f"expected {expected}, as before this header, found {found}")
+            raise InputError(f"expected {expected}, as before this header, found {actual}")
         self._timed = timed
 
     def _check(self, names: Sequence[str], columns: InputColumns) -> None:
@@ -201,10 +201,10 @@ class ColumnInference:
         self, selection: Selection, names: Sequence[str], there: dict[str, list[Cell]]
     ) -> tuple[Selection, list[str]]:
         """Return the selection with date and time of day found, and the columns of times."""
-        known = self._reading.remembered.time
-        if selection.time is None and known and set(known) <= set(names):
+        remembered = self._reading.remembered.time
+        if selection.time is None and remembered and set(remembered) <= set(names):
             selection = replace(
-                selection, date=known[0] if len(known) == 2 else None, time=known[-1]
+                selection, date=remembered[0] if len(remembered) == 2 else None, time=remembered[-1]
             )
         free = selection.maybe_times(names, self.channels or ())
         style = DateStyle.of(self._reading.date_format)
@@ -224,7 +224,7 @@ class ColumnInference:
                 unit = unix_unit(there[name])
                 if unit is not None:
                     temporal.append(name)
-                    self._found.written["time_unit"] = f"Unix time in {unit}"
+                    self._profile.written["time_unit"] = f"Unix time in {unit}"
         if not temporal and selection.time is None:
             temporal = self._unread(free, there)
         return selection, temporal
@@ -275,8 +275,8 @@ class ColumnInference:
         assert self.channels is not None
         time = selection.time
         if time is None and len(temporal) > 1:
-            known = Selection().roles(names, temporal, None)  # raises: which is the time?
-            time = known.time
+            roles = Selection().roles(names, temporal, None)  # raises: which is the time?
+            time = roles.time
         elif time is None and temporal:
             time = temporal[0]
         kept = [
@@ -335,7 +335,7 @@ class ColumnInference:
             )
             self.numbers = NumberReader(decimal, self._reading.na)
             if decimal == ",":
-                self._found.written["decimal"] = "comma"
+                self._profile.written["decimal"] = "comma"
         numbers = self.numbers
         for column in channels:
             if column in numbers.units or not numbers.read(there[column])[1]:
@@ -350,21 +350,21 @@ class ColumnInference:
                     )
         if numbers.units:
             pairs = (f"{column} in {unit}" for column, unit in numbers.units.items())
-            self._found.written["cell_units"] = ", ".join(pairs)
+            self._profile.written["cell_units"] = ", ".join(pairs)
         return numbers
 
     def _text_columns(
         self, roles: Roles, cells: dict[str, Any], numbers: NumberReader
     ) -> dict[str, list[Cell]]:
         """Return the channels most of whose cells are text."""
-        found = {}
+        texts = {}
         for column in roles.columns:
-            own = cells.get(column, ())
-            there = [cell for cell in own if not numbers.is_missing(cell)]
+            column_cells = cells.get(column, ())
+            there = [cell for cell in column_cells if not numbers.is_missing(cell)]
             bad = numbers.read(there, numbers.units.get(column))[1]
             if 2 * len(bad) > len(there):
-                found[column] = [there[at] for at in bad]
-        return found
+                texts[column] = [there[at] for at in bad]
+        return texts
 
     def _times(self, roles: Roles, there: dict[str, list[Cell]]) -> TimeReader:
         if self.style is None or self.style == DateStyle():
@@ -378,17 +378,17 @@ class ColumnInference:
                 style = DateStyle.of(self._reading.date_format)
             self.style = style
             if style.text is not None:
-                self._found.written["dates"] = style.text
+                self._profile.written["dates"] = style.text
         return TimeReader(self.style, self._clock)
 
     def _note(self, columns: InputColumns, roles: Roles) -> None:
-        found = self._found
-        found.header = columns.names if columns.named else ()
-        found.time = tuple(name for name in (roles.date, roles.time) if name is not None)
-        found.decimal = None if self.numbers is None else self.numbers.decimal
-        found.date_format = None if self.style is None else self.style.text
-        if "time_unit" in found.written and roles.date is not None:
-            del found.written["time_unit"]
+        profile = self._profile
+        profile.header = columns.names if columns.named else ()
+        profile.time = tuple(name for name in (roles.date, roles.time) if name is not None)
+        profile.decimal = None if self.numbers is None else self.numbers.decimal
+        profile.date_format = None if self.style is None else self.style.text
+        if "time_unit" in profile.written and roles.date is not None:
+            del profile.written["time_unit"]
 
 
 def check_texts(columns: dict[str, list[Cell]]) -> None:

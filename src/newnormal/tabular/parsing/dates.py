@@ -69,10 +69,10 @@ class DateForm:
 
     def read(self, cells: Sequence[str], order: Order | None = None) -> Moments | None:
         """Return the times of cells, NO_TIME for one not in the calendar; None: another form."""
-        found = self.pattern.findall("\n".join(cells))
-        if len(found) != len(cells):
+        matches = self.pattern.findall("\n".join(cells))
+        if len(matches) != len(cells):
             return None
-        columns = list(zip(*found, strict=True)) if self.pattern.groups > 1 else [found]
+        columns = list(zip(*matches, strict=True)) if self.pattern.groups > 1 else [matches]
         groups = {name: columns[at - 1] for name, at in self.pattern.groupindex.items()}
         return _moments(groups, len(cells), order)
 
@@ -193,19 +193,19 @@ def form_of(cell: object) -> DateForm | None:
     return None
 
 
-def _is_date(found: dict[str, Any]) -> bool:
+def _is_date(parts: dict[str, Any]) -> bool:
     """Return whether the parts of a text are those of a time in the calendar."""
-    year = _year(found["y"])
-    if "a" in found:
-        pairs = [(int(found["a"]), int(found["b"]))]
-        if found["sep"] != ".":
-            pairs.append((int(found["b"]), int(found["a"])))
-    elif "mon" in found:
-        pairs = [(int(found["d"]), _MONTHS.get(found["mon"].lower(), 0))]
+    year = _year(parts["y"])
+    if "a" in parts:
+        pairs = [(int(parts["a"]), int(parts["b"]))]
+        if parts["sep"] != ".":
+            pairs.append((int(parts["b"]), int(parts["a"])))
+    elif "mon" in parts:
+        pairs = [(int(parts["d"]), _MONTHS.get(parts["mon"].lower(), 0))]
     else:
-        pairs = [(int(found["d"]), int(found["mo"]))]
-    hour, minute, second = (int(found.get(name) or 0) for name in ("h", "mi", "s"))
-    if hour > 23 or minute > 59 or second > 59 or (found.get("p") and not 1 <= hour <= 12):
+        pairs = [(int(parts["d"]), int(parts["mo"]))]
+    hour, minute, second = (int(parts.get(name) or 0) for name in ("h", "mi", "s"))
+    if hour > 23 or minute > 59 or second > 59 or (parts.get("p") and not 1 <= hour <= 12):
         return False
     return FIRST_YEAR <= year <= LAST_YEAR and any(
         1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1] for day, month in pairs
@@ -283,10 +283,10 @@ def _clock(groups: dict[str, Any], count: int) -> tuple[Ints, Bools]:
     good = (hour <= 23) & (minute <= 59) & (second <= 59)
     if "p" in groups and any(groups["p"]):
         half = groups["p"]
-        given = np.array([letter != "" for letter in half])
+        has_half = np.array([letter != "" for letter in half])
         after = np.array([letter in ("p", "P") for letter in half])
-        good &= ~given | ((hour >= 1) & (hour <= 12))
-        hour = np.where(given, hour % 12 + 12 * after, hour)
+        good &= ~has_half | ((hour >= 1) & (hour <= 12))
+        hour = np.where(has_half, hour % 12 + 12 * after, hour)
     ns = (hour * 3600 + minute * 60 + second) * 1_000_000_000
     if "f" in groups and any(groups["f"]):
         ns = ns + np.array([int(text.ljust(9, "0")) if text else 0 for text in groups["f"]])
@@ -298,8 +298,8 @@ def _whole(texts: Sequence[str]) -> Ints:
 
 
 def _years(texts: Sequence[str]) -> Ints:
-    known = {text: _year(text) for text in set(texts)}
-    return np.array([known[text] for text in texts], dtype=np.int64)
+    years = {text: _year(text) for text in set(texts)}
+    return np.array([years[text] for text in texts], dtype=np.int64)
 
 
 def _year(text: str) -> int:

@@ -212,15 +212,15 @@ def _plain_floats(cells: Sequence[Any]) -> Floats | None:
 
 def _numbers_of(words: Iterable[str]) -> list[float]:
     """Return those words that are numbers, with either decimal point."""
-    found = []
+    numbers = []
     for word in words:
         try:
             value = float(word.replace(",", "."))
         except ValueError:
             continue
         if value - value == 0:  # finite
-            found.append(value)
-    return found
+            numbers.append(value)
+    return numbers
 
 
 def _floats(cells: Sequence[str], missing: dict[str, str]) -> Floats | None:
@@ -230,8 +230,8 @@ def _floats(cells: Sequence[str], missing: dict[str, str]) -> Floats | None:
     except ValueError:
         pass
     try:
-        found = (float(missing.get(cell, cell)) for cell in cells)
-        return np.fromiter(found, dtype=np.float64, count=count)
+        numbers = (float(missing.get(cell, cell)) for cell in cells)
+        return np.fromiter(numbers, dtype=np.float64, count=count)
     except ValueError:
         return None
 
@@ -279,7 +279,7 @@ def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
     return value == value  # noqa: PLR0124 - "-nan"
 
 
-def find_decimal(cells: Iterable[object], given: str | None, remembered: str | None) -> str | None:
+def find_decimal(cells: Iterable[object], chosen: str | None, remembered: str | None) -> str | None:
     """Return the decimal point of cells; None if they leave it open and nothing else tells.
 
     Raises
@@ -292,8 +292,8 @@ def find_decimal(cells: Iterable[object], given: str | None, remembered: str | N
     >>> find_decimal(["1,234", "12,5"], None, None), find_decimal(["1.5"], None, None)
     (',', '.')
     """
-    if given is not None:
-        return given
+    if chosen is not None:
+        return chosen
     comma = point = weak = 0
     unsure: str | None = None
     for cell in cells:

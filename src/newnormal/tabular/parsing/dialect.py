@@ -97,24 +97,24 @@ def find_head(
     >>> head.delimiter, head.names, sorted(head.skipped), head.written
     (';', ('Zeit', 'T1'), [0, 2, 3], {'delimiter': 'semicolon', 'preamble': '1 line', ...})
     """
-    start, comments, given = _opening(lines, reading)
+    start, comments, delimiters = _opening(lines, reading)
     expected = () if channels is None or _numbered(channels) else channels
     wanted = {*expected, *reading.time, *(reading.columns or ()), *reading.drop}
     wanted |= {*reading.rate, *(() if reading.label is None else (reading.label,))}
     best: tuple[float, ...] = (-1.0,)
-    found: _Layout | None = None
+    chosen: _Layout | None = None
     for count in (start + 2 * _AHEAD, HEAD_LINES):
-        for delimiter in _DELIMITERS if given is None else given:
+        for delimiter in _DELIMITERS if delimiters is None else delimiters:
             rows = _rows(lines[:count], start, delimiter)
-            layout = _Search(rows, channels or (), wanted, reading).found(final)
+            layout = _Search(rows, channels or (), wanted, reading).layout(final)
             if layout is not None and layout.score > best:
-                best, found = layout.score, layout
-                found.delimiter = delimiter
-        if (found is not None and found.data is not None) or len(lines) <= count:
+                best, chosen = layout.score, layout
+                chosen.delimiter = delimiter
+        if (chosen is not None and chosen.data is not None) or len(lines) <= count:
             break
-    if found is None or (found.data is None and not final):
+    if chosen is None or (chosen.data is None and not final):
         return None
-    return _head(lines, start, comments, found, reading)
+    return _head(lines, start, comments, chosen, reading)
 
 
 class _Layout:
@@ -129,7 +129,7 @@ class _Layout:
 
 def _opening(lines: Sequence[str], reading: Reading) -> tuple[int, list[int], str | None]:
     """Return the position behind comments and Excel's sep=, the comments, and the delimiter."""
-    given = reading.delimiter
+    delimiter = reading.delimiter
     comments: list[int] = []
     for at, line in enumerate(lines):
         text = line.removeprefix(BOM).strip() if at == 0 else line.strip()
@@ -137,13 +137,13 @@ def _opening(lines: Sequence[str], reading: Reading) -> tuple[int, list[int], st
             continue
         match = _SEP.fullmatch(line.removeprefix(BOM).rstrip("\r\n"))
         if match is not None and not comments:
-            given = given or match[1]
+            delimiter = delimiter or match[1]
             comments.append(at)
         elif text.startswith("#"):
             comments.append(at)
         else:
-            return at, comments, given
-    return (comments[-1] if comments else 0), comments[:-1], given
+            return at, comments, delimiter
+    return (comments[-1] if comments else 0), comments[:-1], delimiter
 
 
 def _rows(lines: Sequence[str], start: int, delimiter: str) -> list[_Row]:
@@ -174,7 +174,7 @@ class _Search:
         self._wanted = wanted
         self._na = frozenset(word.lower() for word in reading.na)
 
-    def found(self, final: bool) -> _Layout | None:
+    def layout(self, final: bool) -> _Layout | None:
         """Return the header and the first line of data."""
         rows = self._rows
         if not rows:
@@ -346,33 +346,33 @@ _NO_ROW = _Row(0, [], False)
 
 
 def _head(
-    lines: Sequence[str], start: int, comments: list[int], found: _Layout, reading: Reading
+    lines: Sequence[str], start: int, comments: list[int], layout: _Layout, reading: Reading
 ) -> CsvHead:
     written: dict[str, str] = {}
-    if found.delimiter in _NAMES and len((found.header or found.data or _NO_ROW).cells) > 1:
-        written["delimiter"] = _NAMES[found.delimiter]
-    header = found.header
+    if layout.delimiter in _NAMES and len((layout.header or layout.data or _NO_ROW).cells) > 1:
+        written["delimiter"] = _NAMES[layout.delimiter]
+    header = layout.header
     skipped = {at for at in range(start) if lines[at].strip()}
     if header is None:
-        assert found.data is not None
-        return _headerless(lines, comments, found, skipped, reading, written)
+        assert layout.data is not None
+        return _headerless(lines, comments, layout, skipped, reading, written)
     before = {at for at in range(header.at) if lines[at].strip()}
     if any(_SEP.fullmatch(lines[at].removeprefix(BOM).rstrip("\r\n")) is None for at in before):
         written["preamble"] = "1 line" if len(before) == 1 else f"{len(before)} lines"
     skipped |= before | {header.at}
     empty = set()
-    if found.units is not None:
-        if any(found.units.cells):
-            skipped.add(found.units.at)
-            written["units"] = f"line {found.units.at + 1}"
+    if layout.units is not None:
+        if any(layout.units.cells):
+            skipped.add(layout.units.at)
+            written["units"] = f"line {layout.units.at + 1}"
         else:
-            empty.add(found.units.at)
-    end = len(lines) if found.data is None else found.data.at
+            empty.add(layout.units.at)
+    end = len(lines) if layout.data is None else layout.data.at
     skipped |= {at for at in range(header.at, end) if is_rule(lines[at])}
     cells = header.cells
     if header.at == start and lines[start].strip().startswith("#"):
         cells = [cells[0].lstrip("#").strip(), *cells[1:]]
-    if found.data is not None and len(found.data.cells) == len(cells) + 1:
+    if layout.data is not None and len(layout.data.cells) == len(cells) + 1:
         cells = [*cells, ""]
     names = tuple(cell or f"column {place}" for place, cell in enumerate(cells, start=1))
     nameless = tuple(name for name, cell in zip(names, cells, strict=True) if not cell)
@@ -382,32 +382,32 @@ def _head(
         raise InputError(f"line {header.at + 1}: {error.message}", hint=error.hint) from None
     line = lines[header.at]
     taken, blank = frozenset(skipped), frozenset(empty)
-    return CsvHead(found.delimiter, names, line, True, nameless, taken, blank, written)
+    return CsvHead(layout.delimiter, names, line, True, nameless, taken, blank, written)
 
 
 def _headerless(
     lines: Sequence[str],
     comments: list[int],
-    found: _Layout,
+    layout: _Layout,
     skipped: set[int],
     reading: Reading,
     written: dict[str, str],
 ) -> CsvHead:
-    assert found.data is not None
-    width = len(found.data.cells)
+    assert layout.data is not None
+    width = len(layout.data.cells)
     names: tuple[str, ...] = default_channels(width)
     named = False
     header = None
     if comments:  # some programs write the header as a comment
-        cells = split_line(lines[comments[-1]].lstrip("# \t").rstrip(), found.delimiter)
+        cells = split_line(lines[comments[-1]].lstrip("# \t").rstrip(), layout.delimiter)
         cells = [cell.strip() for cell in cells]
         unlike = len(cells) == len(set(cells)) == width and all(cells)
         if unlike and not any(looks_like_number(cell) for cell in cells):
-            names, named, header = tuple(cells), True, found.delimiter.join(cells)
+            names, named, header = tuple(cells), True, layout.delimiter.join(cells)
         written["preamble"] = "1 line" if len(comments) == 1 else f"{len(comments)} lines"
     if not named and len(reading.remembered.header) == width:
         names, named = reading.remembered.header, True
-    return CsvHead(found.delimiter, names, header, named, (), frozenset(skipped), written=written)
+    return CsvHead(layout.delimiter, names, header, named, (), frozenset(skipped), written=written)
 
 
 def is_header_again(
@@ -433,9 +433,9 @@ def is_header_again(
         return True
     if not channels or _numbered(channels):
         return False
-    known = sum(name in there for name in channels)
-    several = len(there) > 1 and known > 0 and there <= {*names, *channels}
-    return several or 2 * known > len(channels)
+    matches = sum(name in there for name in channels)
+    several = len(there) > 1 and matches > 0 and there <= {*names, *channels}
+    return several or 2 * matches > len(channels)
 
 
 def _numbered(names: Sequence[str]) -> bool:

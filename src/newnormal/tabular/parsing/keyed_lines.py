@@ -79,10 +79,10 @@ class KeyedLines(LineParser):
         InputError
             If every line would be wrong.
         """
-        found = self.parse_many(lines, first, final=final)
-        pairs = zip(found.errors, found.error_keys, strict=True)
+        samples = self.parse_many(lines, first, final=final)
+        pairs = zip(samples.errors, samples.error_keys, strict=True)
         errors = [(row, key, error) for (row, error), key in pairs]
-        return KeyedSamples(list(found.keys), found.values, found.times, found.rows, errors)
+        return KeyedSamples(list(samples.keys), samples.values, samples.times, samples.rows, errors)
 
 
 def unique_times(cells: Sequence[Any]) -> Times:

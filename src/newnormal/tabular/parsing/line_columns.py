@@ -71,7 +71,7 @@ class LineColumns:
         What the user chose.
     channels
         The channels expected; None to take what there is.
-    found
+    profile
         Where to note what was found out.
     report
         Called with a sentence for the user.
@@ -86,7 +86,7 @@ class LineColumns:
         reading: Reading,
         selection: Selection,
         channels: Sequence[str] | None,
-        found: InputProfile,
+        profile: InputProfile,
         report: Callable[[str], None],
         *,
         grows: bool = False,
@@ -99,8 +99,8 @@ class LineColumns:
         self._reading, self._selection = reading, selection
         self._expected = None if channels is None else tuple(channels)
         self._grows = grows
-        self._found, self._report = found, report
-        self.inference = ColumnInference(selection, reading, channels, found, report, texts)
+        self._profile, self._report = profile, report
+        self.inference = ColumnInference(selection, reading, channels, profile, report, texts)
         self.splitter: Splitter | None = None
         self.plan: ColumnPlan | None = None
         self.header_line: str | None = None
@@ -146,7 +146,7 @@ class LineColumns:
             return None
         self.splitter = CsvSplitter(head)
         self.header_line = head.header or first
-        self._found.written.update(head.written)
+        self._profile.written.update(head.written)
         return head.skipped
 
     def _json(self, lines: Sequence[str]) -> JsonSplitter:
@@ -180,15 +180,15 @@ class LineColumns:
         """
         assert self.splitter is not None
         columns = self.splitter.columns
-        known = None if columns.grows else self._plans.get(columns.names)
-        if known is None:
+        plan = None if columns.grows else self._plans.get(columns.names)
+        if plan is None:
             if self.plan is not None and not columns.grows:
                 self.inference.channels = self.plan.roles.channels
-            known = self.inference.infer_columns(columns, self._own(rows[:HEAD_LINES]))
+            plan = self.inference.infer_columns(columns, self._own(rows[:HEAD_LINES]))
             if len(self._plans) < _KEPT and not columns.grows:
-                self._plans[columns.names] = known
-        self.plan = known
-        return known
+                self._plans[columns.names] = plan
+        self.plan = plan
+        return plan
 
     def _own(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
         """Return the rows before a header that comes again, which has its own columns."""
@@ -218,7 +218,7 @@ class LineColumns:
         channels = plan.roles.channels
         names = {*head.names, *channels}
         column = next((each for each in plan.positions if each >= 0), 0)
-        found = [
+        places = [
             place
             for place, cells in zip(at, rows, strict=True)
             if cells[column].strip() in names and is_header_again(cells, head.names, channels)
@@ -231,8 +231,8 @@ class LineColumns:
             except InputError:
                 continue
             if is_header_again(cells, head.names, channels):
-                found.append(place)
-        return sorted(found)
+                places.append(place)
+        return sorted(places)
 
     def take_header(self, line: str, number: int) -> None:
         """Read columns by a header that came again, in line `number`."""

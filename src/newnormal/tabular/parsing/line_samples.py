@@ -101,5 +101,5 @@ def _stacked(parts: list[Floats]) -> Floats:
 
 
 def _together(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
-    found = [part for part in parts if part is not None]
-    return np.concatenate(found) if len(found) == len(parts) else None
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if len(arrays) == len(parts) else None

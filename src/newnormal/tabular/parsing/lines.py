@@ -39,7 +39,7 @@ class LineParser:
     strict
         Whether a cell that is no number makes a bad line; else it is a missing value.
     report
-        Called with a line for the user; without it that is in `found.notes`.
+        Called with a line for the user; without it that is in `profile.notes`.
     selection
         The columns, if they are not those of `reading`.
     grows
@@ -49,7 +49,7 @@ class LineParser:
 
     Attributes
     ----------
-    found
+    profile
         What was found out.
 
     Examples
@@ -59,7 +59,7 @@ class LineParser:
     >>> len(samples.rows)
     0
     >>> samples = parser.parse_many(["31.12.2026 00:00;0,5;NA", "31.12.2026 00:01;high;20"])
-    >>> samples.values.tolist(), parser.found.bad_cells["load"].example
+    >>> samples.values.tolist(), parser.profile.bad_cells["load"].example
     ([[0.5, nan], [nan, 20.0]], 'high')
     """
 
@@ -80,13 +80,13 @@ class LineParser:
         self._expected = None if channels is None else tuple(channels)
         self._strict, self._texts = strict, texts
         self._callback = report
-        self.found = InputProfile()
+        self.profile = InputProfile()
         self.columns = LineColumns(
             self._reading,
             self._selection,
             channels,
-            self.found,
-            self.found.notes.append if report is None else report,
+            self.profile,
+            self.profile.notes.append if report is None else report,
             grows=grows,
             texts=texts,
         )
@@ -195,14 +195,14 @@ class LineParser:
         InputError
             If the line holds no sample; the message names the column.
         """
-        found = self.parse_many([line])
-        for _, error in found.errors:
+        samples = self.parse_many([line])
+        for _, error in samples.errors:
             raise error
-        if not len(found.rows):
+        if not len(samples.rows):
             return None
-        time = None if found.times is None else found.times[-1]
-        label = None if found.labels is None else int(found.labels[-1])
-        return Sample(found.values[-1], time, label)
+        time = None if samples.times is None else samples.times[-1]
+        label = None if samples.labels is None else int(samples.labels[-1])
+        return Sample(samples.values[-1], time, label)
 
     def parse_many(
         self, lines: Sequence[str], first: int | None = None, *, final: bool = False
@@ -241,24 +241,26 @@ class LineParser:
 
     def finish(self) -> None:
         """Raise an InputError, at the end of an input, if most of it could not be read."""
-        found = self.found
+        profile = self.profile
         if self.columns.plan is not None:
-            found.decimal = self.columns.plan.numbers.decimal
-            if found.decimal == ",":
-                found.written["decimal"] = "comma"
+            profile.decimal = self.columns.plan.numbers.decimal
+            if profile.decimal == ",":
+                profile.written["decimal"] = "comma"
         if self._expected is None and not self._texts:
             texts: dict[str, list[Cell]] = {
                 column: [bad.example]
-                for column, bad in found.bad_cells.items()
+                for column, bad in profile.bad_cells.items()
                 if bad.count > self._numbers.get(column, 0)
             }
             check_texts(texts)
-        if found.bad_lines * 2 > found.lines:
+        if profile.bad_lines * 2 > profile.lines:
             hint = None if self._bad is None else self._bad.hint
             count = (
-                "" if found.bad_lines == 1 else f" ({found.bad_lines:,} of {found.lines:,} lines)"
+                ""
+                if profile.bad_lines == 1
+                else f" ({profile.bad_lines:,} of {profile.lines:,} lines)"
             )
-            raise InputError(f"{found.first_bad}{count}", hint=hint)
+            raise InputError(f"{profile.first_bad}{count}", hint=hint)
 
     def facts(self) -> dict[str, Any]:
         """Return what was found out about the columns, as JSON values, for `restore`."""
@@ -334,13 +336,13 @@ class LineParser:
         plan, splitter = columns.plan, columns.splitter
         if plan is None or splitter is None or columns.sample_line is None:
             return None
-        known = self._plain
-        if known is None or known.plan is not plan or known.splitter is not splitter:
-            known = self._plain = PlainLine(plan, splitter)
-        sample = known.read(line)
+        plain = self._plain
+        if plain is None or plain.plan is not plan or plain.splitter is not splitter:
+            plain = self._plain = PlainLine(plan, splitter)
+        sample = plain.read(line)
         if sample is None:
             return None
-        self.found.lines += 1
+        self.profile.lines += 1
         if self._expected is None:
             for column in plan.roles.columns:
                 self._numbers[column] = self._numbers.get(column, 0) + 1
@@ -355,13 +357,13 @@ class LineParser:
         ends = [*marks, len(lines)]
         begin = 0
         for end in ends:
-            own = lines[begin:end]
+            segment = lines[begin:end]
             assert columns.splitter is not None
-            at, rows, errors = columns.splitter.split(own)
-            errors += _refused(own)
+            at, rows, errors = columns.splitter.split(segment)
+            errors += _refused(segment)
             if rows and columns.lacks_plan:
                 columns.infer_columns(rows)
-                columns.sample_line = own[at[0]]
+                columns.sample_line = segment[at[0]]
             blocks.append((begin, self._block(at, rows, errors)))
             if end < len(lines):
                 columns.take_header(lines[end], start + end)
@@ -408,19 +410,19 @@ class LineParser:
         return SampleBlock.of_errors(wrong)
 
     def _count(self, block: SampleBlock, start: int) -> None:
-        found = self.found
-        found.lines += len(block.rows) + len(block.errors)
-        found.bad_lines += len(block.errors)
-        if block.errors and found.first_bad is None:
+        profile = self.profile
+        profile.lines += len(block.rows) + len(block.errors)
+        profile.bad_lines += len(block.errors)
+        if block.errors and profile.first_bad is None:
             place, _, self._bad = block.errors[0]
-            found.first_bad = f"line {start + place}: {self._bad.message}"
+            profile.first_bad = f"line {start + place}: {self._bad.message}"
         for column, bad in block.bad_cells.items():
-            known = found.bad_cells.get(column)
-            if known is not None:
-                known.count += bad.count
+            counted = profile.bad_cells.get(column)
+            if counted is not None:
+                counted.count += bad.count
                 continue
             line = start + bad.line
-            found.bad_cells[column] = BadCells(bad.count, line, bad.example)
+            profile.bad_cells[column] = BadCells(bad.count, line, bad.example)
             if self._callback is not None:
                 self._callback(
                     f"line {line}: column {column!r}: expected a number, found {bad.example!r}: "

@@ -44,8 +44,8 @@ class LocalClock:
     def restore(self, facts: Sequence[Sequence[Any]]) -> None:
         """Restore what `facts` returned."""
         for key, latest, step in facts:
-            known = tuple(key) if isinstance(key, list) else key
-            self._latest[known] = (int(latest), int(step))
+            clock_key = tuple(key) if isinstance(key, list) else key
+            self._latest[clock_key] = (int(latest), int(step))
 
     def to_utc(self, local: Ints, keys: Sequence[Hashable] | None = None) -> Ints:
         """Return local times (ns) as UTC; NO_TIME stays what it is.

@@ -84,17 +84,18 @@ def find_style(cells: Sequence[object], reading: Reading, column: str) -> DateSt
     InputError
         If day and month could be either, and neither an option nor history tells.
     """
-    given = DateStyle.of(reading.date_format)
-    if given.pattern is not None or given.order is not None:
-        return given
+    chosen = DateStyle.of(reading.date_format)
+    if chosen.pattern is not None or chosen.order is not None:
+        return chosen
     remembered = reading.remembered.date_format
     order = date_order(cells)
     if order == "open":
         if remembered in ORDERS:
             return DateStyle.of(remembered)
-        found = next(cell for cell in cells if date_order([cell]) == "open")
+        example = next(cell for cell in cells if date_order([cell]) == "open")
         raise InputError(
-            f"column {column!r}: expected dates that tell the day from the month, found {found!r}",
+            f"column {column!r}: expected dates that tell the day from the month, "
+            f"found {example!r}",
             hint="name which comes first with --date-format day-first|month-first (date_format=)",
         )
     if order is None and remembered is not None and remembered not in ORDERS:
@@ -108,7 +109,7 @@ def find_style(cells: Sequence[object], reading: Reading, column: str) -> DateSt
 def are_times(cells: Sequence[object], style: DateStyle) -> bool:
     """Return whether the first cell, or at least half of them, are times as text."""
     form = None if style.pattern is None else custom_form(style.pattern)
-    found = 0
+    count = 0
     for at, cell in enumerate(cells):
         if form is None:
             is_time = form_of(cell) is not None
@@ -117,8 +118,8 @@ def are_times(cells: Sequence[object], style: DateStyle) -> bool:
             is_time = moments is not None and bool(moments.ns[0] != NO_TIME)
         if is_time and at == 0:
             return True
-        found += is_time
-    return 2 * found >= len(cells) > 0
+        count += is_time
+    return 2 * count >= len(cells) > 0
 
 
 def unix_unit(cells: Sequence[object]) -> str | None:
@@ -231,16 +232,16 @@ class TimeReader:
 
     def error(self, cell: Any, day: Any = None) -> InputError:
         """Return why a cell is no time."""
-        found = cell if day is None else f"{day} {cell}"
+        text = cell if day is None else f"{day} {cell}"
         if self.style.pattern is not None:
             return InputError(
-                f"expected a time written as {self.style.pattern}, found {_shown(found)}"
+                f"expected a time written as {self.style.pattern}, found {_shown(text)}"
             )
         try:
-            parse_time(found)
+            parse_time(text)
         except InputError as error:
             return error
-        return InputError(f"expected a time, found {_shown(found)}")
+        return InputError(f"expected a time, found {_shown(text)}")
 
     def _note(self, cells: Sequence[Any], bad: Bools, zoned: Bools) -> None:
         good = len(cells) - 1
@@ -257,28 +258,28 @@ class TimeReader:
         if not zoned.any():
             return self.clock.to_utc(ns, keys)
         local = np.flatnonzero(~zoned)
-        own = None if keys is None else [keys[at] for at in local.tolist()]
+        local_keys = None if keys is None else [keys[at] for at in local.tolist()]
         ns = ns.copy()
-        ns[local] = self.clock.to_utc(ns[local], own)
+        ns[local] = self.clock.to_utc(ns[local], local_keys)
         return ns
 
     def _moments(self, cells: Sequence[Any]) -> Moments:
         if set(map(type, cells)) == {str}:
-            found = self._alike(cells)
-            if found is not None:
-                return found
-        found_each = [self._one(cell) for cell in cells]
+            moments = self._alike(cells)
+            if moments is not None:
+                return moments
+        pairs = [self._one(cell) for cell in cells]
         return Moments(
-            np.array([ns for ns, _ in found_each], dtype=np.int64),
-            np.array([zoned for _, zoned in found_each], dtype=np.bool_),
+            np.array([ns for ns, _ in pairs], dtype=np.int64),
+            np.array([zoned for _, zoned in pairs], dtype=np.bool_),
         )
 
     def _alike(self, cells: Sequence[str]) -> Moments | None:
         """Return the times of texts that are all written in one way."""
         if self._form is None:
-            found = _iso(cells) or _unix(cells)
-            if found is not None:
-                return found
+            moments = _iso(cells) or _unix(cells)
+            if moments is not None:
+                return moments
         form = form_of(cells[0]) if self._usual is None else self._usual
         moments = None if form is None else form.read(cells, self.style.order)
         if moments is not None:
@@ -333,20 +334,20 @@ def _unix(cells: Sequence[str]) -> Moments | None:
 
 def are_times_of_day(cells: Sequence[object]) -> bool:
     """Return whether most cells are times of day as text, such as 23:59:59."""
-    found = sum(
+    count = sum(
         isinstance(cell, str) and TIME_OF_DAY.pattern.fullmatch(cell) is not None for cell in cells
     )
-    return 2 * found > len(cells)
+    return 2 * count > len(cells)
 
 
 def are_days(cells: Sequence[object]) -> bool:
     """Return whether most cells are dates without a time of day."""
-    found = sum(
+    count = sum(
         isinstance(cell, str) and ":" not in cell and form_of(cell) is not None for cell in cells
     )
-    return 2 * found > len(cells)
+    return 2 * count > len(cells)
 
 
-def _shown(found: object) -> str:
-    text = repr(found)
+def _shown(cell: object) -> str:
+    text = repr(cell)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -60,7 +60,7 @@ def column_unit(cells: Sequence[Cell], numbers: NumberReader) -> tuple[str | Non
     >>> column_unit(["45.2 %", "44 %", ""], NumberReader())
     ('%', ['%'])
     """
-    found: Counter[str] = Counter()
+    units: Counter[str] = Counter()
     there = 0
     for cell in cells:
         if numbers.is_missing(cell):
@@ -68,7 +68,7 @@ def column_unit(cells: Sequence[Cell], numbers: NumberReader) -> tuple[str | Non
         there += 1
         unit = unit_of(cell, numbers) if isinstance(cell, str) else None
         if unit is not None:
-            found[unit] += 1
-    if 2 * sum(found.values()) <= there:
+            units[unit] += 1
+    if 2 * sum(units.values()) <= there:
         return None, []
-    return found.most_common(1)[0][0], list(found)
+    return units.most_common(1)[0][0], list(units)

@@ -159,9 +159,9 @@ class Transcoding:
             if self.encoding is None:
                 if piece == b"":
                     return piece
-                found = self._undecided(piece)
-                if found is not None or piece is None:
-                    return found
+                text = self._undecided(piece)
+                if text is not None or piece is None:
+                    return text
                 continue
             if self._decoder is None:
                 return piece
@@ -174,8 +174,8 @@ class Transcoding:
     def _undecided(self, piece: bytes | None) -> bytes | None:
         """Return bytes that may be given out, None if that is not known yet."""
         text = self._held + (piece or b"")
-        found = _narrow(text[: self._left], ended=piece is None)
-        if found is None:
+        encoding = _narrow(text[: self._left], ended=piece is None)
+        if encoding is None:
             whole = text.rstrip(_HIGH)
             text, self._held = whole, text[len(whole) :]
             self._left -= len(whole)
@@ -184,7 +184,7 @@ class Transcoding:
                 text, self._held = text + self._held, b""
             return text or None
         self._held = b""
-        self._set_encoding(found)
+        self._set_encoding(encoding)
         return text if self._decoder is None else self._decoded(text) or None
 
     def _set_encoding(self, encoding: str) -> None:

@@ -41,7 +41,7 @@ def stem_of(path: str | PathLike[str]) -> str:
     >>> stem_of("hosts/web-1.eu.csv.gz"), stem_of("plant.xlsx")
     ('web-1.eu', 'plant')
     """
-    found = PurePath(path)
-    if found.suffix.lower() in COMPRESSED:
-        found = found.with_suffix("")
-    return found.stem if found.suffix.lower() in ENDINGS else found.name
+    name = PurePath(path)
+    if name.suffix.lower() in COMPRESSED:
+        name = name.with_suffix("")
+    return name.stem if name.suffix.lower() in ENDINGS else name.name

@@ -105,7 +105,7 @@ class LineCutter:
         if newline is None:
             piece = self._held + piece
             self._held = b""
-            newline = self.newline = self._found(piece)
+            newline = self.newline = self._line_end(piece)
             if newline is None:
                 if piece.endswith(b"\r"):
                     piece, self._held = piece[:-1], b"\r"
@@ -160,7 +160,7 @@ class LineCutter:
         self.last_end = 0
         return [self._taken()] if self._size else []
 
-    def _found(self, piece: bytes) -> bytes | None:
+    def _line_end(self, piece: bytes) -> bytes | None:
         """Return what ends lines; None if a piece does not tell."""
         for start in range(0, len(piece), HEAD):
             window = piece[start : start + HEAD + 1]  # with the LF of a CRLF that it cuts
@@ -230,9 +230,9 @@ def line_texts(lines: Sequence[bytes], first: bool = False, encoding: str = "UTF
 
 
 def _no_text(error: UnicodeDecodeError, encoding: str) -> InputError:
-    found = "" if encoding != "UTF-8" else f", found byte 0x{error.object[error.start]:02x}"
+    detail = "" if encoding != "UTF-8" else f", found byte 0x{error.object[error.start]:02x}"
     return InputError(
-        f"expected {encoding} text{found}",
+        f"expected {encoding} text{detail}",
         hint="name the encoding that it was written in: --encoding latin-1 (encoding=)",
     )
 

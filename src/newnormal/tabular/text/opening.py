@@ -153,15 +153,15 @@ class OpenInput:
     def poll(self) -> bytes | None:
         """Return the next bytes; b"" if none have come yet, None at the end."""
         if self._rest:
-            piece, self._rest = self._rest, b""
-            return piece
+            rest, self._rest = self._rest, b""
+            return rest
         if self._poll is None and not self.look():
             return b""
         assert self._poll is not None
-        found = self._poll()
-        if self._text is not None and found:
+        piece = self._poll()
+        if self._text is not None and piece:
             self._note_encoding()
-        return found
+        return piece
 
     def look(self) -> bool:
         """Find out how it is written; return False if too little of it has come."""
@@ -218,12 +218,12 @@ class OpenInput:
 
     def _decompression(self, head: bytes) -> Lookahead:
         """Return the bytes without compression."""
-        found = compression_of(head)
-        if found is None:
+        kind = compression_of(head)
+        if kind is None:
             return self._first
-        self.written["compression"] = found
-        self._refuse_following(found)
-        return self._lookahead(decompressed(found, self._first.poll))
+        self.written["compression"] = kind
+        self._refuse_following(kind)
+        return self._lookahead(decompressed(kind, self._first.poll))
 
     def _lookahead(self, poll: Poll) -> Lookahead:
         return Lookahead(poll, live=self._live, hasty=self._live and not self.seekable)
@@ -248,7 +248,7 @@ class OpenInput:
             encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
             if encoding in (None, UTF8, LATIN) and is_binary(head):
                 raise binary_data()
-        self._text = Transcoding(source.poll, _as_found(encoding))
+        self._text = Transcoding(source.poll, _canonical_name(encoding))
         self._poll = self._text.poll
         self._note_encoding()
         self.kind = self._kind_of(head)
@@ -287,17 +287,17 @@ class OpenInput:
         return poll
 
     def _translate(self, kind: str, file: BinaryIO) -> ExportText:
-        found = exports.translate(kind, file, self._reading, self._by)
-        self.written.update(found.written)
-        return found
+        text = exports.translate(kind, file, self._reading, self._by)
+        self.written.update(text.written)
+        return text
 
-    def note(self, found: InputProfile) -> None:
+    def note(self, profile: InputProfile) -> None:
         """Note what was found out so far about how the input is written."""
-        found.kind = self.kind
-        found.written.update(self.written)
+        profile.kind = self.kind
+        profile.written.update(self.written)
         if self._translated is not None:
-            found.bad_lines = found.lines = self._translated.bad_lines
-            found.first_bad = self._translated.first_bad
+            profile.bad_lines = profile.lines = self._translated.bad_lines
+            profile.first_bad = self._translated.first_bad
 
     def _refuse_following(self, what: str) -> None:
         if self._follow:
@@ -307,9 +307,9 @@ class OpenInput:
             )
 
     def _note_encoding(self) -> None:
-        found = self.encoding
-        if found is not None and found != UTF8:
-            self.written["encoding"] = found
+        encoding = self.encoding
+        if encoding is not None and encoding != UTF8:
+            self.written["encoding"] = encoding
 
     def _end_translation(self) -> None:
         if self._file is not None:
@@ -320,41 +320,41 @@ class OpenInput:
             self._spool = None
 
 
-def _as_found(encoding: str | None) -> str | None:
+def _canonical_name(encoding: str | None) -> str | None:
     same = encoding is not None and encoding.lower().replace("_", "-") in ("utf-8", "utf-8-sig")
     return UTF8 if same else encoding
 
 
 @contextmanager
 def text_lines(
-    path: str | PathLike[str], reading: Reading, found: InputProfile, by: Sequence[str] = ()
+    path: str | PathLike[str], reading: Reading, profile: InputProfile, by: Sequence[str] = ()
 ) -> Iterator[Iterator[list[str]]]:
     r"""Open an input to read all its lines.
 
     Gives an iterator of lists of lines, without their ends: all lines of the file, in order. One
     that is no text or too long is a `Refused`, whose `error` tells why. What is found out about
-    the file is noted in `found`: `kind` and `written`.
+    the file is noted in `profile`: `kind` and `written`.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> found = InputProfile()
+    >>> profile = InputProfile()
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")
     ...     _ = path.write_bytes("Größe;b\r\n1;2\r\n".encode("latin-1"))
-    ...     with text_lines(path, Reading(), found) as chunks:
+    ...     with text_lines(path, Reading(), profile) as chunks:
     ...         list(chunks)
     [['Größe;b', '1;2']]
-    >>> found.kind, found.written
+    >>> profile.kind, profile.written
     ('csv', {'encoding': 'latin-1 (cp1252)'})
     """
     with open_input(path, reading, by) as opened:
-        opened.note(found)
-        yield _chunks(opened, LineCutter(reading.longest_line), found)
+        opened.note(profile)
+        yield _chunks(opened, LineCutter(reading.longest_line), profile)
 
 
-def _chunks(opened: OpenInput, cutter: LineCutter, found: InputProfile) -> Iterator[list[str]]:
+def _chunks(opened: OpenInput, cutter: LineCutter, profile: InputProfile) -> Iterator[list[str]]:
     first = True
     while piece := opened.read():
         if lines := cutter.cut_texts(piece, first, opened.encoding or UTF8):
@@ -362,4 +362,4 @@ def _chunks(opened: OpenInput, cutter: LineCutter, found: InputProfile) -> Itera
             yield lines
     if last := cutter.finish():
         yield line_texts(last, first, opened.encoding or UTF8)
-    opened.note(found)
+    opened.note(profile)

@@ -84,9 +84,9 @@ class RawFile(RawBytes):
         """Return the bytes of a range, and stay where it is."""
         here = self.file.tell()
         self.file.seek(start)
-        found = self.file.read(stop - start) or b""
+        content = self.file.read(stop - start) or b""
         self.file.seek(here)
-        return found
+        return content
 
     def close(self) -> None:
         """Close the file."""
