@@ -37,6 +37,8 @@ MODULES = (
     "newnormal",
     "newnormal.metrics",
     "newnormal.datasets",
+    "newnormal.plots",
+    "newnormal.models",
     "newnormal.io",
     "newnormal.testing",
 )

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.fleet import Fleet
-    from newnormal.plots import plot
+    from newnormal.plots.plotting import plot
     from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
-hooks.show_with(plot="newnormal.plots:plot", html="newnormal.reports:html")
+hooks.show_with(plot="newnormal.plots.plotting:plot", html="newnormal.reports:html")
 
 __all__ = [
     "M2N2",
@@ -76,7 +76,7 @@ __getattr__, __dir__ = lazy_names(
         "newnormal.errors": "DatasetError FeedbackError InputError MissingExtraError "
         "NewnormalError NewnormalWarning NotFittedError ParameterError StateError",
         "newnormal.fleet": "Fleet",
-        "newnormal.plots": "plot",
+        "newnormal.plots.plotting": "plot",
         "newnormal.reports": "report",
         "newnormal.thresholds": "Fixed MovingThreshold Quantile Threshold",
         "newnormal.types": "Alarm Change Event Evidence Incident Verdict Verdicts",

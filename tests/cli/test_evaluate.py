@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal import load, metrics, plots
+import newnormal
+from newnormal import load, metrics
 from newnormal.cli import measuring
 from newnormal.runtime.judging import judge_series
 from newnormal.tabular import Table, read
@@ -94,7 +95,7 @@ def test_the_picture_shows_the_alarms_of_the_table(moved: Plant) -> None:
     table = read(labelled(cut(moved, 2 * CHANGE), range(CHANGE, CHANGE + 20)), label="truth")
     assert table.labels is not None
     found, verdicts = measuring.measure(load(moved.model), table, table.labels)
-    figure = plots.plot(verdicts, labels=table.labels, evaluation=found)
+    figure = newnormal.plot(verdicts, labels=table.labels, evaluation=found)
     counts = found.alarms
     remark = " · ".join(text.get_text() for text in figure.texts)
     assert f"{counts.found} of {counts.events} events found · " in remark

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import newnormal
 from newnormal import plots
 from newnormal.datasets import Dataset
 from newnormal.errors import InputError, MissingExtraError
@@ -67,7 +68,7 @@ def names(figure: Figure) -> list[str]:
 
 def drawn(values: Floats, verdicts: Verdicts, labels: Any = None, **options: Any) -> Figure:
     known = replace(verdicts, observed=Observed(values, np.full(values.shape[1], 2.0)))
-    figure: Figure = plots.plot(known, labels=labels, **options)
+    figure: Figure = newnormal.plot(known, labels=labels, **options)
     return figure
 
 
@@ -170,21 +171,29 @@ def test_times_are_used_unless_one_is_missing() -> None:
     np.testing.assert_array_equal(Ruler.of(verdicts).x, np.arange(300))
 
 
-def test_the_demos_figure_names_every_change_and_every_detector(tmp_path: Path) -> None:
+def test_a_comparison_names_every_change_and_every_detector(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
     data = Dataset("x", values, values, labels, ("a", "b"), np.timedelta64(1, "m"), shifts=(50, 90))
-    figure = plots.demo_figure(
+    runs = [plots.DetectorRun("One", "good", verdicts), plots.DetectorRun("Two", "", verdicts)]
+    figure = plots.compare(
         data,
-        np.zeros_like(values),
-        [plots.Judged("One", "good", verdicts), plots.Judged("Two", "better", verdicts)],
+        runs,
         channels=("b",),
+        trend=np.zeros_like(values),
         changes=("up", "faster"),
+        days=True,
     )
     plots.save(figure, tmp_path / "x.png")
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["The plant", "One", "", "Two", ""]
+    assert titles == ["x", "One", "", "Two", ""]
     assert [text.get_text() for text in figure.axes[0].texts] == ["up", "faster"]
     assert figure.axes[1].get_ylim() == figure.axes[3].get_ylim()
+    assert figure.axes[-1].get_xlim()[1] == pytest.approx(299 / 1440)
+    apart = [runs[0], runs[1]._replace(verdicts=replace(verdicts, scores=10 * verdicts.scores))]
+    plain = plots.compare(data, apart, channels=("a", "b"), heading="Two", comparable=False)
+    assert [axes.get_ylabel() for axes in plain.axes[:2]] == ["a", "b"]
+    assert plain.axes[2].get_ylim() != plain.axes[4].get_ylim()
+    assert (plain.axes[0].get_title(loc="left"), plain.axes[-1].get_xlim()) == ("Two", (0, 299))
 
 
 @pytest.mark.parametrize(
@@ -230,13 +239,14 @@ def test_pyplot_is_never_loaded_and_matplotlib_only_when_drawing(tmp_path: Path)
     script = f"""
 import sys
 import numpy as np
+import newnormal
 from newnormal import plots
 from newnormal.types import Observed, Verdicts
 assert "matplotlib" not in sys.modules
 ones = np.ones(50)
 seen = Observed(ones[:, None])
 verdicts = Verdicts(ones, 2 * ones, ones > 2, None, None, None, ("a",), observed=seen)
-figure = plots.plot(verdicts, labels=ones)
+figure = newnormal.plot(verdicts, labels=ones)
 for suffix in (".png", ".svg", ".pdf"):
     plots.save(figure, {str(tmp_path / "x")!r} + suffix)
 assert "matplotlib" in sys.modules

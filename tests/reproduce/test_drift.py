@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.detector import M2N2, Detector
-from newnormal.errors import ParameterError
+from newnormal.detector import Detector
 from newnormal.metrics import auprc
 from newnormal_reproduce.engine import fingerprint
 from newnormal_reproduce.engine.drifting import DRIFTING, KINDS, grown, kind_of
@@ -26,13 +25,11 @@ from newnormal_reproduce.engine.variants import variant_named
 from newnormal_reproduce.ours.averages import covered, macro, shared
 from newnormal_reproduce.ours.drift import Drift, drift
 from newnormal_reproduce.ours.drift_around import LATER, Shares, shares
-from newnormal_reproduce.ours.drift_figures import OURS, PLAIN, TUNED
-from newnormal_reproduce.ours.linear import PCA
+from newnormal_reproduce.ours.drift_figures import COMPONENTS, OURS, PLAIN, TUNED
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
-PCA_PATH = "newnormal_reproduce.ours.linear:PCA"
 FIXED = ["γ 0.8, η 0.1", "γ 0.99, η 0.05", "γ 0.999, η 0.005"]
 
 
@@ -85,52 +82,19 @@ def result(runner: Runner) -> Drift:
 # ---------------------------------------------------------------------- PCA
 
 
-def test_pca_scores_are_the_mean_squares_of_what_ten_components_leave() -> None:
-    values, _ = series(14, seed=3)
-    history, live = values[:300], values[300:]
-    detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(history)
-
-    mean, std = history.mean(axis=0), history.std(axis=0)
-    _, _, directions = np.linalg.svd((history - mean) / std, full_matrices=False)
-    z = (live - mean) / std
-    expected = ((z - z @ directions[:10].T @ directions[:10]) ** 2).mean(axis=1)
-    np.testing.assert_allclose(detector.run(live).scores, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_pca_takes_a_missing_value_for_historys_mean_and_does_not_count_it() -> None:
-    values, _ = series(14, seed=3)
-    detector = M2N2(model=PCA_PATH, window=5, adapt=False, detrend=False).fit(values[:300])
-    live = values[300:310].copy()
-    filled = live.copy()
-    live[3, 2], filled[3, 2] = np.nan, values[:300, 2].mean()
-    live[4] = np.nan
-    scores = detector.run(live).scores
-    z = (filled[3] - values[:300].mean(axis=0)) / values[:300].std(axis=0)
-    model = detector._fitted.model
-    assert isinstance(model, PCA)
-    rest = z - z @ model.basis @ model.basis.T
-    assert scores[3] == pytest.approx((np.delete(rest, 2) ** 2).mean())
-    assert math.isnan(scores[4])
-
-
 def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
     stream = runner.streams.about("SMD/3-4")
-    trial = runner.trial(stream, PCA_PATH, "frozen", Rule(99.0), 1)
+    trial = runner.trial(stream, "pca", "frozen", Rule(99.0), 1)
     data = load_stream(stream.name, stream.root)
     fitted = Fit.on(data.train, trial)
     Store.write_fit(tmp_path / "fit.nn", fitted)
-    stored = Store.read_fit(tmp_path / "fit.nn", PCA_PATH)
+    stored = Store.read_fit(tmp_path / "fit.nn", "pca")
     assert stored is not None
     ref, comp = (
         each.as_variant(variant_named("frozen"), 1.0, decay=1.0, lr=0.0).run(data.test).scores
         for each in (fitted, stored)
     )
     np.testing.assert_array_equal(ref, comp)
-
-
-def test_pca_cannot_be_adapted() -> None:
-    with pytest.raises(ParameterError, match=r"adapt: .*PCA cannot learn from the stream"):
-        M2N2(model=PCA_PATH, adapt=True).fit(series(14, seed=3)[0])
 
 
 # ---------------------------------------------------------------------- averages
@@ -240,7 +204,7 @@ def test_how_the_default_detector_chooses_counts_for_it_alone() -> None:
 
     assert len(tuning(DEFAULT)) > 1
     assert not tuning("mlp")
-    assert "newnormal_reproduce.ours.linear" in fingerprint._fitting_files(PCA_PATH)
+    assert "newnormal.models.pca" in fingerprint._fitting_files("pca")
 
 
 # ---------------------------------------------------------------------- the experiment
@@ -264,6 +228,7 @@ def test_every_row_has_its_setting_and_pca_is_left_out_where_it_leaves_nothing(
     for line, trials in experiment.lines:
         rows.setdefault(line.stream.name, []).append(line.competitor.name)
         assert len(trials) == (1 if line.competitor.name == "PCA" else 2)
+        assert line.competitor.name != "PCA" or trials[0].options.latent == COMPONENTS
         if line.competitor.name in (PLAIN, *FIXED):
             options = trials[0].options
             assert (options.window, options.stride, options.fit_stride) == (5, 5, 5)
@@ -378,7 +343,7 @@ def test_half_way_it_shows_what_is_there(root: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     full = Runner(root, cache=cache, overrides=FAST)
     drift(full, datasets=["SMD/1-4"], models=["mlp"], seeds=[1, 2])
-    drift(full, datasets=["SMD/1-4"], models=["default", PCA_PATH], seeds=[1])
+    drift(full, datasets=["SMD/1-4"], models=["default", "pca"], seeds=[1])
     drift(full, datasets=["SMD/3-4"], models=["mlp"], seeds=[1])
     kept = Runner(root, cache=cache, overrides=FAST, compute=False)
     half = drift(kept, datasets=["SMD", "ASD"], seeds=[1, 2])

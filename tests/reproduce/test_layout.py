@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import newnormal_reproduce
+from newnormal.models import peers
+from newnormal_reproduce.engine import competitors
 from newnormal_reproduce.registry import ENTRIES
 
 FOLDER = Path(newnormal_reproduce.__file__).parent
@@ -43,6 +45,10 @@ def test_there_are_four_folders_and_a_registry() -> None:
         *("engine", "paper", "ours", "report"),
         "registry.py",
     }
+
+
+def test_the_pages_name_the_rows_that_pyods_detectors_are_given() -> None:
+    assert competitors.MOST_ROWS == peers.MOST_ROWS
 
 
 def test_the_engine_imports_no_experiment_and_no_report() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from newnormal import M2N2, Detector, Fixed, ParameterError
 from newnormal.config import Config, duration, duration_text, option_as_json
-from newnormal.models import BUILT_IN
+from newnormal.models.registry import BUILT_IN
 
 THRESHOLDS = {"threshold", "alarms_per_day", "risk"}
 METHOD = {

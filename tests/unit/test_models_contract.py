@@ -19,8 +19,8 @@ import pytest
 from newnormal import M2N2, Fixed
 from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import StepParams
-from newnormal.models import BUILT_IN, find
 from newnormal.models.base import Training, scores
+from newnormal.models.registry import BUILT_IN, find
 from newnormal.types import Bools, Floats, Floats32, Verdicts
 from tests.naive_metrics import auroc
 
@@ -415,7 +415,7 @@ _WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 from newnormal.errors import MissingExtraError
-from newnormal.models import BUILT_IN, find
+from newnormal.models.registry import BUILT_IN, find
 find("mlp")
 find("pca")
 for name in set(BUILT_IN) - {"mlp", "pca"}:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import newnormal
-from newnormal import M2N2, StateError
+from newnormal import M2N2, ParameterError, StateError
 from newnormal.models.pca import PCA, principal, residuals
 from newnormal.state import State
 from newnormal.types import Floats
@@ -45,6 +45,24 @@ def test_a_score_is_the_mean_square_of_what_the_subspace_leaves() -> None:
     np.testing.assert_allclose(
         verdicts.expected, (z @ basis @ basis.T) * step.scale + step.mean, rtol=1e-9, atol=1e-9
     )
+
+
+def test_a_missing_value_is_historys_mean_and_does_not_count() -> None:
+    history, series = plane(400, 1), plane(10, 2)
+    detector = fitted().with_options(detrend=False)
+    filled = series[3].copy()
+    filled[2] = history[:, 2].mean()
+    series[3, 2], series[4] = np.nan, np.nan
+    scores = detector.run(series).scores
+    basis = detector._fitted.model.basis  # type: ignore[attr-defined]
+    left = residuals((filled - history.mean(axis=0)) / history.std(axis=0), basis)
+    assert scores[3] == pytest.approx((np.delete(left, 2) ** 2).mean())
+    assert np.isnan(scores[4])
+
+
+def test_it_cannot_be_adapted() -> None:
+    with pytest.raises(ParameterError, match=r"adapt: pca cannot learn from the stream"):
+        M2N2(model="pca", adapt=True).fit(plane(400, 1))
 
 
 @pytest.mark.parametrize(("channels", "latent", "held"), [(1, 16, 0), (5, 16, 4), (5, 2, 2)])

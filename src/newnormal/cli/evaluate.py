@@ -45,6 +45,7 @@ def evaluate(
     accepted as normal meanwhile. --json prints groups of numbers: alarms, verdicts, scores, best
     (a threshold chosen with the labels) and point_adjusted.
     """
+    import newnormal
     from newnormal import plots
 
     classes = Classes.of(loading, rule)
@@ -85,6 +86,6 @@ def evaluate(
         print_groups(evaluation)
     if plot is not None:
         name = "standard input" if input == "-" else Path(input).name
-        figure = plots.plot(verdicts, name=name, labels=table.labels, evaluation=evaluation)
+        figure = newnormal.plot(verdicts, name=name, labels=table.labels, evaluation=evaluation)
         plots.save(figure, plot)
         say(f"wrote {plot}")

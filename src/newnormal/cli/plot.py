@@ -47,6 +47,7 @@ def plot(
     Labels are drawn where the file has them: --label COLUMN, or the column that `fit` was given.
     Needs the extra plot. Nothing is written to MODEL.
     """
+    import newnormal
     from newnormal import plots
 
     classes = Classes.of(loading, rule)
@@ -54,7 +55,7 @@ def plot(
     judged = judge_file(model, classes, input, options, frozen)
     names_of_channels = getattr(judged.verdicts, "channels", ())
     chosen = _chosen(channels, names_of_channels)
-    figure = plots.plot(judged.verdicts, name=judged.name, channels=chosen, dark=dark)
+    figure = newnormal.plot(judged.verdicts, name=judged.name, channels=chosen, dark=dark)
     plots.save(figure, output)
     say(f"wrote {output}: {judged.contents(model).summary()}")
     if judged.tables is not None:

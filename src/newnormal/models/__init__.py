@@ -1,5 +1,5 @@
-"""Models of normal windows: what each is, and how it is found by name."""
+"""Models of normal windows by name: `newnormal.models.base.Model` is what each of them is."""
 
-from newnormal.models.registry import BUILT_IN, find
+from newnormal.models.registry import find
 
-__all__ = ["BUILT_IN", "find"]
+__all__ = ["find"]

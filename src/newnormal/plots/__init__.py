@@ -1,8 +1,10 @@
-"""Pictures of verdicts. Needs the extra ``plot``; nothing of Matplotlib is loaded before use."""
+"""Pictures of verdicts. Needs the extra ``plot``; nothing of Matplotlib is loaded before use.
+
+`newnormal.plot` draws the verdicts of one detector, `compare` those of several beside labels.
+"""
 
 from newnormal.plots.canvas import check_target, save
-from newnormal.plots.demo import demo_figure
-from newnormal.plots.plotting import plot
-from newnormal.plots.stack import Judged
+from newnormal.plots.comparing import compare
+from newnormal.plots.stack import DetectorRun
 
-__all__ = ["Judged", "check_target", "demo_figure", "plot", "save"]
+__all__ = ["DetectorRun", "check_target", "compare", "save"]

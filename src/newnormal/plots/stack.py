@@ -74,15 +74,15 @@ class Signal(NamedTuple):
     over: Floats | None
 
 
-class Judged(NamedTuple):
-    """One detector's verdicts: its name, a remark on them, and the verdicts."""
+class DetectorRun(NamedTuple):
+    """The verdicts of one detector, with its name and a remark on them."""
 
     name: str
     remark: str
     verdicts: Verdicts
 
 
-class Change(NamedTuple):
+class ChangeMark(NamedTuple):
     """A sample at which something lasting begins, and what it is."""
 
     sample: int
@@ -92,12 +92,12 @@ class Change(NamedTuple):
 def stack(
     ruler: Ruler,
     signals: Sequence[Signal],
-    runs: Sequence[Judged],
+    runs: Sequence[DetectorRun],
     labels: Bools,
     *,
     heading: str,
     over: str | None,
-    changes: Sequence[Change] = (),
+    changes: Sequence[ChangeMark] = (),
     comparable: bool = True,
 ) -> Figure:
     """Draw signals, and below them for each run its score and its alarms.

@@ -110,15 +110,17 @@ def run_demo(
 
 def picture(demo: Demo) -> Figure:
     """Return the figure of both detectors, one above the other."""
-    return plots.demo_figure(
+    return plots.compare(
         demo.data,
-        demo.trend,
         [
-            plots.Judged(f"{row.name.capitalize()} detector", _remark(row), row.verdicts)
+            plots.DetectorRun(f"{row.name.capitalize()} detector", _remark(row), row.verdicts)
             for row in (demo.frozen, demo.adapting)
         ],
         channels=("temperature", "vibration"),
+        trend=demo.trend,
         changes=("level shift: the new normal", "dynamics change: cycles twice as fast"),
+        heading="The plant",
+        days=True,
     )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.models.registry import find
+from newnormal.models import find
 from newnormal_reproduce.engine.published import DEFAULT, Options, title
 
 PAPER_MODELS = ("mlp", "lstm", "lstm-diagonal", "usad", "thoc", "transformer")
 FIVE = tuple(model for model in PAPER_MODELS if model != "lstm-diagonal")
+MOST_ROWS = 20_000  # of history, which newnormal gives to PyOD's detectors of quadratic cost
 # Names in tables of models that the paper does not have, or has in another form.
 _NAMES = {
     "lstm-diagonal": "LSTM (diagonal)",

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.config import SAMPLES_PER_DAY
 from newnormal.datasets import Dataset, neurips_ts_uni, plant
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
 
 _SEEDS = (1, 2, 3)
+SAMPLES_PER_DAY = 1440  # the streams have no times: one sample a minute
 ONSET = SAMPLES_PER_DAY  # the normal sample of the live part at which a sensor fails
 
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal import Detector
+from newnormal import Detector, metrics
 from newnormal.datasets import Dataset
-from newnormal.metrics import best_f1, report
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
 from newnormal_reproduce.engine.fit import Fit
 from newnormal_reproduce.engine.trial import Judgement, Outcome, Trial
 from newnormal_reproduce.engine.variants import FROZEN, Variant, variant_named
@@ -61,7 +60,7 @@ class Evaluator:
             restored=run.restored,
             fit_seconds=self.fit.seconds,
             seconds=run.seconds,
-            report=report(self.data.labels, run.scores, predictions=judgement.anomalous),
+            report=metrics.report(self.data.labels, run.scores, predictions=judgement.anomalous),
             path=path,
         )
         return outcome, judgement
@@ -71,7 +70,7 @@ class Evaluator:
 
         def oracle() -> float:
             frozen = self._run(FROZEN, np.inf, trial.options.decay, trial.options.lr)
-            return best_f1(self.data.labels, frozen.scores).threshold
+            return metrics.best_f1(self.data.labels, frozen.scores).threshold
 
         return self.fit.threshold(trial.rule, oracle)
 

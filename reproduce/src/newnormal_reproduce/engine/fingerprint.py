@@ -9,7 +9,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from newnormal.models.registry import find
+from newnormal.models import find
 from newnormal_reproduce.engine.published import DEFAULT
 
 # Every module of the package counts but these, so that a new or renamed one cannot drop out.

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from newnormal import M2N2, Detector, Fixed, Quantile
-from newnormal.base import BaseDetector
 from newnormal.errors import ParameterError
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import AnyDetector, Floats
 from newnormal_reproduce.engine.published import DEFAULT, Rule
 from newnormal_reproduce.engine.trial import Trial
 from newnormal_reproduce.engine.variants import Variant
@@ -29,7 +28,7 @@ class Fit:
         How long fitting took.
     """
 
-    detector: BaseDetector
+    detector: AnyDetector
     history_scores: Floats
     seconds: float
 
@@ -52,7 +51,7 @@ class Fit:
 
     def as_variant(
         self, variant: Variant, threshold: float, *, decay: float, lr: float
-    ) -> BaseDetector:
+    ) -> AnyDetector:
         """Return a copy with the fitted weights that runs as a variant, with a fixed threshold.
 
         `Detector` chose γ and η itself and always detrends and adapts.
@@ -74,7 +73,7 @@ class Fit:
             )
         return self.detector.with_options(threshold=tau, scores=self.history_scores)
 
-    def with_limit(self, alarms_per_day: float) -> BaseDetector:
+    def with_limit(self, alarms_per_day: float) -> AnyDetector:
         """Return a copy of a fitted `Detector` with a limit of alarms, at one sample a minute.
 
         It equals ``Detector(alarms_per_day=...)`` fitted on the same history.
@@ -87,7 +86,7 @@ class Fit:
         return self.detector.with_options(alarms_per_day=alarms_per_day, scores=self.history_scores)
 
 
-def _detector(trial: Trial) -> BaseDetector:
+def _detector(trial: Trial) -> AnyDetector:
     """Return the trial's detector before the fit."""
     options = asdict(trial.options)
     if trial.model == DEFAULT:

@@ -22,7 +22,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
-from newnormal.base import BaseDetector
+from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.evaluation import Evaluator
 from newnormal_reproduce.engine.fit import Fit
 from newnormal_reproduce.engine.published import Rule, options
@@ -204,7 +204,7 @@ class Runner:
         stream = self.streams.about(outcome.trial.dataset)
         return _fit(self.store.fit_path(outcome.trial, stream), outcome.trial, stream)
 
-    def detector(self, outcome: Outcome) -> BaseDetector:
+    def detector(self, outcome: Outcome) -> AnyDetector:
         """Return the detector of an outcome as it was before the test part."""
         trial = outcome.trial
         variant = variant_named(trial.variant)

@@ -16,6 +16,7 @@ import numpy as np
 
 import newnormal
 from newnormal.errors import StateError
+from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.fingerprint import evaluation_code, fitting_code
 from newnormal_reproduce.engine.fit import Fit
 from newnormal_reproduce.engine.streams import Stream
@@ -82,12 +83,13 @@ class Store:
         """Return a fitted detector, or None if there is no complete one."""
         if not Store.has_fit(path):
             return None
-        # A state file does not choose what is imported: the trial names the class.
-        given = model if ":" in model else None
         try:
             with _beside(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 scores, seconds = file["scores"], float(file["seconds"])
-            return Fit(newnormal.load(path, given), scores, seconds)
+            # A state file does not choose what is imported: the trial names the class.
+            detector = newnormal.load(path, model if ":" in model else None)
+            assert isinstance(detector, AnyDetector)
+            return Fit(detector, scores, seconds)
         except (StateError, OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.metrics import Report
-from newnormal.types import Bools, Floats
+from newnormal_reproduce.engine.arrays import Bools, Floats
 from newnormal_reproduce.engine.published import Options, Rule
 
 

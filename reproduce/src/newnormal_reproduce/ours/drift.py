@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Unpack
 
-from newnormal.config import Config
+from newnormal import M2N2
 from newnormal_reproduce.engine.competitors import Competitor
 from newnormal_reproduce.engine.drifting import DRIFTING
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
@@ -28,6 +28,7 @@ from newnormal_reproduce.ours import drift_page
 from newnormal_reproduce.ours.drift_alarms import Alarms
 from newnormal_reproduce.ours.drift_figures import (
     COLLECTIONS,
+    COMPONENTS,
     FIVE_SETS,
     PLAIN,
     TARGET,
@@ -36,11 +37,9 @@ from newnormal_reproduce.ours.drift_figures import (
     collection,
 )
 from newnormal_reproduce.ours.drift_operator import Operator
-from newnormal_reproduce.ours.linear import COMPONENTS, PCA
 from newnormal_reproduce.report import pages
 
-_PCA = f"{PCA.__module__}:{PCA.__name__}"
-_MODELS = ("mlp", _PCA, DEFAULT)
+_MODELS = ("mlp", "pca", DEFAULT)
 _SETTINGS = ((0.8, 0.1), (0.99, 0.05), (0.999, 0.005))  # (γ, η)
 _SEEDS = SEEDS[:3]
 _RULE = Rule(100 * (1 - TARGET))
@@ -65,7 +64,7 @@ class Drift:
 
     def markdown(self) -> str:
         """Return the page."""
-        lines = [each for each in self.experiment.lines if each[0].competitor.model != _PCA]
+        lines = [each for each in self.experiment.lines if each[0].competitor.name != "PCA"]
         chance = replace(self.experiment, lines=tuple(lines))
         seeds = pages.over_seeds(chance, where="the first table")
         return drift_page.page_of(self.figures, self.alarms, self.operator, seeds)
@@ -149,9 +148,10 @@ def _lines(stream: Stream, competitor: Competitor, seeds: tuple[int, ...]) -> It
     rules = Rules(_RULE, _RULE)
     if competitor.model == DEFAULT:
         yield Line(stream, competitor, BOTH, rules, seeds, compared=False)
-    elif competitor.model == _PCA:
+    elif competitor.model == "pca" and not competitor.options:
         if stream.channels > COMPONENTS:
-            yield Line(stream, competitor, FROZEN, rules, seeds[:1], compared=False)
+            pca = Competitor("PCA", "pca", (("latent", COMPONENTS),))
+            yield Line(stream, pca, FROZEN, rules, seeds[:1], compared=False)
     elif competitor.model != "mlp" or competitor.options:
         yield Line(stream, competitor, FROZEN, rules, seeds, compared=False)
     else:
@@ -167,16 +167,12 @@ def _lines(stream: Stream, competitor: Competitor, seeds: tuple[int, ...]) -> It
 
 def _fixed(name: str, decay: float = 1.0, lr: float = 0.0) -> Competitor:
     """Return the MLP with one setting for every stream; other options are the defaults of M2N2."""
-    own = Config(window=5, latent=16, decay=decay, lr=lr)
+    defaults = M2N2().get_params()
     options = {
-        "window": own.window,
-        "stride": own.judging_stride(),
-        "fit_stride": own.training_stride(),
-        "latent": own.latent,
-        "decay": own.decay,
-        "lr": own.lr,
-        "epochs": own.epochs,
-        "batch": own.batch,
+        **{option: defaults[option] for option in ("latent", "epochs", "batch")},
+        **dict.fromkeys(("window", "stride", "fit_stride"), 5),
+        "decay": decay,
+        "lr": lr,
     }
     return Competitor(name, "mlp", tuple(options.items()))
 

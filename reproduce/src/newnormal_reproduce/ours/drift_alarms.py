@@ -15,11 +15,9 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from newnormal import Event
-from newnormal.base import BaseDetector
-from newnormal.config import SAMPLES_PER_DAY
 from newnormal.metrics import AlarmCounts, trace_alarms
-from newnormal.types import ACCEPTED, CLOSED, Bools
-from newnormal_reproduce.engine.drifting import ONSET, Kind, faulty, kind_of
+from newnormal_reproduce.engine.arrays import AnyDetector, Bools
+from newnormal_reproduce.engine.drifting import ONSET, SAMPLES_PER_DAY, Kind, faulty, kind_of
 from newnormal_reproduce.engine.experiment import Experiment
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.engine.runner import Runner
@@ -32,7 +30,7 @@ from newnormal_reproduce.ours.watching import watch
 LIMIT = 1  # alarms a day, of the default detector
 ACCEPT_AFTER = SAMPLES_PER_DAY  # samples: the default of `Detector`
 FOLLOWED = 3  # multiples of ACCEPT_AFTER for which a fault is followed
-_ENDS = (CLOSED, "accepted", "rejected", "reverted")  # kinds of event
+_ENDS = ("closed", "accepted", "rejected", "reverted")  # kinds of event
 NOTHING = "nothing"  # changed before the first shift
 
 
@@ -108,7 +106,7 @@ def accepted(events: Iterable[Event]) -> list[Event]:
         event
         for event in events
         if event.kind == "accepted"
-        or (event.kind == CLOSED and event.alarm and event.alarm.reason == ACCEPTED)
+        or (event.kind == "closed" and event.alarm and event.alarm.reason == "accepted")
     ]
 
 
@@ -178,7 +176,7 @@ def absorbed(reported: Bools, onset: int) -> bool:
 # ---------------------------------------------------------------------- measuring
 
 
-def reject_pending(detector: BaseDetector) -> bool:
+def reject_pending(detector: AnyDetector) -> bool:
     """Reject every pending change; return whether there was one."""
     rejected = False
     for each in detector.changes_:
@@ -187,7 +185,7 @@ def reject_pending(detector: BaseDetector) -> bool:
     return rejected
 
 
-def _faults(detector: BaseDetector, stream: str, *, accepts: bool) -> Iterator[Fault]:
+def _faults(detector: AnyDetector, stream: str, *, accepts: bool) -> Iterator[Fault]:
     """Run a detector over every fault; with `accepts`, also reject what it reports of each."""
     for fault, channel, samples in faulty(stream, FOLLOWED * ACCEPT_AFTER):
         events = watch(detector.reset(), samples)

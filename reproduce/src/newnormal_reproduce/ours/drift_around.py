@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from newnormal.types import Bools, Ints
+from newnormal_reproduce.engine.arrays import Bools, Ints
 from newnormal_reproduce.engine.published import Figure
 
 LATER = 1000  # samples after a change, by which a detector should have adapted to it

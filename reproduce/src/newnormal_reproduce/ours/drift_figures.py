@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from newnormal.types import Floats, Ints
+from newnormal_reproduce.engine.arrays import Floats, Ints
 from newnormal_reproduce.engine.drifting import kind_of
 from newnormal_reproduce.engine.experiment import Experiment
 from newnormal_reproduce.engine.halves import HALVED, is_choosing
@@ -22,6 +22,7 @@ FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")
 CHOOSING, REPORTING = "choosing", "reporting"  # halves of a collection
 UCR = "UCR"  # the collection in which one sample is marked
 MARK_BEFORE, MARK_AFTER = 150, 350  # samples around the mark
+COMPONENTS = 10  # of the row PCA; streams of ten channels or fewer have none
 TARGET = 0.01  # share of normal samples above the threshold on history
 PLAIN, OURS, TUNED = "frozen MLP", "default", "hand-tuned"  # rows
 

@@ -13,6 +13,7 @@ from newnormal_reproduce.ours.drift_alarms import Alarms
 from newnormal_reproduce.ours.drift_around import LATER
 from newnormal_reproduce.ours.drift_figures import (
     COLLECTIONS,
+    COMPONENTS,
     OURS,
     PLAIN,
     TARGET,
@@ -21,7 +22,6 @@ from newnormal_reproduce.ours.drift_figures import (
 )
 from newnormal_reproduce.ours.drift_format import listed, percent, short
 from newnormal_reproduce.ours.drift_operator import Operator
-from newnormal_reproduce.ours.linear import COMPONENTS
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure

@@ -18,12 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal import Detector, Event
-from newnormal.base import BaseDetector
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
-from newnormal.datasets.synthetic.nightly import DAY, JOB_BEGIN, JOB_END
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.metrics import trace_alarms
+from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.experiment import write_texts
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
@@ -34,6 +33,8 @@ from newnormal_reproduce.ours.watching import watch
 NIGHTLY = "nightly"
 _SEEDS = SEEDS[:3]
 _FOLLOWED = 5  # days after the acceptance in which alarms are counted
+# Of the nightly job: samples a day, and its begin and end in samples since midnight.
+DAY, JOB_BEGIN, JOB_END = 288, 42, 46
 _AFTER = 10  # samples after the end of the nightly job, in which an alarm is about it
 
 
@@ -184,7 +185,7 @@ def _work(epochs: int | None, task: _Task) -> Results:
     return Results(judged=tuple(_judge(rate, task.seed, case, detector) for case in cases))
 
 
-def _judge(rate: str, seed: int, case: obvious.Case, detector: BaseDetector) -> Judged:
+def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> Judged:
     events = watch(detector.reset(), case.live, case.live_times)
     trace = trace_alarms(events, len(case.live))
     counts = trace.count(case.labels, samples_per_day=case.samples_per_day)
@@ -241,7 +242,7 @@ def _night(variant: str, seed: int, epochs: int | None) -> Night:
     )
 
 
-def _accepting(detector: BaseDetector, data: Dataset, seed: int) -> Night:
+def _accepting(detector: AnyDetector, data: Dataset, seed: int) -> Night:
     """Accept what opened in the first night, at the end of the job, and count what opens later."""
     assert data.test_times is not None
     end, last = JOB_END, JOB_END + _FOLLOWED * DAY
@@ -258,7 +259,7 @@ def _accepting(detector: BaseDetector, data: Dataset, seed: int) -> Night:
     )
 
 
-def accept_newest(detector: BaseDetector, events: Iterable[Event]) -> bool:
+def accept_newest(detector: AnyDetector, events: Iterable[Event]) -> bool:
     """Accept the newest thing that was reported: a change, or else an alarm."""
     for event in reversed(list(events)):
         if event.kind in ("opened", "changed"):

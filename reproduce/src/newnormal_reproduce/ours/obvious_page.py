@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
-from newnormal.metrics.events import runs
-from newnormal.plots.canvas import FALSE, INK, LINE, PALE, SMALL, TRUE, blank
+from newnormal_reproduce.engine.arrays import runs
 from newnormal_reproduce.ours.obvious_results import LIMIT, Judged, Night, Results, mean_of
 from newnormal_reproduce.report import pages
-from newnormal_reproduce.report.figures import figure_link, save_figure
+from newnormal_reproduce.report.figures import (
+    FALSE,
+    INK,
+    LINE,
+    PALE,
+    SMALL,
+    TRUE,
+    blank,
+    figure_link,
+    save_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -225,7 +234,7 @@ def _panel(axes: Axes, fault: str, each: Judged) -> None:
     room = 0.12 * ((high - low) or 1.0)
     axes.axvspan(shown.start - 0.5, stop - 0.5, color=PALE, alpha=0.6, linewidth=0)
     axes.plot(values, color=INK, linewidth=0.7)
-    for first, last in zip(*runs(shown.in_alarm), strict=True):
+    for first, last in runs(shown.in_alarm):
         axes.hlines(low - room, first, last, color=LINE, linewidth=3)
     for at in shown.openings:
         true = shown.start - 5 <= at < stop + 10

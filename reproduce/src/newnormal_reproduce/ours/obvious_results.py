@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
-from newnormal.types import Bools, Floats
+from newnormal_reproduce.engine.arrays import Bools, Floats
 
 LIMIT = 1  # alarms a day
 

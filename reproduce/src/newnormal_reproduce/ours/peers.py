@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Unpack
 
-from newnormal.models.peers import MOST_ROWS
-from newnormal_reproduce.engine.competitors import FIVE
+from newnormal_reproduce.engine.competitors import FIVE, MOST_ROWS
 from newnormal_reproduce.engine.experiment import Experiment, Line
 from newnormal_reproduce.engine.plan import Plan, Request
 from newnormal_reproduce.engine.published import Figure, Rule, Rules, settings

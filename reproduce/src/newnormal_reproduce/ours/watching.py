@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from newnormal import Event
-from newnormal.base import BaseDetector
-from newnormal.types import Floats, Times
+from newnormal_reproduce.engine.arrays import AnyDetector, Floats, Times
 
 _STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fewer
 
 
 def watch(
-    detector: BaseDetector, samples: Floats, times: Times | None = None, *, flush: bool = True
+    detector: AnyDetector, samples: Floats, times: Times | None = None, *, flush: bool = True
 ) -> list[Event]:
     """Run a detector over samples and return all of its events."""
     events: list[Event] = []

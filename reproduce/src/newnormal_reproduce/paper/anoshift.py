@@ -19,8 +19,8 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.metrics import auprc, auroc
-from newnormal.models.peers import MOST_ROWS
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
+from newnormal_reproduce.engine.competitors import MOST_ROWS
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
 from newnormal_reproduce.engine.plan import Plan, Request
 from newnormal_reproduce.engine.published import Figure, Rule, Rules, anoshift_table

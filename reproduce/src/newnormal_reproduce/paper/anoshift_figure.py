@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newnormal.plots.canvas import INK, SMALL, blank
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
 from newnormal_reproduce.paper.tsne import t_sne
+from newnormal_reproduce.report.figures import INK, SMALL, blank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,8 +22,7 @@ import numpy as np
 
 from newnormal import M2N2, Fixed
 from newnormal.errors import ParameterError
-from newnormal.models.mlp import MLP
-from newnormal.models.registry import find
+from newnormal.models import find
 from newnormal_reproduce.engine.competitors import PAPER_MODELS, Competitor
 from newnormal_reproduce.engine.experiment import write_texts
 from newnormal_reproduce.engine.plan import command
@@ -148,8 +147,8 @@ def cost_of(name: str, trials: int = _TRIALS) -> Cost:
     (586740, 2.35)
     """
     kind = None if name == DEFAULT else find(name)
-    if kind is MLP:
-        counted = _count_mlp(MLP(WINDOW, CHANNELS, LATENT))
+    if kind is not None and kind is find("mlp"):
+        counted = _count_mlp(kind(WINDOW, CHANNELS, LATENT))
         window, learning = (_window_time(name, trials, adapt, 100) for adapt in (False, True))
         return _cost(name, window, window, learning, counted)
     # By name, so that nothing here depends on PyTorch if it is not installed.
@@ -217,7 +216,7 @@ def cost(models: Sequence[str] | None = None, *, progress: Progress | None = Non
     return costs
 
 
-def _count_mlp(model: MLP) -> tuple[int, int, int, int, int]:
+def _count_mlp(model: Any) -> tuple[int, int, int, int, int]:
     """Count as `counting.count` does: forward once, two products a layer backward.
 
     The first layer needs no gradient of its input.

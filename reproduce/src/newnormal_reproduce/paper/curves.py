@@ -16,10 +16,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from newnormal.metrics.inputs import labels_and_scores
-from newnormal.plots.charts import Curve, Panel
-from newnormal.plots.charts import curves as draw_curves
-from newnormal.types import Floats, Ints
+from newnormal_reproduce.engine.arrays import Floats, Ints
 from newnormal_reproduce.engine.competitors import FIVE
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
 from newnormal_reproduce.engine.plan import Plan, Request
@@ -30,6 +27,8 @@ from newnormal_reproduce.engine.trial import Outcome
 from newnormal_reproduce.paper.ablation import ablation
 from newnormal_reproduce.paper.main import main
 from newnormal_reproduce.report import pages
+from newnormal_reproduce.report.charts import Curve, Panel
+from newnormal_reproduce.report.charts import curves as draw_curves
 from newnormal_reproduce.report.figures import colour_of, figure_link, label_of, save_figure
 
 _POINTS = 300  # of a drawn curve
@@ -79,7 +78,7 @@ def operating_points(labels: Ints, scores: Floats) -> Points:
     >>> operating_points(np.array([0, 1]), np.array([0.1, 0.9])).precision.tolist()
     [1.0, 1.0, 0.5]
     """
-    truth, values = labels_and_scores(labels, scores)
+    truth, values = labels == 1, np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     order = np.argsort(-values, kind="stable")
     descending = values[order]
     ends = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
@@ -103,7 +102,7 @@ def f1_against_threshold(labels: Ints, scores: Floats, thresholds: Floats) -> Fl
     >>> f1_against_threshold(np.array([0, 1]), np.array([0.1, 0.9]), np.array([0.5, 2.0])).tolist()
     [1.0, 0.0]
     """
-    truth, values = labels_and_scores(labels, scores)
+    truth, values = labels == 1, np.nan_to_num(scores, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     order = np.argsort(values, kind="stable")
     first = np.searchsorted(values[order], thresholds, side="left")
     hits = np.append(np.cumsum(truth[order][::-1])[::-1], 0)[first]

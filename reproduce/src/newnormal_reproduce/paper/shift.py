@@ -19,8 +19,7 @@ import numpy as np
 
 from newnormal.datasets import Dataset
 from newnormal.errors import DatasetError
-from newnormal.plots.charts import Bar, Cloud, bars, clouds
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
 from newnormal_reproduce.engine.experiment import write_texts
 from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS, printed_values, settings
@@ -35,6 +34,7 @@ from newnormal_reproduce.engine.streams import (
 from newnormal_reproduce.engine.sweep import Progress
 from newnormal_reproduce.paper.tsne import t_sne
 from newnormal_reproduce.report import pages
+from newnormal_reproduce.report.charts import Bar, Cloud, bars, clouds
 from newnormal_reproduce.report.figures import figure_link, label_of, save_figure
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def measure(data: Dataset) -> Shift:
 
 
 def plane(data: Dataset, seed: int = 0) -> Cloud:
-    """Return some samples of the data set's parts in a plane; needs the extra ``eval``."""
+    """Return some samples of the data set's parts in a plane."""
     rng = np.random.default_rng(seed)
     parts = [data.train, data.test[data.labels == 0], data.test[data.labels == 1]]
     drawn = {

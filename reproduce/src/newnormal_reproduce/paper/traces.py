@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from newnormal.base import BaseDetector
+from newnormal import M2N2, Verdicts
 from newnormal.datasets import Dataset, neurips_ts_uni
 from newnormal.datasets.synthetic import Wave
-from newnormal.detector import M2N2
 from newnormal.metrics import auroc, confusion
-from newnormal.metrics.events import runs as events
-from newnormal.plots.canvas import INK, LINE, PALE
-from newnormal.plots.charts import Band, bands
-from newnormal.plots.stack import Judged, Ruler, Signal, stack
-from newnormal.types import Bools, Floats, Verdicts
+from newnormal.plots import DetectorRun, compare
+from newnormal_reproduce.engine.arrays import AnyDetector, Bools, Floats, runs
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
 from newnormal_reproduce.engine.plan import Plan, Request
 from newnormal_reproduce.engine.published import APPENDIX_SEED
@@ -34,7 +30,8 @@ from newnormal_reproduce.engine.trial import Outcome
 from newnormal_reproduce.engine.variants import VARIANTS
 from newnormal_reproduce.paper.curves import runs_behind
 from newnormal_reproduce.report import pages
-from newnormal_reproduce.report.figures import colour_of, figure_link, save_figure
+from newnormal_reproduce.report.charts import Band, bands
+from newnormal_reproduce.report.figures import INK, LINE, PALE, colour_of, figure_link, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -216,20 +213,9 @@ def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
         run = experiment.shown(trials, line.rules.f1)
         if line.stream.name == name and run is not None:
             other = "" if run.trial.seed == seed else f", seed {run.trial.seed}"
-            judged.append(Judged(line.name + other, _remark(run), _verdicts(run, data)))
-    signals = [
-        Signal(_channel(data, channel), data.test[:, channel], None)
-        for channel in farthest_channels(data, 2)
-    ]
-    return stack(
-        Ruler(np.arange(len(data.test), dtype=np.float64), "sample"),
-        signals,
-        judged,
-        data.labels.astype(bool),
-        heading=name,
-        over=None,
-        comparable=False,
-    )
+            judged.append(DetectorRun(line.name + other, _remark(run), _verdicts(run, data)))
+    channels = [data.channels[channel] for channel in farthest_channels(data, 2)]
+    return compare(data, judged, channels=channels, heading=name, comparable=False)
 
 
 def _remark(run: Outcome) -> str:
@@ -246,11 +232,6 @@ def _verdicts(run: Outcome, data: Dataset) -> Verdicts:
     )
 
 
-def _channel(data: Dataset, channel: int) -> str:
-    name = data.channels[channel]
-    return f"channel {name}" if name.isdigit() else name
-
-
 # ------------------------------------------------------------------ expectations
 
 
@@ -259,11 +240,11 @@ def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | Non
     runner = experiment.runner
     data = load_stream(name, runner.streams.about(name).root)
     labels = data.labels.astype(bool)
-    starts, ends = events(labels)
-    if not len(starts):
+    events = runs(labels)
+    if not events:
         return None
-    longest = int(np.argmax(ends - starts))
-    middle = int(starts[longest] + ends[longest]) // 2
+    start, stop = max(events, key=lambda event: event[1] - event[0])
+    middle = (start + stop) // 2
     low = max(0, middle - _AROUND)
     shown = slice(low, min(len(labels), middle + _AROUND))
     spread = np.nanstd(data.train, axis=0)
@@ -351,7 +332,7 @@ def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Fig
     )
 
 
-def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> BaseDetector:
+def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> AnyDetector:
     return M2N2(
         window=_WINDOW,
         latent=_LATENT,
@@ -364,7 +345,7 @@ def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> BaseDe
     ).fit(data.train)
 
 
-def _trend(detector: BaseDetector, data: Dataset) -> Floats:
+def _trend(detector: AnyDetector, data: Dataset) -> Floats:
     """Return the trend at each sample."""
     trend = np.empty(len(data.test))
     for at in range(0, len(trend), _WINDOW):

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.errors import MissingExtraError
-from newnormal.types import Floats
+from newnormal_reproduce.engine.arrays import Floats
 
 
 def t_sne(samples: Floats, seed: int) -> Floats:
     """Return samples (T, C) as points (T, 2) by t-SNE, each channel scaled to unit variance.
 
-    Needs the extra ``eval``. The time grows with the square of the samples.
+    The time grows with the square of the samples.
 
     Examples
     --------
     >>> t_sne(np.random.default_rng(0).normal(size=(20, 5)), seed=0).shape
     (20, 2)
     """
-    try:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-    except ImportError:
-        raise MissingExtraError.of("eval", "scikit-learn") from None
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     spread = samples.std(axis=0)
     scaled = (samples - samples.mean(axis=0)) / np.where(spread > 0, spread, 1)
     perplexity = max(1, min(30, (len(samples) - 1) // 3))

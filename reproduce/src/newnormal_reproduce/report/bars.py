@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
-from newnormal.plots.canvas import INK, PALE, SMALL, blank
 from newnormal_reproduce.engine.published import Figure as Value
-from newnormal_reproduce.report.figures import colour_of, label_of
+from newnormal_reproduce.report.figures import INK, PALE, SMALL, blank, colour_of, label_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

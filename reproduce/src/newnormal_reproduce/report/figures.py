@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newnormal import plots
-from newnormal.plots.canvas import FALSE, INK, TRUE
-from newnormal.plots.charts import PALETTE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+INK, LINE, PALE = "#1f2933", "#8a97a6", "#c9d1d9"
+TRUE, FALSE = "#0072B2", "#D55E00"  # labels and alarms that meet them; alarms for nothing
+SMALL, NORMAL = 8.5, 10.5  # points
+# Okabe and Ito's, in an order in which neighbours differ; vermillion is kept for the method.
+PALETTE = (TRUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", LINE, "#B8A600", INK)
 
 MOST_BYTES = 150_000  # of a PNG: figures are kept in version control
 
@@ -64,6 +68,13 @@ def label_of(stream: str) -> str:
         if stream.startswith(folder):
             stream = stream.removeprefix(folder).replace("_", " ")
     return stream if len(stream) <= 28 else f"{stream[:27].rsplit(' ', 1)[0]}…"
+
+
+def blank(width: float, height: float) -> Figure:
+    """Return an empty figure of this many inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), facecolor="white")
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

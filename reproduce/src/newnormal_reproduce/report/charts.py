@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from newnormal.plots.canvas import FALSE, INK, LINE, NORMAL, PALE, SMALL, TRUE, blank
-from newnormal.plots.panels import legend
-from newnormal.plots.thinning import stretches
-from newnormal.types import Bools, Floats
+from newnormal_reproduce.engine.arrays import Bools, Floats, runs
+from newnormal_reproduce.report.figures import FALSE, INK, LINE, NORMAL, PALE, SMALL, TRUE, blank
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-# Okabe and Ito's, in an order in which neighbours stay apart; vermillion is kept for the method.
-PALETTE = (TRUE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8a97a6", "#B8A600", INK)
 
 _PANEL, _GAP, _LEFT, _RIGHT, _TOP, _FOOT = 2.55, 0.55, 0.62, 0.15, 0.42, 0.85
 
@@ -109,7 +104,7 @@ def bars(rows: Sequence[Bar], *, axis: str, ours: str, beside: str) -> Figure:
     axes.grid(axis="x", color=PALE, linewidth=0.5, alpha=0.6)
     axes.set_axisbelow(True)
     axes.set_xlabel(axis, fontsize=SMALL, color=INK)
-    legend(
+    _legend(
         figure,
         {
             ours: Patch(facecolor=TRUE, alpha=0.85),
@@ -149,7 +144,7 @@ def clouds(panels: Sequence[Cloud], *, columns: int = 4) -> Figure:
         place.spines[["left", "bottom"]].set_visible(True)
         _entitle(place, panel.title)
     names = list(dict.fromkeys(name for panel in panels for name in panel.groups))
-    legend(
+    _legend(
         figure,
         {
             name: Line2D([], [], color=colour, marker=marker, markersize=6, linewidth=0)
@@ -192,7 +187,7 @@ def curves(panels: Sequence[Panel], colours: Mapping[str, str], *, columns: int 
         place.set_ylabel(panel.y, fontsize=SMALL, color=INK)
         _entitle(place, panel.title)
     strong = {curve.name: curve.strong for panel in panels for curve in panel.curves}
-    legend(
+    _legend(
         figure,
         {
             name: Line2D([], [], color=colours[name], linewidth=2.2 if heavy else 1.4)
@@ -225,7 +220,7 @@ def bands(
         bottom = total - (nth + 1) * (each + gap)
         axes = figure.add_axes((0.062, bottom / total, 0.925, each / total))
         axes.broken_barh(
-            stretches(x, labels),
+            [(x[start], np.append(x, x[-1])[stop] - x[start]) for start, stop in runs(labels)],
             (0, 1),
             transform=axes.get_xaxis_transform(),
             facecolor=TRUE,
@@ -257,7 +252,7 @@ def bands(
             axes.set_xlabel(axis, fontsize=SMALL, color=INK)
     if any(labels.any() for *_, labels in panels):
         marks["labelled anomaly"] = Patch(facecolor=TRUE, alpha=0.25)
-    legend(figure, marks)
+    _legend(figure, marks)
     return figure
 
 
@@ -301,6 +296,23 @@ def _histogram(axes: Axes, groups: Mapping[str, Floats], values: Floats, look: s
         axes.hist(values, edges, density=True, histtype="step", color=look, linewidth=1.1)
     else:
         axes.hist(values, edges, density=True, histtype="stepfilled", color=look, alpha=0.5)
+
+
+def _legend(figure: Figure, marks: Mapping[str, Artist]) -> None:
+    """Name the marks at the foot of a figure; in two lines where one is too long."""
+    # About 0.075 inches a letter and 0.55 a mark.
+    inches = sum(0.075 * len(name) + 0.55 for name in marks)
+    figure.legend(
+        list(marks.values()),
+        list(marks),
+        loc="lower center",
+        ncols=len(marks) if inches < figure.get_figwidth() else math.ceil(len(marks) / 2),
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+        handlelength=1.5,
+        columnspacing=1.5,
+    )
 
 
 def _calm(axes: Axes) -> None:
