@@ -73,7 +73,7 @@ def install(point: str, state: Path, act: str, at: int) -> None:
         consume(self, batch, rows)
         seen = self.detector.counters["seen"]
         if seen >= at and not given:
-            submit.submit(state, feedback.Act(act), None, lambda _: None, from_state)
+            submit.submit(state, feedback.FeedbackAct(act), None, lambda _: None, from_state)
             given.append(seen)
         if point == "a hundred samples later" and given and seen >= at + 100:
             die()

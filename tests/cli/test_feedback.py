@@ -17,7 +17,7 @@ from newnormal import FeedbackError, load
 from newnormal.io import SourceOptions
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import stream_of
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply, start_of
+from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, start_of
 from newnormal.runtime.lock import Lock, Progress
 from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
 
@@ -166,7 +166,7 @@ def test_feedback_left_for_a_watch_that_ended_is_applied_once(
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    left = Feedback.of(Act.accept, None)
+    left = FeedbackRequest.of(FeedbackAct.accept, None)
     queue(state).enqueue(left)
     cut(plant, CHANGE + 130)
     done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
@@ -184,7 +184,7 @@ def test_feedback_that_a_watch_cannot_apply_does_not_stop_it(
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, 100), newnormal)
-    queue(state).enqueue(Feedback.of(Act.reject, 3))
+    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.reject, 3))
     cut(plant, 200)
     done = newnormal("watch", plant.model, plant.live, "--state", state)
     assert done.returncode == 0
@@ -233,7 +233,7 @@ def test_feedback_after_a_line_that_was_cut_short_is_not_lost(plant: Plant) -> N
     (plant.folder / "plant.state.feedback").write_bytes(b'{"act": "acce')
     reports: list[str] = []
     inbox = Queue(state, reports.append)
-    inbox.enqueue(Feedback.of(Act.reject, 2))
+    inbox.enqueue(FeedbackRequest.of(FeedbackAct.reject, 2))
     inbox.dequeue(lambda each: each)
     assert [each.alarm for each in inbox.journal] == [2]
     assert len(reports) == 1
@@ -284,11 +284,11 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
     assert [
         (each.act, each.alarm, each.change, each.sample, each.start) for each in inbox.journal
     ] == [
-        (Act.reject, 4, None, 123, "sample 120"),
-        (Act.accept, None, 2, 123, None),
-        (Act.accept, 3, None, 123, None),
-        (Act.accept, None, 7, 130, "sample 90"),
-        (Act.rollback, None, None, 150, None),
+        (FeedbackAct.reject, 4, None, 123, "sample 120"),
+        (FeedbackAct.accept, None, 2, 123, None),
+        (FeedbackAct.accept, 3, None, 123, None),
+        (FeedbackAct.accept, None, 7, 130, "sample 90"),
+        (FeedbackAct.rollback, None, None, 150, None),
     ]
     assert {each.stream for each in inbox.journal} == {"stream"}
 
@@ -482,7 +482,7 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
 def test_feedback_for_another_input_is_refused(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(Feedback.of(Act.accept, 1, 5_000, "another"))
+    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, 1, 5_000, "another"))
     cut(plant, CHANGE + 110)
     done = newnormal("watch", plant.model, plant.live, "--state", state)
     assert (
@@ -497,7 +497,7 @@ def test_feedback_is_applied_before_what_has_arrived_since(
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(Feedback.of(Act.accept, None))
+    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, None))
     # By the end of what arrives, the alarm that was meant would be over, and another open.
     later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
     plant.live.write_text("\n".join(later + lines(1_900 + CHANGE + 100, 50, 9.0)) + "\n")
@@ -508,7 +508,7 @@ def test_feedback_is_applied_before_what_has_arrived_since(
 def test_newer_feedback_comes_after_what_was_left(plant: Plant, newnormal: Command) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(Feedback.of(Act.accept, None))
+    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, None))
     done = newnormal("undo", state)
     assert done.stderr.splitlines() == [
         f"feedback: {ACCEPTED}",
@@ -522,7 +522,7 @@ def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command
 ) -> None:
     state = plant.folder / "plant.state"
     watched(cut(plant, CHANGE + 100), newnormal)
-    left = Feedback.of(Act.accept, None)
+    left = FeedbackRequest.of(FeedbackAct.accept, None)
     queue(state).enqueue(left)
     watched(cut(plant, CHANGE + 110), newnormal)
     queue(state).enqueue(left)  # it was killed between its checkpoint and removing the feedback
@@ -559,7 +559,7 @@ def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Co
     change = detector.change_
     assert change is not None
     for kind in ("alarm", "change"):
-        other = replace(Feedback.of(Act.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
+        other = replace(FeedbackRequest.of(FeedbackAct.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
         with pytest.raises(FeedbackError) as caught:
             apply(detector, other)
         assert str(caught.value) == (
@@ -567,7 +567,7 @@ def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Co
             f"{start_of(change)}\n"
             "hint: the input has changed since: `newnormal inspect` shows what is open now"
         )
-    same = Feedback.of(Act.accept, change=1, start=start_of(change))
+    same = FeedbackRequest.of(FeedbackAct.accept, change=1, start=start_of(change))
     assert apply(detector, same) == ACCEPTED
 
 

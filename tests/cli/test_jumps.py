@@ -203,7 +203,7 @@ def test_a_time_that_is_there_twice_can_end_the_watch(plant: Plant) -> None:
 def load_place(state: Path) -> dict[str, Any]:
     from newnormal import state as state_file
 
-    place = checkpoint.place_of(state_file.read(state), state)
+    place = checkpoint.input_position(state_file.read(state), state)
     assert place is not None
     return place
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal.runtime.bad_lines import BadLines
+from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.tabular import Reading, read
 from newnormal.tabular.many.stream_lines import StreamLines
 from newnormal.tabular.ordering.arrival import LiveOrder
@@ -104,7 +104,7 @@ def test_a_time_that_goes_back_by_an_hour_names_the_zone() -> None:
 
 def test_of_many_bad_lines_in_a_row_the_first_ones_are_told_and_each_hint_once() -> None:
     told: list[str] = []
-    lines = BadLines(told.append)
+    lines = BadLineReporter(told.append)
     for number in (*range(2, 102), 200, 201):
         lines.bad(number, f"line {number}", "do this")
     assert told == [

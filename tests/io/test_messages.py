@@ -12,8 +12,8 @@ from newnormal import InputError, StateError
 from newnormal.io import SourceOptions
 from newnormal.io.sources.file import FileSource
 from newnormal.io.sources.lines import PipeSource
-from newnormal.runtime.checkpoint import place_of
-from newnormal.runtime.feedback import Act, Feedback, Queue
+from newnormal.runtime.checkpoint import input_position
+from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue
 from newnormal.state import State
 
 OPTIONS = SourceOptions(("a",))
@@ -51,7 +51,7 @@ def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_place_that_is_none(place: Any, message: str) -> None:
     with pytest.raises(StateError) as caught:
-        place_of(State({"place": place}, {}), Path("plant.nn"))
+        input_position(State({"place": place}, {}), Path("plant.nn"))
     hint = "hint: delete the state file to read the input from the start"
     assert str(caught.value) == f"{message}\n{hint}"
 
@@ -59,7 +59,7 @@ def test_a_place_that_is_none(place: Any, message: str) -> None:
 def test_feedback_that_cannot_be_written(tmp_path: Path) -> None:
     queue = Queue(tmp_path / "none" / "plant.nn", print)
     with pytest.raises(StateError) as caught:
-        queue.enqueue(Feedback.of(Act.accept, 1))
+        queue.enqueue(FeedbackRequest.of(FeedbackAct.accept, 1))
     assert str(caught.value) == (
         f"cannot write {tmp_path}/none/plant.nn.feedback: No such file or directory\n"
         "hint: the folder of the state file must be writable"

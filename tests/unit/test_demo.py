@@ -14,7 +14,7 @@ from newnormal import plots
 from newnormal.cli import demo as command
 from newnormal.cli.demo import table
 from newnormal.runtime import demo as experiment
-from newnormal.runtime.demo import Demo, picture, run_demo
+from newnormal.runtime.demo import PlantDemo, picture, run_demo
 
 
 @pytest.fixture(scope="module")
@@ -23,11 +23,11 @@ def spoken() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def demo(spoken: list[str]) -> Demo:
+def demo(spoken: list[str]) -> PlantDemo:
     return run_demo(seed=0, say=spoken.append)
 
 
-def test_the_frozen_detector_never_recovers_and_the_adapting_one_does(demo: Demo) -> None:
+def test_the_frozen_detector_never_recovers_and_the_adapting_one_does(demo: PlantDemo) -> None:
     frozen, adapting = demo.frozen, demo.adapting
     assert frozen.false_alarm_share > 0.95
     assert frozen.quiet_after is None
@@ -38,20 +38,20 @@ def test_the_frozen_detector_never_recovers_and_the_adapting_one_does(demo: Demo
     assert adapting.f1 > 0.7
 
 
-def test_adapting_still_catches_what_is_labelled(demo: Demo) -> None:
+def test_adapting_still_catches_what_is_labelled(demo: PlantDemo) -> None:
     assert demo.adapting.recall > 0.8
     assert demo.adapting.precision > 0.6
     assert demo.adapting.auroc > demo.frozen.auroc + 0.2
     assert demo.adapting.auprc > demo.frozen.auprc + 0.2
 
 
-def test_before_the_shift_both_are_quiet(demo: Demo) -> None:
+def test_before_the_shift_both_are_quiet(demo: PlantDemo) -> None:
     before = np.flatnonzero(demo.data.labels[: demo.data.shifts[0]] == 0)
     for row in (demo.frozen, demo.adapting):
         assert row.verdicts.anomalous[before].mean() < 0.02
 
 
-def test_the_rows_count_what_they_say(demo: Demo) -> None:
+def test_the_rows_count_what_they_say(demo: PlantDemo) -> None:
     after = np.arange(len(demo.data.test)) >= demo.data.shifts[0]
     normal = demo.data.labels == 0
     for row in (demo.frozen, demo.adapting):
@@ -61,7 +61,7 @@ def test_the_rows_count_what_they_say(demo: Demo) -> None:
         assert row.samples_per_second > 0
 
 
-def test_the_settings_are_stated_and_differ_in_learning_alone(demo: Demo) -> None:
+def test_the_settings_are_stated_and_differ_in_learning_alone(demo: PlantDemo) -> None:
     assert demo.frozen.settings == ("M2N2(fit_stride=1, detrend=False, adapt=False, threshold=1.0)")
     assert demo.adapting.settings == ("M2N2(fit_stride=1, half_life='1h', lr=0.03, threshold=1.0)")
     np.testing.assert_array_equal(
@@ -69,14 +69,14 @@ def test_the_settings_are_stated_and_differ_in_learning_alone(demo: Demo) -> Non
     )
 
 
-def test_the_trend_follows_the_level_shift(demo: Demo) -> None:
+def test_the_trend_follows_the_level_shift(demo: PlantDemo) -> None:
     assert demo.trend.shape == demo.data.test.shape
     first, second = demo.data.shifts
     temperature = demo.trend[:, 0] / demo.data.train[:, 0].std()
     assert temperature[first + 1440 : second].mean() - temperature[:first].mean() > 2
 
 
-def test_the_table_has_the_promised_columns_and_fits_a_terminal(demo: Demo) -> None:
+def test_the_table_has_the_promised_columns_and_fits_a_terminal(demo: PlantDemo) -> None:
     sheet = table(demo)
     headings = [str(column.header).replace("\n", " ") for column in sheet.columns]
     assert headings == [
@@ -99,12 +99,12 @@ def test_the_table_has_the_promised_columns_and_fits_a_terminal(demo: Demo) -> N
         assert row.settings in text
 
 
-def test_the_picture_is_small_enough_to_open_a_readme_with(demo: Demo, tmp_path: Path) -> None:
+def test_the_picture_is_small_enough_to_open_a_readme_with(demo: PlantDemo, tmp_path: Path) -> None:
     path = plots.save(picture(demo), tmp_path / "demo.png")
     assert 50_000 < path.stat().st_size < 400_000
 
 
-def test_it_says_what_it_is_doing(demo: Demo, spoken: list[str]) -> None:
+def test_it_says_what_it_is_doing(demo: PlantDemo, spoken: list[str]) -> None:
     assert [line.split(":")[0] for line in spoken[1:]] == ["frozen"] * 2 + ["adapting"] * 2
 
 

@@ -14,7 +14,7 @@ ROLLBACK = "`newnormal undo` (rollback()) undoes the newest acceptance"
 _SHOWN = 5  # numbers in a hint
 
 
-class Shown(Protocol):
+class HasAlarms(Protocol):
     """What a detector shows of its alarms and changes."""
 
     @property
@@ -31,7 +31,7 @@ class Shown(Protocol):
 
 
 def feedback_target(
-    detector: Shown, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
+    detector: HasAlarms, act: str, alarm: Alarm | Change | int | None, change: Change | int | None
 ) -> Alarm | Change:
     """Return the alarm or the change that a person means by an act; the arguments are `accept`'s.
 
@@ -87,7 +87,7 @@ def keep_newest(past: deque[Alarm | Change], newest: Alarm | Change) -> None:
     past.append(newest)
 
 
-def default_target(detector: Shown) -> Alarm | Change | None:
+def default_target(detector: HasAlarms) -> Alarm | Change | None:
     """Return what feedback without a number is about, or None where nothing is open.
 
     The newest pending change, or else the newest open alarm by the score, or else the newest
@@ -110,7 +110,7 @@ def nothing_open(newest: int) -> str:
     return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
 
 
-def _named(detector: Shown) -> list[int]:
+def _named(detector: HasAlarms) -> list[int]:
     """Return the numbers of the alarms that can be named."""
     past = [item for item in detector.past_ if isinstance(item, Alarm)]
     return [item.number for item in (*past, *detector.alarms_) if item.cause == SCORE]

@@ -75,12 +75,12 @@ def alarms(
         detector, written = load_fleet(state, classes)[stream], written_of(state)
     else:
         from newnormal import state as state_file
-        from newnormal.runtime.checkpoint import place_of
+        from newnormal.runtime.checkpoint import input_position
 
         check_written(state)
         read = state_file.read(state)
         detector = from_state(read, str(state), classes)
-        watched = place_of(read, state) is not None
+        watched = input_position(read, state) is not None
         written = Written.of_file(state, detector.counters["seen"], watched)
     listing = AlarmListing.of(detector, state, stream, written)
     if number is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from newnormal.base import BaseDetector
     from newnormal.datasets import Dataset
-    from newnormal.runtime.demo import Demo
+    from newnormal.runtime.demo import PlantDemo
 
 
 def demo(
@@ -63,7 +63,7 @@ def _fit(detector: BaseDetector, data: Dataset) -> None:
         fit_on_history(detector, data, **callbacks)
 
 
-def table(result: Demo) -> Table:
+def table(result: PlantDemo) -> Table:
     """Return the results as a table to print."""
     from rich import box
     from rich.table import Table

@@ -90,14 +90,14 @@ def _submit(
     alarm: int | None = None,
     change: int | None = None,
 ) -> None:
-    from newnormal.runtime.feedback import Act
+    from newnormal.runtime.feedback import FeedbackAct
 
     if alarm is not None and change is not None:
         raise ParameterError(
             f"expected --alarm or --change, found --alarm {alarm} and --change {change}",
             hint="an alarm that a change began with means that change",
         )
-    act = Act.rollback if verb == "undo" else Act(verb)
+    act = FeedbackAct.rollback if verb == "undo" else FeedbackAct(verb)
     if is_fleet(state):
         if stream is None:
             raise ParameterError(

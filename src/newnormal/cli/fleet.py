@@ -100,7 +100,7 @@ def _opened(folder: Path, classes: Classes) -> Fleet:
     """Open a fleet to change its streams."""
     from newnormal.fleet import Fleet
     from newnormal.fleet.folder.replaying import last_marker
-    from newnormal.runtime.fleet_place import Place
+    from newnormal.runtime.fleet_resume import InputPosition
 
     if not is_fleet(folder):
         raise StateError(
@@ -109,6 +109,6 @@ def _opened(folder: Path, classes: Classes) -> Fleet:
         )
     fleet = Fleet.open(folder, model=classes.model, threshold=classes.threshold)
     marker = last_marker(folder)
-    if marker is not None and not Place.parse(marker).clean:
+    if marker is not None and not InputPosition.parse(marker).clean:
         say("the last `newnormal watch` was killed: its last output does not come again")
     return fleet

@@ -20,7 +20,7 @@ from newnormal.types.alarms import PENDING, REJECTED
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
-    from newnormal.runtime.fleet_place import Place
+    from newnormal.runtime.fleet_resume import InputPosition
     from newnormal.types import Alarm, Change
 
 _OPEN = (PENDING, REJECTED)
@@ -172,13 +172,13 @@ def _last_time(fleet: Fleet) -> str | None:
     return time_text(times[newest], fleet.zones_.get(newest))
 
 
-def _place(folder: Path) -> Place | None:
+def _place(folder: Path) -> InputPosition | None:
     """Return where the last watch of it was, None without one."""
     from newnormal.fleet.folder.replaying import last_marker
-    from newnormal.runtime.fleet_place import Place
+    from newnormal.runtime.fleet_resume import InputPosition
 
     marker = last_marker(folder)
-    return None if marker is None else Place.parse(marker)
+    return None if marker is None else InputPosition.parse(marker)
 
 
 def _input(folder: Path) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def watch_fleet(
                 resumed.fleet,
                 resumed.source,
                 sink,
-                resumed.place,
+                resumed.position,
                 continues=resumed.continues,
                 feedback=FleetQueue(folder, say),
                 every=output.every,

@@ -42,7 +42,7 @@ def inspect(
     null for what is not known; alarms and changes as `watch` prints them.
     """
     from newnormal import state as state_file
-    from newnormal.runtime.checkpoint import place_of
+    from newnormal.runtime.checkpoint import input_position
 
     classes = Classes.of(loading, rule)
     if is_fleet(model):
@@ -64,7 +64,7 @@ def inspect(
     check_written(model)
     state = state_file.read(model)
     detector = from_state(state, str(model), classes)
-    place = place_of(state, model)
+    place = input_position(state, model)
     written = Written.of_file(model, detector.counters["seen"], place is not None)
     _show(str(model), InspectedState(detector, state, written, place or {}, waits(model)), as_json)
 

@@ -28,7 +28,7 @@ from newnormal.types import (
     Verdicts,
 )
 from newnormal.types.frames import FrameKind, frame_of, kind_of
-from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
+from newnormal.types.verdict_lines import LineHead, VerdictColumns, verdict_lines
 from newnormal.types.zones import common_zone
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class Part:
         different, owners = np.unique(judged.streams[rows], return_inverse=True)
         streams = [self.streams[at] for at in different.tolist()]
         heads = [
-            Head.of_stream(stream.name, stream.fitted.channels, stream.zone) for stream in streams
+            LineHead.of_stream(stream.name, stream.fitted.channels, stream.zone)
+            for stream in streams
         ]
         found = judged.columns
         alarms = (found.ratios, found.p_values, found.alarms)

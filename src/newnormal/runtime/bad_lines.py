@@ -7,7 +7,7 @@ from collections.abc import Callable
 _MOST = 10  # reported in a row
 
 
-class BadLines:
+class BadLineReporter:
     """Reports lines that hold no sample; of many in a row the first ones, each hint once.
 
     Parameters
@@ -17,9 +17,9 @@ class BadLines:
 
     Examples
     --------
-    >>> told = BadLines(print)
+    >>> reporter = BadLineReporter(print)
     >>> for line in range(2, 15):
-    ...     told.bad(line, f"line {line}: expected 3 cells, found 1")  # doctest: +ELLIPSIS
+    ...     reporter.bad(line, f"line {line}: expected 3 cells, found 1")  # doctest: +ELLIPSIS
     line 2: expected 3 cells, found 1; skipped
     ...
     line 11: expected 3 cells, found 1; skipped

@@ -1,4 +1,4 @@
-"""The checkpoint of a watched input: the detector and the place in the input, in one state file."""
+"""The checkpoint of a watched input: the detector and its position there, in one state file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from newnormal.io.registry import kind_of
 from newnormal.io.sources.base import FRESH, Source
 from newnormal.state import State
 
-_RESERVED = ("kind", "feedback")  # of a place, for what is not the source's
+_RESERVED = ("kind", "feedback")  # of a position, for what is not the source's
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Resumed:
     Attributes
     ----------
     detector, source
-        The detector, and the source at the place that belongs to it.
+        The detector, and the source at the position that belongs to it.
     applied
         Keys of the feedback that the checkpoint contains.
     continues
@@ -65,7 +65,7 @@ def resume(
     report: Callable[[str], None],
     loading: tuple[object, object] = (None, None),
 ) -> Resumed:
-    """Return the detector to go on with and its source, at the place that belongs to it.
+    """Return the detector to go on with and its source, at the position that belongs to it.
 
     Parameters
     ----------
@@ -89,45 +89,45 @@ def resume(
         return Resumed(detector, make_source(detector))
     same_file = checkpoint.resolve() == model.resolve()
     state = state_file.read(checkpoint)
-    place = place_of(state, checkpoint)
-    if place is None:
+    position = input_position(state, checkpoint)
+    if position is None:
         if not same_file:
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
         return Resumed(detector, make_source(detector))
     detector = from_state(state, str(checkpoint), *loading)
     source = make_source(detector)
-    snapshot = {name: value for name, value in place.items() if name not in _RESERVED}
-    if place["kind"] == kind_of(source) and resumed(source, snapshot, checkpoint):
+    snapshot = {name: value for name, value in position.items() if name not in _RESERVED}
+    if position["kind"] == kind_of(source) and resumed(source, snapshot, checkpoint):
         if not same_file and not _same_fit(state, model):
             report(
                 f"{checkpoint} continues another fit than {model}: delete it to start from {model}"
             )
-        return Resumed(detector, source, tuple(place["feedback"]), continues=True)
-    other = other_input(checkpoint, place, source.identity)
+        return Resumed(detector, source, tuple(position["feedback"]), continues=True)
+    other = other_input(checkpoint, position, source.identity)
     report(f"{other}; reading this one from the start with {model}")
     source.close()
     if not same_file:
         detector = load(model)
     source = make_source(detector)
-    return Resumed(detector, source, tuple(place["feedback"]), replaced=True)
+    return Resumed(detector, source, tuple(position["feedback"]), replaced=True)
 
 
-def place_of(state: State, origin: Path) -> dict[str, Any] | None:
-    """Return the place in an input that a state file has, None if it has none."""
-    place = state.facts.get("place")
-    if place is None:
+def input_position(state: State, origin: Path) -> dict[str, Any] | None:
+    """Return the position in an input that a state file has, None if it has none."""
+    position = state.facts.get("place")
+    if position is None:
         return None
-    if not isinstance(place, dict) or not isinstance(place.get("kind"), str):
+    if not isinstance(position, dict) or not isinstance(position.get("kind"), str):
         raise StateError(
-            f"{origin}: expected place with the kind of its input, found {place!r}", hint=FRESH
+            f"{origin}: expected place with the kind of its input, found {position!r}", hint=FRESH
         )
-    keys = place.get("feedback", [])
+    keys = position.get("feedback", [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise StateError(
             f"{origin}: expected place.feedback as a list of keys, found {keys!r}", hint=FRESH
         )
-    return {**place, "feedback": keys}
+    return {**position, "feedback": keys}
 
 
 def stream_of(detector: BaseDetector, source: Source) -> str:
@@ -138,17 +138,17 @@ def stream_of(detector: BaseDetector, source: Source) -> str:
 
 
 class Resumable(Protocol):
-    """What can go to a place: a source."""
+    """What can go to a position: a source."""
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the place of a snapshot; return False if it belongs to another input."""
+        """Go to the position of a snapshot; return False if it belongs to another input."""
 
     def close(self) -> None:
         """Release what it holds."""
 
 
 def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bool:
-    """Have a source go to a place; if it cannot, close it and name the checkpoint."""
+    """Have a source go to a position; if it cannot, close it and name the checkpoint."""
     try:
         return source.resume(snapshot)
     except StateError as error:
@@ -167,11 +167,11 @@ def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bo
         raise
 
 
-def other_input(checkpoint: Path, place: dict[str, Any], identity: str) -> str:
+def other_input(checkpoint: Path, position: dict[str, Any], identity: str) -> str:
     """Return a text about the input that a checkpoint was saved for."""
-    if place["kind"] == "pipe":
+    if position["kind"] == "pipe":
         return f"{checkpoint} was saved for standard input"
-    path = place.get("path")
+    path = position.get("path")
     if path is None:
         return f"{checkpoint} was saved for another input"
     if path == identity:

@@ -65,7 +65,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Demo:
+class PlantDemo:
     """The plant, the trend of the adapting detector, (T, C), and the results of each detector."""
 
     data: Dataset
@@ -83,7 +83,7 @@ def run_demo(
     seed: int = 0,
     say: Callable[[str], None] = lambda _: None,
     fit: Callable[[BaseDetector, Dataset], None] = fit_on_history,
-) -> Demo:
+) -> PlantDemo:
     """Generate a plant, fit on its history, and run its live part twice, frozen and adapting.
 
     Parameters
@@ -105,10 +105,10 @@ def run_demo(
         fit(detector, data)
         say(f"{name}: judging {len(data.test):,} live samples")
         rows.append(_judge(name, detector, data))
-    return Demo(data, _trend(adapting, data), *rows)
+    return PlantDemo(data, _trend(adapting, data), *rows)
 
 
-def picture(demo: Demo) -> Figure:
+def picture(demo: PlantDemo) -> Figure:
     """Return the figure of both detectors, one above the other."""
     return plots.compare(
         demo.data,
@@ -163,8 +163,8 @@ def _trend(detector: BaseDetector, data: Dataset) -> Floats:
     """Run over the live part again, window by window, and return the trend after each."""
     detector.reset()
     trend = np.empty_like(data.test)
-    for at in range(0, len(trend), detector.window_):
-        window = slice(at, at + detector.window_)
+    for start in range(0, len(trend), detector.window_):
+        window = slice(start, start + detector.window_)
         detector.run(data.test[window], flush=False)
         trend[window] = detector.trend_
     return trend

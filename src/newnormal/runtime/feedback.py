@@ -28,8 +28,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from newnormal.alarms.feedback_target import default_target, feedback_target
 from newnormal.errors import FeedbackError, StateError
 from newnormal.runtime.lock import Progress, beside
+from newnormal.state.files import sync_folder
 from newnormal.types import Alarm, Change, time_text
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback
 
 
-class Act(StrEnum):
+class FeedbackAct(StrEnum):
     """What a person can do about an alarm or a change."""
 
     accept = "accept"
@@ -53,7 +55,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True)
-class Feedback:
+class FeedbackRequest:
     """What a person asks for.
 
     Attributes
@@ -76,7 +78,7 @@ class Feedback:
         input that does not come again after a kill may open another one of that number.
     """
 
-    act: Act
+    act: FeedbackAct
     alarm: int | None
     key: str
     sample: int | None = None
@@ -87,37 +89,30 @@ class Feedback:
     @classmethod
     def of(
         cls,
-        act: Act,
+        act: FeedbackAct,
         alarm: int | None = None,
         sample: int | None = None,
         stream: str | None = None,
         start: str | None = None,
         change: int | None = None,
-    ) -> Feedback:
+    ) -> FeedbackRequest:
         """Return feedback with a key of its own."""
         return cls(act, alarm, secrets.token_hex(8), sample, stream, start, change)
 
     @classmethod
-    def parse(cls, line: bytes) -> Feedback | None:
+    def parse(cls, line: bytes) -> FeedbackRequest | None:
         """Return what a line of a queue file holds, None if it is damaged."""
         try:
-            found: Any = json.loads(line)
-            parsed = cls(
-                Act(found["act"]),
-                found["alarm"],
-                found["key"],
-                found.get("sample"),
-                found.get("stream"),
-                found.get("start"),
-                found.get("change"),
-            )
+            facts: Any = json.loads(line)
+            optional = {name: facts.get(name) for name in ("sample", "stream", "start", "change")}
+            request = cls(FeedbackAct(facts["act"]), facts["alarm"], facts["key"], **optional)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        numbers = (parsed.alarm, parsed.change, parsed.sample)
-        whole = all(type(each) in (int, type(None)) for each in numbers)
-        texts = (parsed.stream, parsed.start)
-        named = type(parsed.key) is str and all(type(each) in (str, type(None)) for each in texts)
-        return parsed if whole and named else None
+        numbers = (request.alarm, request.change, request.sample)
+        whole = all(type(number) in (int, type(None)) for number in numbers)
+        texts = (request.stream, request.start)
+        named = type(request.key) is str and all(type(text) in (str, type(None)) for text in texts)
+        return request if whole and named else None
 
     def __str__(self) -> str:
         for kind, number in (("change", self.change), ("alarm", self.alarm)):
@@ -126,13 +121,13 @@ class Feedback:
         return str(self.act)
 
 
-def start_of(found: Alarm | Change) -> str:
+def start_of(target: Alarm | Change) -> str:
     """Return where an alarm or a change began, as text: its sample, and its time if it has one."""
-    when = "" if found.start_time is None else f", {time_text(found.start_time)}"
-    return f"sample {found.start}{when}"
+    when = "" if target.start_time is None else f", {time_text(target.start_time)}"
+    return f"sample {target.start}{when}"
 
 
-def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
+def target_of(request: FeedbackRequest, detector: BaseDetector) -> Alarm | Change:
     """Return the alarm or the change that feedback is about.
 
     Raises
@@ -140,32 +135,28 @@ def found_by(detector: BaseDetector, feedback: Feedback) -> Alarm | Change:
     FeedbackError
         If there is none, or one that began elsewhere.
     """
-    # Imports Numba, which `newnormal --help` does without.
-    from newnormal.alarms.feedback_target import feedback_target
-
-    found = feedback_target(detector, feedback.act, feedback.alarm, feedback.change)
-    if feedback.start not in (None, start_of(found)):
-        kind, number = "change", feedback.change
+    target = feedback_target(detector, request.act, request.alarm, request.change)
+    if request.start not in (None, start_of(target)):
+        kind, number = "change", request.change
         if number is None:
-            kind, number = "alarm", feedback.alarm
+            kind, number = "alarm", request.alarm
         raise FeedbackError(
-            f"expected {kind} {number}, which began at {feedback.start}, found one that "
-            f"began at {start_of(found)}",
+            f"expected {kind} {number}, which began at {request.start}, found one that "
+            f"began at {start_of(target)}",
             hint="the input has changed since: `newnormal inspect` shows what is open now",
         )
-    return found
+    return target
 
 
-def named(feedback: Feedback, found: Alarm | Change) -> Feedback:
+def with_target(request: FeedbackRequest, detector: BaseDetector) -> FeedbackRequest:
     """Return feedback with the number of what it is about, and where that began."""
-    alarm, change = _numbers(found)
-    return replace(feedback, alarm=alarm, change=change, start=start_of(found))
+    target = target_of(request, detector)
+    alarm, change = _numbers(target)
+    return replace(request, alarm=alarm, change=change, start=start_of(target))
 
 
 def progress_of(detector: BaseDetector, stream: str) -> Progress:
     """Return how far a detector is, and what feedback without a number means there."""
-    from newnormal.alarms.feedback_target import default_target
-
     alarm = change = start = None
     target = default_target(detector)
     if target is not None:
@@ -176,7 +167,7 @@ def progress_of(detector: BaseDetector, stream: str) -> Progress:
         stream,
         start,
         change,
-        tuple(each.number for each in detector.changes_),
+        tuple(change.number for change in detector.changes_),
         detector.alarm_rate_.alarms,
     )
 
@@ -194,44 +185,43 @@ class Target(Protocol):
         """Undo the newest acceptance."""
 
 
-def apply(detector: BaseDetector, feedback: Feedback, target: Target | None = None) -> str:
+def apply(detector: BaseDetector, request: FeedbackRequest, stream: Target | None = None) -> str:
     """Apply feedback to a detector, and return what was done.
 
-    With a `target` that is changed, and the detector is a copy to look at.
+    With a `stream` that is changed, and the detector is a copy to look at.
 
     Raises
     ------
     FeedbackError
         If what it names is not known or not open, or there is nothing to roll back.
     """
-    target = detector if target is None else target
-    if feedback.act is Act.rollback:
-        target.rollback()
+    stream = detector if stream is None else stream
+    if request.act is FeedbackAct.rollback:
+        stream.rollback()
         return (
             "rolled back: normal is again what it was before the newest acceptance; "
             "if a change opens now, reject it, or it is accepted again"
         )
-    found = found_by(detector, feedback)
-    alarm, change = _numbers(found)
-    if feedback.act is Act.accept:
-        target.accept(alarm, change=change)
-        if isinstance(found, Alarm):
+    alarm, change = _numbers(target_of(request, detector))
+    if request.act is FeedbackAct.accept:
+        stream.accept(alarm, change=change)
+        if alarm is not None:
             return f"alarm {alarm} accepted: samples like these are normal from now on"
         return f"change {change} accepted: normal from now on, and so is what was normal before"
-    target.reject(alarm, change=change)
-    if isinstance(found, Alarm):
+    stream.reject(alarm, change=change)
+    if alarm is not None:
         return f"alarm {alarm} rejected: a change that begins with it is rejected as well"
     return f"change {change} rejected: nothing is learned until the stream is back to normal"
 
 
-def _numbers(found: Alarm | Change) -> tuple[int | None, int | None]:
+def _numbers(target: Alarm | Change) -> tuple[int | None, int | None]:
     """Return the number of the alarm, and that of the change: one is None."""
-    return (found.number, None) if isinstance(found, Alarm) else (None, found.number)
+    return (target.number, None) if isinstance(target, Alarm) else (None, target.number)
 
 
 def apply_all(
     detector: BaseDetector,
-    feedback: Collection[Feedback],
+    requests: Collection[FeedbackRequest],
     applied: list[str],
     report: Callable[[str], None],
 ) -> None:
@@ -239,12 +229,12 @@ def apply_all(
 
     `applied` are the keys of feedback applied before, which is not applied again; it is added to.
     """
-    for each in feedback:
-        if each.key in applied:
+    for request in requests:
+        if request.key in applied:
             continue
-        applied.append(each.key)
+        applied.append(request.key)
         try:
-            report(f"feedback: {apply(detector, each)}")
+            report(f"feedback: {apply(detector, request)}")
         except FeedbackError as error:
             report(f"feedback not applied: {error}")
 
@@ -271,7 +261,7 @@ class Queue:
         self._taken = beside(state, ".{}.feedback.taken")
         self._report = report
         self._refused: set[Path] = set()  # damaged, and cannot be set aside
-        self.journal: list[Feedback] = []
+        self.journal: list[FeedbackRequest] = []
 
     @property
     def waiting(self) -> bool:
@@ -283,40 +273,37 @@ class Queue:
         """Whether there is no feedback at all."""
         return not (self._inbox.exists() or self._taken.exists())
 
-    def enqueue(self, feedback: Feedback) -> None:
+    def enqueue(self, request: FeedbackRequest) -> None:
         """Write feedback to the inbox, synced to disk."""
         try:
             with _locked(self._inbox) as handle:
                 cut_short = not _content(handle).endswith(b"\n") and os.fstat(handle).st_size
-                line = json.dumps(asdict(feedback)).encode() + b"\n"
+                line = _line(request)
                 os.write(handle, b"\n" + line if cut_short else line)
                 os.fsync(handle)
-            _sync_folder(self._inbox.parent)
+            sync_folder(self._inbox.parent)
         except OSError as error:
-            raise StateError(
-                f"cannot write {self._inbox}: {error.strerror}",
-                hint="the folder of the state file must be writable",
-            ) from error
+            raise _not_written(self._inbox, error) from error
 
-    def load(self) -> list[Feedback]:
+    def load(self) -> list[FeedbackRequest]:
         """Read the journal that an earlier process left."""
         self.journal = self._parsed(self._taken)
         return self.journal
 
-    def dequeue(self, place: Callable[[Feedback], Feedback | None]) -> None:
+    def dequeue(self, schedule: Callable[[FeedbackRequest], FeedbackRequest | None]) -> None:
         """Move the inbox to the journal.
 
-        `place` returns each piece with what it is about and the sample at which it is to be
+        `schedule` returns each request with what it is about and the sample at which it is to be
         applied, or None if it is refused.
         """
         if not self.waiting:
             return
         try:
             with _locked(self._inbox) as handle:
-                known = {each.key for each in self.journal}
-                found = self._parsed(self._inbox, handle)
-                placed = [place(each) for each in found if each.key not in known]
-                new = [each for each in placed if each is not None]
+                keys = {request.key for request in self.journal}
+                inbox = self._parsed(self._inbox, handle)
+                scheduled = [schedule(request) for request in inbox if request.key not in keys]
+                new = [request for request in scheduled if request is not None]
                 if new:
                     self._write([*self.journal, *new])
                     self.journal += new
@@ -325,38 +312,35 @@ class Queue:
         except OSError as error:
             self._set_aside(self._inbox, str(error.strerror))
 
-    def remove(self, feedback: Collection[Feedback]) -> None:
+    def remove(self, requests: Collection[FeedbackRequest]) -> None:
         """Remove feedback from the journal: the checkpoint has it, or it was refused."""
-        if not feedback and self.journal:
+        if not requests and self.journal:
             return
-        self.journal = [each for each in self.journal if each not in feedback]
+        self.journal = [request for request in self.journal if request not in requests]
         if self.journal:
             self._write(self.journal)
         else:
             with suppress(OSError):
                 self._taken.unlink()
 
-    def _write(self, journal: list[Feedback]) -> None:
+    def _write(self, journal: list[FeedbackRequest]) -> None:
         """Write the journal to a temporary file beside it, synced, and rename it into place."""
         # Named as those of the state file are: `state.remove_stale` removes both after a kill.
         random = secrets.token_hex(4)
         temporary = beside(self._state, f".{{}}.{os.getpid()}-{random}.tmp")
         try:
             with temporary.open("wb") as file:
-                file.writelines(json.dumps(asdict(each)).encode() + b"\n" for each in journal)
+                file.writelines(map(_line, journal))
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self._taken)
-            _sync_folder(self._taken.parent)
+            sync_folder(self._taken.parent)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
-            raise StateError(
-                f"cannot write {self._taken}: {error.strerror}",
-                hint="the folder of the state file must be writable",
-            ) from error
+            raise _not_written(self._taken, error) from error
 
-    def _parsed(self, path: Path, handle: int | None = None) -> list[Feedback]:
+    def _parsed(self, path: Path, handle: int | None = None) -> list[FeedbackRequest]:
         """Return what a queue file holds; one that is damaged is reported and set aside."""
         opened = None
         try:
@@ -374,10 +358,10 @@ class Queue:
         if len(content) > _LARGEST:
             self._set_aside(path, f"it has more than {_LARGEST:,} bytes")
             return []
-        found = [Feedback.parse(line) for line in content.split(b"\n") if line.strip()]
-        good = [each for each in found if each is not None]
-        if len(good) < len(found):
-            self._set_aside(path, f"{len(found) - len(good)} of {len(found)} lines are unreadable")
+        lines = [line for line in content.split(b"\n") if line.strip()]
+        good = [request for request in map(FeedbackRequest.parse, lines) if request is not None]
+        if len(good) < len(lines):
+            self._set_aside(path, f"{len(lines) - len(good)} of {len(lines)} lines are unreadable")
             if path == self._taken and good:
                 self._write(good)
         return good
@@ -426,10 +410,12 @@ def _content(handle: int) -> bytes:
         return file.read(_LARGEST + 1)
 
 
-def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # where folders cannot be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _line(request: FeedbackRequest) -> bytes:
+    return json.dumps(asdict(request)).encode() + b"\n"
+
+
+def _not_written(path: Path, error: OSError) -> StateError:
+    return StateError(
+        f"cannot write {path}: {error.strerror}",
+        hint="the folder of the state file must be writable",
+    )

@@ -15,8 +15,8 @@ from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import Fleet
 from newnormal.fleet.folder.lock import is_in_use
 from newnormal.fleet.folder.replaying import last_marker
-from newnormal.runtime.feedback import Act, Feedback, Queue, apply, found_by, named
-from newnormal.runtime.fleet_place import KEYS, Place
+from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, with_target
+from newnormal.runtime.fleet_resume import KEYS, InputPosition
 
 if TYPE_CHECKING:
     from newnormal.runtime.fleet_watch import FleetWatch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 
 
-class _Member(NamedTuple):
+class _FleetStream(NamedTuple):
     """One stream of a fleet, as what feedback is applied to."""
 
     fleet: Fleet
@@ -40,17 +40,17 @@ class _Member(NamedTuple):
         return self.fleet.rollback(self.stream)
 
 
-def _apply(fleet: Fleet, feedback: Feedback) -> str:
-    stream = feedback.stream or ""
-    done = apply(fleet[stream], feedback, _Member(fleet, stream))
+def _apply(fleet: Fleet, request: FeedbackRequest) -> str:
+    stream = request.stream or ""
+    done = apply(fleet[stream], request, _FleetStream(fleet, stream))
     return f"{stream}: {done}"
 
 
-def _apply_and_report(fleet: Fleet, feedback: Feedback, report: Report) -> None:
+def _apply_and_report(fleet: Fleet, request: FeedbackRequest, report: Report) -> None:
     try:
-        report(f"feedback: {_apply(fleet, feedback)}")
+        report(f"feedback: {_apply(fleet, request)}")
     except (FeedbackError, InputError) as error:
-        report(f"feedback not applied: {feedback.stream}: {error}")
+        report(f"feedback not applied: {request.stream}: {error}")
 
 
 class FleetQueue:
@@ -74,20 +74,20 @@ class FleetQueue:
         queue = self._queue
         if not queue.journal and not queue.waiting:
             return
-        queue.dequeue(lambda each: each)
-        for each in list(queue.journal):
-            if each.key not in watch.place.feedback:
-                keys = (*watch.place.feedback, each.key)[-KEYS:]
-                watch.mark(feedback=keys, stream=each.stream)
-                _apply_and_report(watch.fleet, each, self._report)
+        queue.dequeue(lambda request: request)
+        for request in list(queue.journal):
+            if request.key not in watch.position.feedback:
+                keys = (*watch.position.feedback, request.key)[-KEYS:]
+                watch.mark(feedback=keys, stream=request.stream)
+                _apply_and_report(watch.fleet, request, self._report)
                 watch.emit_events(watch.fleet.take_events())
-            queue.remove([each])
+            queue.remove([request])
 
 
 def submit(
     folder: Path,
     stream: str,
-    act: Act,
+    act: FeedbackAct,
     alarm: int | None,
     report: Report,
     change: int | None = None,
@@ -102,34 +102,34 @@ def submit(
     InputError
         If there is no such stream.
     """
-    feedback = Feedback.of(act, alarm, stream=stream, change=change)
+    request = FeedbackRequest.of(act, alarm, stream=stream, change=change)
     options: dict[str, Any] = dict(zip(("model", "threshold"), loading, strict=True))
     queue = Queue(folder, report)
     if is_in_use(folder):
-        _leave(queue, feedback, Fleet.load(folder, **options))
+        _leave(queue, request, Fleet.load(folder, **options))
         report(f"{folder} is in use by `newnormal watch`: applied there before the next samples")
         return
     marker = last_marker(folder)
-    place = None if marker is None else Place.parse(marker)
-    if place is not None and not place.clean:
-        _leave(queue, feedback, Fleet.load(folder, **options))
+    position = None if marker is None else InputPosition.parse(marker)
+    if position is not None and not position.clean:
+        _leave(queue, request, Fleet.load(folder, **options))
         report(f"the last `newnormal watch` of {folder} was killed: applied when the next starts")
         return
-    applied = () if place is None else place.feedback
+    applied = () if position is None else position.feedback
     with Fleet.open(folder, **options) as fleet:
         queue.load()
-        queue.dequeue(lambda each: each)  # left for a watch that has ended: it comes first
-        for each in list(queue.journal):
-            if each.key not in applied:
-                _apply_and_report(fleet, each, report)
-            queue.remove([each])
-        report(_apply(fleet, feedback))
+        queue.dequeue(lambda waiting: waiting)  # left for a watch that has ended: it comes first
+        for waiting in list(queue.journal):
+            if waiting.key not in applied:
+                _apply_and_report(fleet, waiting, report)
+            queue.remove([waiting])
+        report(_apply(fleet, request))
         fleet.take_events()
 
 
-def _leave(queue: Queue, feedback: Feedback, fleet: Fleet) -> None:
+def _leave(queue: Queue, request: FeedbackRequest, fleet: Fleet) -> None:
     """Enqueue feedback with the number of what it is about now."""
-    detector = fleet[feedback.stream or ""]
-    if feedback.act is not Act.rollback:
-        feedback = named(feedback, found_by(detector, feedback))
-    queue.enqueue(feedback)
+    detector = fleet[request.stream or ""]
+    if request.act is not FeedbackAct.rollback:
+        request = with_target(request, detector)
+    queue.enqueue(request)

@@ -45,8 +45,8 @@ class FleetJsonSink(JsonLinesSink):
     ) -> None:
         """Write a line an event, if only events are wanted."""
         if self.options.alarms_only:
-            self.write_lines([each.to_json() for each in events])
-            self.write_lines(['{"stream": null, ' + each.to_json()[1:] for each in incidents])
+            self.write_lines([event.to_json() for event in events])
+            self.write_lines(['{"stream": null, ' + event.to_json()[1:] for event in incidents])
 
 
 class FleetTextSink(TextSink):
@@ -70,8 +70,8 @@ class FleetTextSink(TextSink):
         """Show on the screen, if there is one, how far it is."""
         if self.screen is not None and len(verdicts):
             times = verdicts.times
-            known = None if times is None else times[~np.isnat(times)]
-            newest = None if known is None or not len(known) else known.max()
+            timed = None if times is None else times[~np.isnat(times)]
+            newest = None if timed is None or not len(timed) else timed.max()
             self.screen.count(len(verdicts), newest, verdicts.zone)
 
     def write_fleet_events(
@@ -82,16 +82,15 @@ class FleetTextSink(TextSink):
         Without times the incidents follow. Of a whole file they would be hours after their alarms.
         """
         notes: list[tuple[Note, str | None]] = []
-        for each in events:
+        for row in events:
             if self.screen is not None:
-                self.screen.note(each.stream, each.event)
-            deciding = self.deciding._replace(stream=each.stream)
-            notes.append((event_note(each.event, deciding), each.stream))
-        notes += [(incident_event_note(each), "") for each in incidents]
-        times = [each.event.time for each in events]
-        times += [each.incident.end_time for each in incidents]
-        known = [time for time in times if time is not None]
-        if incidents and len(known) == len(times):
-            order = np.argsort(np.array(known, dtype="datetime64[ns]"), kind="stable")
-            notes = [notes[at] for at in order.tolist()]
+                self.screen.note(row.stream, row.event)
+            deciding = self.deciding._replace(stream=row.stream)
+            notes.append((event_note(row.event, deciding), row.stream))
+        notes += [(incident_event_note(event), "") for event in incidents]
+        times = [row.event.time for row in events]
+        times += [event.incident.end_time for event in incidents]
+        if incidents and all(time is not None for time in times):
+            order = np.argsort(np.array(times, dtype="datetime64[ns]"), kind="stable")
+            notes = [notes[position] for position in order.tolist()]
         self.write_notes(notes, self.name_width)

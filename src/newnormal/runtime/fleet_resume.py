@@ -1,18 +1,70 @@
-"""A fleet and its input, at the place where the last watch of both ended or was killed."""
+"""A fleet and its input, at the position where the last watch of both ended or was killed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from newnormal.errors import StateError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.fleet.folder.replaying import Replayed
 from newnormal.io.registry import name_of
 from newnormal.io.sources.streams import StreamInput
 from newnormal.runtime.checkpoint import other_input, resumed
-from newnormal.runtime.fleet_place import Place
+
+KEYS = 100  # of applied feedback, that a marker remembers
+
+
+@dataclass(frozen=True)
+class InputPosition:
+    """Where in its input a fleet's watch is: what a marker in the fleet's log says.
+
+    Attributes
+    ----------
+    kind
+        The kind of the input, as in a one-stream checkpoint.
+    snapshot
+        The position behind the samples of the record that the marker belongs to.
+    feedback
+        Keys of the newest feedback applied, that record's included.
+    stream
+        The stream, if that record is feedback.
+    clean
+        Whether all output before it was written, as it is when a watch has ended.
+    zone
+        The zone of the samples' times, or None.
+    """
+
+    kind: str
+    snapshot: dict[str, Any] = field(default_factory=dict)
+    feedback: tuple[str, ...] = ()
+    stream: str | None = None
+    clean: bool = False
+    zone: str | None = None
+
+    def to_bytes(self) -> bytes:
+        """Return the marker in the fleet's log."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def parse(cls, marker: bytes) -> InputPosition:
+        """Return what a marker says; a StateError for anything else."""
+        try:
+            facts = json.loads(marker)
+            position = cls(**{**facts, "feedback": tuple(facts["feedback"])})
+            if not isinstance(position.snapshot, dict):
+                raise TypeError("a place that is no object")
+            if not all(isinstance(text, str) for text in (position.kind, *position.feedback)):
+                raise TypeError("a key that is no text")
+        except (TypeError, ValueError, KeyError, RecursionError) as error:
+            raise StateError(
+                f"expected a note of `newnormal watch` in the fleet's log, found {marker[:60]!r}",
+                hint="this folder was used by another program: save the fleet to a new one",
+            ) from error
+        return position
 
 
 @dataclass(frozen=True)
@@ -24,9 +76,9 @@ class ResumedFleet:
     fleet
         The fleet, open on its folder.
     source
-        The input, at the place that belongs to it.
-    place
-        That place.
+        The input, at the position that belongs to it.
+    position
+        That position.
     continues
         Whether the input goes on from an earlier start; False: it starts at its beginning.
     again
@@ -37,7 +89,7 @@ class ResumedFleet:
 
     fleet: Fleet
     source: StreamInput
-    place: Place
+    position: InputPosition
     continues: bool = False
     again: tuple[FleetVerdicts, ...] = ()
     events: tuple[FleetEvent, ...] = field(default=())
@@ -50,7 +102,7 @@ def resume_fleet(
     every: int,
     loading: tuple[object, object] = (None, None),
 ) -> ResumedFleet:
-    """Open a fleet, and return it with its input at the place that belongs to it."""
+    """Open a fleet, and return it with its input at the position that belongs to it."""
     replayed: list[Replayed] = []
     options: dict[str, Any] = dict(zip(("model", "threshold"), loading, strict=True))
     fleet = Fleet.open(folder, every=every, on_replay=replayed.append, **options)
@@ -69,20 +121,20 @@ def _resumed(
     replayed: list[Replayed],
 ) -> ResumedFleet:
     marker, marked = fleet.last_marker
-    old = None if marker is None else Place.parse(marker)
+    old = None if marker is None else InputPosition.parse(marker)
     again: tuple[FleetVerdicts, ...] = ()
     left = fleet.take_events()
     events: tuple[FleetEvent, ...] = ()
     if old is not None and not old.clean:
-        again = tuple(each.verdicts for each in replayed if each.position >= marked)
+        again = tuple(call.verdicts for call in replayed if call.position >= marked)
         events = _of_feedback(left, replayed, old.stream)
         fleet.see_zone(old.zone)
         again = tuple(map(fleet.in_zones, again))
-        events = tuple(each.in_zone(fleet.zones_.get(each.stream)) for each in events)
+        events = tuple(event.in_zone(fleet.zones_.get(event.stream)) for event in events)
     source = make_source()
     kind = name_of(type(source.source))
     if old is None:
-        return ResumedFleet(fleet, source, Place(kind))
+        return ResumedFleet(fleet, source, InputPosition(kind))
     if old.kind == kind and resumed(source, old.snapshot, folder):
         line = old.snapshot.get("line")
         report(f"resuming at line {line + 1}" if isinstance(line, int) else "resuming")
@@ -90,14 +142,14 @@ def _resumed(
     where = {**old.snapshot, "kind": old.kind}
     report(f"{other_input(folder, where, source.source.identity)}; reading this one from the start")
     source.close()
-    place = Place(kind, feedback=old.feedback)
-    return ResumedFleet(fleet, make_source(), place, False, again, events)
+    position = InputPosition(kind, feedback=old.feedback)
+    return ResumedFleet(fleet, make_source(), position, False, again, events)
 
 
 def _of_feedback(
     left: list[FleetEvent], replayed: list[Replayed], stream: str | None
 ) -> tuple[FleetEvent, ...]:
     """Return the events of the feedback that is the last record: the stream's newest."""
-    judged = {id(event) for each in replayed for event in each.verdicts.events}
-    own = [each for each in left if each.stream == stream and id(each) not in judged]
-    return tuple(each for each in own if each.event.sample == own[-1].event.sample)
+    judged = {id(event) for call in replayed for event in call.verdicts.events}
+    events = [event for event in left if event.stream == stream and id(event) not in judged]
+    return tuple(event for event in events if event.event.sample == events[-1].event.sample)

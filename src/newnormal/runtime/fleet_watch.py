@@ -1,9 +1,9 @@
 """Watching an input of many streams: batches in, verdicts out, a fleet that survives a kill.
 
-A fleet that is open on its folder logs each call before it acts, together with a marker: the place
-in the input behind the call's samples. So after a kill, the fleet and the place belong together,
-and nothing is lost. The output of the last call may not have been written: it comes again, byte for
-byte. After a clean stop nothing repeats.
+A fleet that is open on its folder logs each call before it acts, together with a marker: the
+position in the input behind its samples. So after a kill, the fleet and the position belong
+together, and nothing is lost. The output of the last call may not have been written: it comes
+again, byte for byte. After a clean stop nothing repeats.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from newnormal.errors import InputError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
-from newnormal.runtime.bad_lines import BadLines
-from newnormal.runtime.fleet_arrivals import Arrivals
-from newnormal.runtime.fleet_order import Order
+from newnormal.runtime.bad_lines import BadLineReporter
+from newnormal.runtime.fleet_order import Arrivals, Order
 from newnormal.runtime.fleet_output import FleetSink
-from newnormal.runtime.fleet_place import Place
+from newnormal.runtime.fleet_resume import InputPosition
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.runtime.watch import BadRecordError, NothingReadError
@@ -31,7 +30,7 @@ from newnormal.tabular.ordering.arrival import OrderedSamples
 from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
 _LINES = 1 << 16  # asked for at once
-_KEY = "arrivals"  # of a place: the samples that are held back
+_KEY = "arrivals"  # of a snapshot: the samples that are held back
 
 
 class FleetWatch:
@@ -42,10 +41,10 @@ class FleetWatch:
     fleet
         The fleet.
     source
-        The input, at the place to go on from.
+        The input, at the position to go on from.
     sink
         Where verdicts and events go.
-    place
+    position
         Where the input is.
     continues
         Whether it goes on from an earlier start.
@@ -75,7 +74,7 @@ class FleetWatch:
         fleet: Fleet,
         source: StreamInput,
         sink: FleetSink,
-        place: Place,
+        position: InputPosition,
         *,
         continues: bool = False,
         feedback: Callable[[FleetWatch], None] | None = None,
@@ -84,7 +83,7 @@ class FleetWatch:
         strict: bool = False,
         report: Callable[[str], None],
     ) -> None:
-        self.fleet, self.source, self.place = fleet, source, place
+        self.fleet, self.source, self.position = fleet, source, position
         self.judged = self.anomalous = self.alarms = self.changes = self.incidents = 0
         self.bad = self.skipped = 0
         self.unknown: dict[str, int] = {}
@@ -101,15 +100,15 @@ class FleetWatch:
         self._arrivals = Arrivals(
             reading, self._channels, fleet.period_, newest if continues else {}
         )
-        if continues and _KEY in place.snapshot:
-            self._arrivals.restore(place.snapshot[_KEY], again=repeats)
-        # Where a line may end the input, the place before it is needed.
+        if continues and _KEY in position.snapshot:
+            self._arrivals.restore(position.snapshot[_KEY], again=repeats)
+        # Where a line may end the input, the position before it is needed.
         self._goes_back = strict or reading.on_duplicate == "error"
         self._is_new = repeats or not continues
         self._taken = 0  # samples so far
         self._first_bad: Problem | None = None
         self._interruption = Interruption()
-        self._told = BadLines(report)
+        self._bad_lines = BadLineReporter(report)
         self._silence = SilentSource(source.source.name, fleet.period_, report)
 
     def run(self) -> None:
@@ -120,9 +119,9 @@ class FleetWatch:
                 self._handle_feedback()
                 self._end(self._here())
             except ColumnLayoutError:
-                raise  # nothing was learned, and the place is no place
+                raise  # nothing was learned, and there is no position to go on from
             except InputError:
-                self._end(self.place.snapshot)
+                self._end(self.position.snapshot)
                 raise
 
     def emit(self, verdicts: FleetVerdicts) -> None:
@@ -136,22 +135,21 @@ class FleetWatch:
         self, events: Iterable[FleetEvent], incidents: Iterable[IncidentEvent] = ()
     ) -> None:
         """Write events of streams, and then those of the fleet, and flush them out."""
-        found, begun = list(events), list(incidents)
-        self.alarms += sum(each.event.kind == OPENED for each in found)
-        self.changes += sum(each.event.kind == CHANGED for each in found)
-        self.incidents += sum(each.incident.open for each in begun)
-        self._sink.write_fleet_events(found, begun)
+        of_streams, of_fleet = list(events), list(incidents)
+        self.alarms += sum(row.event.kind == OPENED for row in of_streams)
+        self.changes += sum(row.event.kind == CHANGED for row in of_streams)
+        self.incidents += sum(event.incident.open for event in of_fleet)
+        self._sink.write_fleet_events(of_streams, of_fleet)
         self._sink.flush()
 
     def mark(self, **changes: Any) -> None:
-        """Have the next call to the fleet logged together with a place."""
-        self.place = replace(self.place, stream=None, clean=False)
-        self.place = replace(self.place, **changes)
-        self.fleet.mark(self.place.to_bytes(), with_next=True)
+        """Have the next call to the fleet logged together with a position."""
+        self.position = replace(self.position, **{"stream": None, "clean": False, **changes})
+        self.fleet.mark(self.position.to_bytes(), with_next=True)
 
     def _end(self, snapshot: dict[str, Any]) -> None:
-        self.place = replace(self.place, snapshot=snapshot, stream=None, clean=True)
-        self.fleet.mark(self.place.to_bytes())
+        self.position = replace(self.position, snapshot=snapshot, stream=None, clean=True)
+        self.fleet.mark(self.position.to_bytes())
 
     def _read(self) -> None:
         stopped = False
@@ -173,9 +171,12 @@ class FleetWatch:
             self._silence.received(len(batch))
 
     def _here(self) -> dict[str, Any]:
-        """Return the place behind the last batch, and what is held back."""
+        """Return the position behind the last batch, and what is held back."""
+        return self._with_held(self.source.snapshot())
+
+    def _with_held(self, snapshot: dict[str, Any]) -> dict[str, Any]:
         held = self._arrivals.facts()
-        return {**self.source.snapshot(), **({_KEY: held} if held else {})}
+        return {**snapshot, **({_KEY: held} if held else {})}
 
     def _finish(self) -> None:
         """Handle the end of the input."""
@@ -211,14 +212,12 @@ class FleetWatch:
         mark = self._arrivals.mark() if self._goes_back else None
         tables, problems, ends = self._tables(batch)
         if ends or (self._strict and problems):
-            first = min(ends or problems, key=lambda each: each.number)
+            first = min(ends or problems, key=lambda problem: problem.number)
             self.bad += 1
             if mark is not None:
                 self._arrivals.go_back(mark)
             tables = self._tables(_up_to(batch, first.number))[0]
-            held = self._arrivals.facts()
-            place = self._place_of(before, first.number)
-            self._consume(tables, {**place, **({_KEY: held} if held else {})})
+            self._consume(tables, self._with_held(self._position_of(before, first.number)))
             kind = InputError if ends else BadRecordError
             raise kind(self._named(first), hint=first.error.hint)
         self._report_bad(problems)
@@ -227,16 +226,16 @@ class FleetWatch:
         self._consume(tables, self._here())
 
     def _report_bad(self, problems: list[Problem]) -> None:
-        for each in problems:
+        for problem in problems:
             self.bad += 1
-            self._first_bad = self._first_bad or each
-            self._told.bad(each.number, self._named(each), each.error.hint)
+            self._first_bad = self._first_bad or problem
+            self._bad_lines.bad(problem.number, self._named(problem), problem.error.hint)
 
-    def _consume(self, tables: StreamTables, place: dict[str, Any]) -> None:
+    def _consume(self, tables: StreamTables, snapshot: dict[str, Any]) -> None:
         if not tables.tables:
-            self.place = replace(self.place, snapshot=place)
+            self.position = replace(self.position, snapshot=snapshot)
             return
-        self.mark(snapshot=place, zone=self.source.zone)
+        self.mark(snapshot=snapshot, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
         for name, table in tables.tables.items():
             if table.times is not None:
@@ -260,7 +259,7 @@ class FleetWatch:
         for name, part in batch.select(self._channels, lenient=True).items():
             if part.unknown or part.absent:
                 self._columns.note(part, name)
-            problems += [_of_stream(name, each) for each in part.problems]
+            problems += [_of_stream(name, problem) for problem in part.problems]
             times = None if batch.times is None else batch.times[part.rows]
             numbers = batch.numbers[part.rows]
             arrived = self._arrivals.push(name, part.values, times, numbers)
@@ -271,7 +270,7 @@ class FleetWatch:
                 ends.append(_of_stream(name, arrived.error))
             lines = dict(zip(numbers.tolist(), part.rows.tolist(), strict=True))
             problems += self._take_arrived(tables, name, arrived, lines)
-        problems.sort(key=lambda each: each.number)
+        problems.sort(key=lambda problem: problem.number)
         return tables, problems, ends
 
     def _take_arrived(
@@ -280,14 +279,14 @@ class FleetWatch:
         """Take samples that were put in order; `lines` has the rows of the batch by number."""
         for text in arrived.notes:
             self._report(f"stream {name!r}: {text}")
-        found = [_of_stream(name, each) for each in arrived.problems]
+        problems = [_of_stream(name, problem) for problem in arrived.problems]
         if not len(arrived.values):
-            return found
+            return problems
         numbers: Ints = np.array(arrived.numbers, dtype=np.int64)
         # Verdicts are written in the order of the rows: that of a stream stays as it is.
         rows = np.array([lines.get(number, 0) for number in arrived.numbers], dtype=np.int64)
         rows = np.maximum.accumulate(rows)
-        return found + self._take(tables, name, rows, numbers, arrived.values, arrived.times)
+        return problems + self._take(tables, name, rows, numbers, arrived.values, arrived.times)
 
     def _take(
         self,
@@ -299,19 +298,19 @@ class FleetWatch:
         times: Times | None,
     ) -> list[Problem]:
         """Add those samples of a stream that are in order; return what is wrong with others."""
-        found: list[Problem] = []
-        kept = self._order.rows(name, times)
-        if kept is not None:
-            self.skipped += kept.skipped
-            for at, error in kept.wrong:
-                found.append(_of_stream(name, Problem(error, int(numbers[at]), int(rows[at]))))
-            rows, values = rows[kept.rows], values[kept.rows]
-            times = None if times is None else times[kept.rows]
+        problems: list[Problem] = []
+        order = self._order.rows(name, times)
+        if order is not None:
+            self.skipped += order.skipped
+            for row, error in order.wrong:
+                problems.append(_of_stream(name, Problem(error, int(numbers[row]), int(rows[row]))))
+            rows, values = rows[order.rows], values[order.rows]
+            times = None if times is None else times[order.rows]
         if len(rows):
             assert tables.rows is not None
             tables.tables[name] = Table(values, self._channels[name], times, zone=self.source.zone)
             tables.rows[name] = rows
-        return found
+        return problems
 
     def _count_unknown(self, batch: StreamBatch) -> None:
         codes, counts = np.unique(batch.codes, return_counts=True)
@@ -323,15 +322,15 @@ class FleetWatch:
                 self._report(f"stream {name!r} is not in the fleet: its samples are skipped")
             self.unknown[name] = self.unknown.get(name, 0) + count
 
-    def _place_of(self, before: dict[str, Any], number: int) -> dict[str, Any]:
-        """Return the place in the input before a line, which came after `before`."""
+    def _position_of(self, before: dict[str, Any], number: int) -> dict[str, Any]:
+        """Return the position in the input before a line, which came after `before`."""
         source = self.source
         if source.source.repeats or not source.resume(before):
             return source.snapshot()
-        while (missing := number - 1 - int((place := source.snapshot())["line"])) > 0:
+        while (missing := number - 1 - int((position := source.snapshot())["line"])) > 0:
             if source.next_batch(missing) is None:
                 break
-        return place
+        return position
 
     def _named(self, problem: Problem) -> str:
         return f"{self.source.source.record} {problem.number}: {problem.error.message}"
@@ -346,13 +345,11 @@ def _of_stream(name: str, problem: Problem) -> Problem:
 def _up_to(batch: StreamBatch, number: int) -> StreamBatch:
     """Return the samples of a batch from lines before a number."""
     keep = batch.numbers < number
-    return StreamBatch(
-        batch.names,
-        batch.codes[keep],
-        batch.channels,
-        batch.values[keep],
-        None if batch.times is None else batch.times[keep],
-        batch.numbers[keep],
-        (),
-        batch.fixed,
+    return replace(
+        batch,
+        codes=batch.codes[keep],
+        values=batch.values[keep],
+        times=None if batch.times is None else batch.times[keep],
+        numbers=batch.numbers[keep],
+        problems=(),
     )

@@ -1,7 +1,7 @@
 """Watching an input: batches in, verdicts out, and a checkpoint that survives a kill.
 
 The promise: a checkpoint is written only after the verdicts before it were flushed out, and it
-holds the place in the input that belongs to them. So after a clean stop nothing repeats and
+holds the position in the input that belongs to them. So after a clean stop nothing repeats and
 nothing is missing; after a kill, the verdicts since the last checkpoint come again, byte for byte.
 The same holds for feedback: the sample at which it is applied is written down first (`feedback`).
 """
@@ -23,15 +23,14 @@ from newnormal.io.sinks.base import Sink
 from newnormal.io.sources.base import Batch, Source, check_batch
 from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.runtime import checkpoint
-from newnormal.runtime.bad_lines import BadLines
+from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.runtime.feedback import (
-    Act,
-    Feedback,
+    FeedbackAct,
+    FeedbackRequest,
     Queue,
     apply_all,
-    found_by,
-    named,
     progress_of,
+    with_target,
 )
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
@@ -120,7 +119,7 @@ class Watch:
         self._strict = strict
         self._report = report
         self._interruption = Interruption()
-        self._told = BadLines(report)
+        self._bad_lines = BadLineReporter(report)
         self._silence = SilentSource(self._source.name, self.detector.period_, report)
         self._since = 0  # samples since the last checkpoint
         self._is_due = False  # whether something happened that a checkpoint must have
@@ -137,7 +136,7 @@ class Watch:
         self._stream = ""
         self._replaced = resumed.replaced
         self._queue: Queue | None = None
-        self._place: dict[str, Any] | None = None  # before a batch that is not consumed yet
+        self._position: dict[str, Any] | None = None  # before a batch that is not consumed yet
         if track_alarms:
             self.detector.track_alarms()
         if self._state is not None:
@@ -153,14 +152,14 @@ class Watch:
             try:
                 self._read()
             except ColumnLayoutError:
-                raise  # nothing was learned, and the place is no place
+                raise  # nothing was learned, and there is no position to go on from
             except InputError:
-                self._save(self._place or self._source.snapshot())
+                self._save(self._position or self._source.snapshot())
                 raise
             self._handle_feedback(self._source.snapshot())
             self._save(self._source.snapshot())
-        for each in self._queue.journal if self._queue is not None else ():
-            self._report(f"feedback waits for sample {each.sample}, where it was given")
+        for request in self._queue.journal if self._queue is not None else ():
+            self._report(f"feedback waits for sample {request.sample}, where it was given")
 
     def _read(self) -> None:
         stopped = False
@@ -180,13 +179,13 @@ class Watch:
                     self._emit(late, None)
                 self._check_any()
                 return
-            self._place = before
+            self._position = before
             check_batch(self._source, batch, len(self.detector.channels_), limit)
             # Feedback given while the source waited comes before the samples that ended the wait.
             self._handle_feedback(before, coming=len(batch))
             self._judge(batch, before)
             self._silence.received(len(batch))
-            self._place = None
+            self._position = None
             if self._since >= self._every or self._is_due:
                 self._save(self._source.snapshot())
 
@@ -195,7 +194,7 @@ class Watch:
         if self._queue is None:
             return _BATCH
         seen = self.detector.counters["seen"]
-        dues = [self._reached, *(each.sample or 0 for each in self._queue.journal)]
+        dues = [self._reached, *(request.sample or 0 for request in self._queue.journal)]
         return min([self._every - self._since, *(due - seen for due in dues if due > seen)])
 
     # ------------------------------------------------------------------ samples
@@ -204,17 +203,17 @@ class Watch:
         """Judge a batch and write its verdicts; in strict mode, only up to a bad record."""
         end = batch.problems[0].before if self._strict and batch.problems else len(batch)
         rows, disorder = self._in_order(batch, end)
-        troubles = sorted((*batch.problems, *disorder), key=lambda each: each.before)
-        if self._strict and troubles:
-            first = disorder[0] if disorder else troubles[0]
+        problems = sorted((*batch.problems, *disorder), key=lambda problem: problem.before)
+        if self._strict and problems:
+            first = disorder[0] if disorder else problems[0]
             self.bad += 1
             self._consume(batch, rows)
             self._rewind(before, first.before)
-            self._place = None
+            self._position = None
             raise BadRecordError(self._named(first), hint=first.error.hint)
-        for each in troubles:
+        for problem in problems:
             self.bad += 1
-            self._told.bad(each.number, self._named(each), each.error.hint)
+            self._bad_lines.bad(problem.number, self._named(problem), problem.error.hint)
         if batch.problems and self._first_bad is None:
             self._first_bad = batch.problems[0]
         self._taken += len(batch)
@@ -244,13 +243,13 @@ class Watch:
         """Put the source before the bad record that follows `count` samples of the last batch."""
         if self._state is None or self._source.repeats or not self._source.resume(before):
             return
-        given, place = 0, before
+        taken, position = 0, before
         while (batch := self._source.next_batch(1)) is not None:
-            if batch.problems or given + len(batch) > count:
+            if batch.problems or taken + len(batch) > count:
                 break
-            given += len(batch)
-            place = self._source.snapshot()
-        self._source.resume(place)
+            taken += len(batch)
+            position = self._source.snapshot()
+        self._source.resume(position)
 
     def _named(self, problem: Problem) -> str:
         return f"{self._source.record} {problem.number}: {problem.error.message}"
@@ -354,9 +353,10 @@ class Watch:
         """Write the checkpoint; the verdicts before it are already out."""
         if self._state is None:
             return
-        journal = {each.key for each in self._queue.journal} if self._queue is not None else set()
-        newest = set(self._applied[-_KEYS:])
-        self._applied = [key for key in self._applied if key in newest or key in journal]
+        remembered = set(self._applied[-_KEYS:])
+        if self._queue is not None:
+            remembered |= {request.key for request in self._queue.journal}
+        self._applied = [key for key in self._applied if key in remembered]
         checkpoint.save(self._state, self.detector, self._kind, snapshot, self._applied)
         self._since, self._is_due = 0, False
         if self._lock is not None:
@@ -377,10 +377,14 @@ class Watch:
             self._reached = max(seen, progress.seen)
         self._queue = Queue(state, self._report)
         journal = self._queue.load()
-        done = [each for each in journal if each.key in self._applied]
-        lost = [each for each in journal if each not in done and not self._can_wait(each, seen)]
-        for each in lost:
-            self._refuse(each)
+        done = [request for request in journal if request.key in self._applied]
+        lost = [
+            request
+            for request in journal
+            if request not in done and not self._can_wait(request, seen)
+        ]
+        for request in lost:
+            self._refuse(request)
         if done or lost:
             self._queue.remove([*done, *lost])
         self._write_progress()
@@ -388,15 +392,15 @@ class Watch:
     def _handle_feedback(self, snapshot: dict[str, Any], coming: int = 0) -> None:
         """Dequeue feedback, and apply what is due at this sample.
 
-        `snapshot` is the place before the samples that the source has given out, of which
+        `snapshot` is the position before the samples that the source has given out, of which
         `coming` have not been consumed.
         """
         queue = self._queue
         if queue is None:
             return
         seen = self.detector.counters["seen"]
-        queue.dequeue(lambda each: self._placed(each, seen, coming))
-        due = [each for each in queue.journal if (each.sample or 0) <= seen]
+        queue.dequeue(lambda request: self._scheduled(request, seen, coming))
+        due = [request for request in queue.journal if (request.sample or 0) <= seen]
         if not due:
             return
         apply_all(self.detector, due, self._applied, self._report)
@@ -404,34 +408,36 @@ class Watch:
         self._save(snapshot)
         queue.remove(due)
 
-    def _placed(self, feedback: Feedback, seen: int, coming: int) -> Feedback | None:
+    def _scheduled(
+        self, request: FeedbackRequest, seen: int, coming: int
+    ) -> FeedbackRequest | None:
         """Return feedback with the alarm and the sample at which it is applied; None: refused.
 
         Where a killed watch had printed more than the checkpoint has, it is applied behind that.
         """
-        if feedback.key in self._applied:
+        if request.key in self._applied:
             return None
-        if not self._can_wait(feedback, seen):
-            self._refuse(feedback)
+        if not self._can_wait(request, seen):
+            self._refuse(request)
             return None
-        sample = max(seen, self._reached, feedback.sample or 0)
+        sample = max(seen, self._reached, request.sample or 0)
         if sample > seen:
             sample = max(sample, seen + coming)
-        placed = replace(feedback, sample=sample, stream=self._stream)
-        if feedback.act is Act.rollback or sample > seen:
-            return placed
+        request = replace(request, sample=sample, stream=self._stream)
+        if request.act is FeedbackAct.rollback or sample > seen:
+            return request
         try:
-            return named(placed, found_by(self.detector, placed))
+            return with_target(request, self.detector)
         except FeedbackError:  # reported when it is applied
-            return placed
+            return request
 
-    def _can_wait(self, feedback: Feedback, seen: int) -> bool:
+    def _can_wait(self, request: FeedbackRequest, seen: int) -> bool:
         """Whether the sample it was given at has been, or comes again in this stream."""
-        again = feedback.stream in (None, self._stream) and not self._replaced
-        return again or (feedback.sample or 0) <= seen
+        again = request.stream in (None, self._stream) and not self._replaced
+        return again or (request.sample or 0) <= seen
 
-    def _refuse(self, feedback: Feedback) -> None:
+    def _refuse(self, request: FeedbackRequest) -> None:
         self._report(
-            f"feedback not applied: {feedback} was given at sample {feedback.sample} "
+            f"feedback not applied: {request} was given at sample {request.sample} "
             "of another input or another fit"
         )

@@ -32,7 +32,7 @@ class VerdictColumns(NamedTuple):
     changes: Ints | None = None
 
 
-class Head(NamedTuple):
+class LineHead(NamedTuple):
     """What the lines of one stream have in common.
 
     Attributes
@@ -50,13 +50,13 @@ class Head(NamedTuple):
     zone: str | None = None
 
     @classmethod
-    def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> Head:
+    def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> LineHead:
         """Return the head of a stream that has a name: the first entry of each of its lines."""
         return cls(channels, f'{{"stream": {json.dumps(name, ensure_ascii=False)}, ', zone)
 
 
 def verdict_lines(
-    columns: VerdictColumns, heads: Sequence[Head], owners: Sequence[int] | None = None
+    columns: VerdictColumns, heads: Sequence[LineHead], owners: Sequence[int] | None = None
 ) -> list[str]:
     """Return a line a verdict, in the documented form.
 
@@ -120,7 +120,7 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
 
 
 def _times(
-    times: Times | None, rows: int, heads: Sequence[Head], owners: Sequence[int] | None
+    times: Times | None, rows: int, heads: Sequence[LineHead], owners: Sequence[int] | None
 ) -> Iterable[str]:
     """Return the times as JSON, each in the zone of its stream."""
     if times is None:

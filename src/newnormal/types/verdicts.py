@@ -16,7 +16,7 @@ from newnormal.errors import ParameterError
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.observed import Observed
-from newnormal.types.verdict_lines import Head, VerdictColumns, verdict_lines
+from newnormal.types.verdict_lines import LineHead, VerdictColumns, verdict_lines
 
 
 class Verdict:
@@ -305,7 +305,7 @@ class Verdicts:
             None if column is None else column[own]
             for column in (self.samples, *(getattr(self, name) for name in _FIELDS))
         ]
-        return verdict_lines(VerdictColumns(*parts), [Head(self.channels, zone=self.zone)])
+        return verdict_lines(VerdictColumns(*parts), [LineHead(self.channels, zone=self.zone)])
 
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Return the columns of one value a sample, ready for ``pandas.DataFrame(...)``."""
