@@ -12,7 +12,7 @@ import pytest
 from newnormal import M2N2
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batch, Batches
-from newnormal.models.deep.thoc import THOC, DilatedGRU, PublishedTHOC
+from newnormal.models.deep.thoc import THOC, DilatedGRU
 from newnormal.types import Floats
 from tests.deep import random_batch, torch, waves
 
@@ -55,7 +55,7 @@ def naive_score(model: THOC, window: Floats) -> float:
     """Return the score of a window, with a model in double precision."""
     network = model.network.double()
     endings = [states[-1] for states in naive_scales(model, window)]
-    features, reached, everywhere = [endings[0]], [1.0], 0.0
+    features, reached, score = [endings[0]], [1.0], 0.0
     for level in range(3):
         centers = network.centers[level].detach().double().numpy()
         cosines = [[cosine(f, c) for c in centers] for f in features]
@@ -63,19 +63,18 @@ def naive_score(model: THOC, window: Floats) -> float:
         reached = [sum(r * a[j] for r, a in zip(reached, assigned, strict=True)) for j in range(6)]
         assert sum(reached) == pytest.approx(1)
         parts = [reached[j] * (1 - row[j]) for row in cosines for j in range(6)]
-        everywhere += sum(parts) / len(parts) / 3
-        if level == 2 and not isinstance(model, PublishedTHOC):
-            return everywhere
-        change: Any = network.top if level == 2 else network.maps[level]
+        score += sum(parts) / len(parts) / 3
+        if level == 2:
+            break
+        change: Any = network.maps[level]
         mapped = [np.maximum(change(torch.from_numpy(f)).detach().numpy(), 0) for f in features]
         features = [
             np.sum([a[j] * m for a, m in zip(assigned, mapped, strict=True)], axis=0)
             for j in range(6)
         ]
-        if level < 2:
-            joined = [np.concatenate([f, endings[level + 1]]) for f in features]
-            features = [network.merge(torch.from_numpy(f)).detach().numpy() for f in joined]
-    return sum(r * (1 - cosine(f, c)) for r, f, c in zip(reached, features, centers, strict=True))
+        joined = [np.concatenate([f, endings[level + 1]]) for f in features]
+        features = [network.merge(torch.from_numpy(f)).detach().numpy() for f in joined]
+    return score
 
 
 def test_recurrence_is_pytorchs_gru_where_nothing_is_skipped(batch: Batch) -> None:
@@ -139,9 +138,8 @@ def test_endings_are_the_last_states_of_all_scales(window: int) -> None:
         torch.testing.assert_close(ending, scale[:, -1])
 
 
-@pytest.mark.parametrize("kind", [THOC, PublishedTHOC])
-def test_score_is_the_distance_from_the_centres(kind: type[THOC], batch: Batch) -> None:
-    model = kind(WINDOW, CHANNELS, latent=4)
+def test_score_is_the_distance_from_the_centres(batch: Batch) -> None:
+    model = THOC(WINDOW, CHANNELS, latent=4)
     with torch.no_grad():
         comp = model.judge(batch).scores
     for b in range(2):
@@ -159,16 +157,14 @@ def test_assignments_to_clusters_sum_to_one(batch: Batch) -> None:
 
 
 def test_orthonormal_centres_do_not_overlap() -> None:
-    for kind in (THOC, PublishedTHOC):
-        network = kind(WINDOW, CHANNELS, latent=4).network
-        assert network.overlap().item() > 0.1
-        for centers in network.centers:
-            torch.nn.init.orthogonal_(centers)
-        assert network.overlap().item() == pytest.approx(0, abs=1e-5)
-        with torch.no_grad():
-            network.centers[1].mul_(math.sqrt(2))  # C·Cᵀ - I is then I, whose norm is √6
-        expected = math.sqrt(6) / 3 if kind is THOC else 6 / 3
-        assert network.overlap().item() == pytest.approx(expected, rel=1e-4)
+    network = THOC(WINDOW, CHANNELS, latent=4).network
+    assert network.overlap().item() > 0.1
+    for centers in network.centers:
+        torch.nn.init.orthogonal_(centers)
+    assert network.overlap().item() == pytest.approx(0, abs=1e-5)
+    with torch.no_grad():
+        network.centers[1].mul_(math.sqrt(2))  # C·Cᵀ - I is then I, whose norm is √6
+    assert network.overlap().item() == pytest.approx(math.sqrt(6) / 3, rel=1e-4)
 
 
 def test_surprise_is_the_error_of_predicting_one_dilation_ahead(batch: Batch) -> None:
@@ -204,10 +200,9 @@ def test_adaptation_descends_on_the_last_samples_score_alone(batch: Batch) -> No
     assert model.errors(batch).sum().item() < before.item()
 
 
-@pytest.mark.parametrize("kind", [THOC, PublishedTHOC])
-def test_training_moves_every_weight_and_lowers_the_loss(kind: type[THOC]) -> None:
+def test_training_moves_every_weight_and_lowers_the_loss() -> None:
     history = waves(120, 0)
-    model = kind(WINDOW, CHANNELS, latent=4)
+    model = THOC(WINDOW, CHANNELS, latent=4)
     training = Training(stride=1, epochs=3, batch=8, seed=1)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(training.seed)
