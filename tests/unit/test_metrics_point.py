@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from newnormal import metrics
 from newnormal.metrics import Confusion
+from newnormal.metrics.ranking import ranked_precision
 from tests import naive_metrics as naive
 
 
@@ -119,3 +122,29 @@ def test_the_trapezoid_and_average_precision_are_different_numbers() -> None:
         (0 + 0.5) / 2 * 0.5 + (1 / 3 + 0.5) / 2 * 0.5
     )
     assert metrics.average_precision(labels, scores) == pytest.approx(0.5 * 0.5 + 0.5 * 0.5)
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from([np.nan, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
+        min_size=1,
+    )
+)
+def test_ranked_precision_is_scikit_learns_for_one_class_too(
+    pairs: list[tuple[bool, float]],
+) -> None:
+    faulty = np.array([label for label, _ in pairs])
+    scores = np.array([score for _, score in pairs])
+    comp = ranked_precision(faulty, scores)
+    if not faulty.any():
+        assert comp == 0
+        return
+    ref = reference.average_precision_score(faulty, np.nan_to_num(scores, nan=-9.0))
+    np.testing.assert_allclose(comp, ref)
+
+
+def test_scores_that_are_all_one_find_as_much_as_there_is() -> None:
+    faulty = np.arange(100) < 7
+    assert ranked_precision(faulty, np.ones(100)) == pytest.approx(0.07)
+    assert ranked_precision(faulty[::-1], np.ones(100)) == pytest.approx(0.07)

@@ -6,13 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from newnormal.tuning.scenarios import (
     _APART,
     _SHARE,
-    average_precision,
     change,
     plant_faults,
     scenarios,
@@ -129,28 +126,3 @@ def test_the_same_seed_gives_the_same_scenarios_and_each_round_is_another() -> N
         np.testing.assert_array_equal(faulty_1, faulty_2)
     assert not np.array_equal(one[0][1], one[1][1])
     assert not np.array_equal(one[0][1], scenarios(series, 3, 6)[0][1])
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(
-    st.lists(
-        st.tuples(st.booleans(), st.sampled_from([np.nan, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
-        min_size=1,
-    )
-)
-def test_average_precision_is_scikit_learns(pairs: list[tuple[bool, float]]) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
-    faulty = np.array([label for label, _ in pairs])
-    scores = np.array([score for _, score in pairs])
-    comp = average_precision(faulty, scores)
-    if not faulty.any():
-        assert comp == 0
-        return
-    ref = metrics.average_precision_score(faulty, np.nan_to_num(scores, nan=-9.0))
-    np.testing.assert_allclose(comp, ref)
-
-
-def test_scores_that_are_all_one_find_as_much_as_there_is() -> None:
-    faulty = np.arange(100) < 7
-    assert average_precision(faulty, np.ones(100)) == pytest.approx(0.07)
-    assert average_precision(faulty[::-1], np.ones(100)) == pytest.approx(0.07)

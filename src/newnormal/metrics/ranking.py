@@ -66,9 +66,12 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> round(average_precision([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.8]), 4)
     0.8333
     """
-    hits, false = _counts_by_threshold(labels, scores, "average_precision")
-    gained = np.diff(_from_zero(hits / hits[-1]))
-    return float(np.sum(gained * (hits / (hits + false))))
+    return _average(*_counts_by_threshold(labels, scores, "average_precision"))
+
+
+def ranked_precision(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return the average precision, also of one class alone; 0 where no sample is anomalous."""
+    return _average(*_counts_by_threshold(labels, scores))
 
 
 def precision_of_fold(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -78,16 +81,15 @@ def precision_of_fold(labels: ArrayLike, scores: ArrayLike) -> float:
     `GridSearchCV`.
     """
     truth, ranks = labels_and_scores(labels, scores)
-    if truth.any():
-        return 1.0 if truth.all() else average_precision(truth, ranks)
-    warnings.warn(
-        "y: expected labels of anomalous samples, found none: the average precision is set to 0\n"
-        "hint: use folds in the order of time that each have some, such as "
-        "cv=TimeSeriesSplit(n_splits=2), or pass a scoring",
-        NewnormalWarning,
-        stacklevel=2,
-    )
-    return 0.0
+    if not truth.any():
+        warnings.warn(
+            "y: expected labels of anomalous samples, found none: the average precision is set to "
+            "0\nhint: use folds in the order of time that each have some, such as "
+            "cv=TimeSeriesSplit(n_splits=2), or pass a scoring",
+            NewnormalWarning,
+            stacklevel=2,
+        )
+    return ranked_precision(truth, ranks)
 
 
 def best_f1(labels: ArrayLike, scores: ArrayLike) -> BestF1:
@@ -134,19 +136,28 @@ def _best_f1(truth: Bools, values: Floats) -> BestF1:
 
 
 def _counts_by_threshold(
-    labels: ArrayLike, scores: ArrayLike, metric: str
+    labels: ArrayLike, scores: ArrayLike, metric: str | None = None
 ) -> tuple[Floats, Floats]:
     """Return true and false positives at each distinct score as the threshold, falling.
 
-    A missing score counts as the lowest: the last threshold takes it in as well.
+    A missing score counts as the lowest: the last threshold takes it in as well. A `metric` needs
+    both classes.
     """
     truth, values = labels_and_scores(labels, scores)
-    require_both_classes(truth, metric)
+    if metric is not None:
+        require_both_classes(truth, metric)
     order = np.argsort(-values, kind="stable")
     descending = values[order]
     last_of_tie = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
     hits = np.cumsum(truth[order], dtype=np.float64)[last_of_tie]
     return hits, last_of_tie + 1 - hits
+
+
+def _average(hits: Floats, false: Floats) -> float:
+    """Return the precision at each threshold, weighted by the hits gained there."""
+    if hits[-1] == 0:
+        return 0.0
+    return float(np.sum(np.diff(_from_zero(hits)) * (hits / (hits + false))) / hits[-1])
 
 
 def _from_zero(shares: Floats) -> Floats:

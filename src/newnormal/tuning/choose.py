@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.members import KINDS, LONG, RHYTHM, SPANS
+from newnormal.metrics.ranking import ranked_precision
 from newnormal.models.base import OnEpoch, OnPhase, Training, scores
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params, rest_of
@@ -28,7 +29,7 @@ from newnormal.tuning.choice import (
     Member,
 )
 from newnormal.tuning.phases import Phases
-from newnormal.tuning.scenarios import average_precision, scenarios
+from newnormal.tuning.scenarios import scenarios
 from newnormal.types import Floats, Floats32
 
 WINDOW = 5
@@ -202,7 +203,7 @@ def _tested(
         tested.append((series, faulty, model.votes(series, fitted, plan.rates, phases)))
         told.step()
     precision = np.mean(
-        [[average_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
+        [[ranked_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
     )
     precision[[at for at, why in enumerate(dropped) if why]] = np.nan
     left = _left(model, fitted, held_out, plan.rates)
@@ -223,7 +224,7 @@ def _tested(
     def precision_of(each: Plan) -> float:
         running = model.with_plan(each)
         found = [
-            average_precision(faulty, _scores(running, fitted, series, phases))
+            ranked_precision(faulty, _scores(running, fitted, series, phases))
             for series, faulty, _ in tested
         ]
         return float(np.mean(found))

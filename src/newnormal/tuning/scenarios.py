@@ -100,23 +100,6 @@ def _fault(
     return None if np.array_equal(made, there, equal_nan=True) else made
 
 
-def average_precision(faulty: Bools, scores: Floats) -> float:
-    """Return the average precision of scores; samples without one count as the least faulty.
-
-    Samples of one score are found together, so that their order does not matter; 0 where nothing
-    is faulty.
-    """
-    known = np.where(np.isnan(scores), -np.inf, scores)
-    order = np.argsort(-known)
-    falling = known[order]
-    last = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))  # of each score
-    found = np.cumsum(faulty[order])[last]
-    if found[-1] == 0:
-        return 0.0
-    precision = found / (last + 1)
-    return float(np.sum(np.diff(found, prepend=0) * precision) / found[-1])
-
-
 def _mean(part: Floats) -> Floats:
     """Return each channel's mean, 0 where nothing was observed."""
     there = ~np.isnan(part)
