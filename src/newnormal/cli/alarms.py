@@ -152,8 +152,10 @@ def _list(listing: AlarmListing, only_open: bool, last: int) -> None:
     print_text(listing.title, bold=True)
     print_text(f"written {listing.written}")
     newest = detector.last_time_
-    at = "" if newest is None else f", last {time_text(newest, detector.zone_).replace('T', ' ')}"
-    print_text(f"{counted(detector.counters['seen'], 'sample')}{at}: {detector.status_}")
+    last_text = (
+        "" if newest is None else f", last {time_text(newest, detector.zone_).replace('T', ' ')}"
+    )
+    print_text(f"{counted(detector.counters['seen'], 'sample')}{last_text}: {detector.status_}")
     print_text(f"\n{counts_text(listing.open) or 'nothing is'} open", bold=True)
     print_notes(listing.note(each) for each in listing.open)
     if only_open:

@@ -78,8 +78,8 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
 
 def written_of(folder: Path) -> Written:
     """Return how old a fleet's folder is, and what its `watch` does."""
-    place = _place(folder)
-    return Written.of_folder(folder, None if place is None else place.clean)
+    position = _input_position(folder)
+    return Written.of_folder(folder, None if position is None else position.clean)
 
 
 def _data(folder: Path, fleet: Fleet) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _last_time(fleet: Fleet) -> str | None:
     return time_text(times[newest], fleet.zones_.get(newest))
 
 
-def _place(folder: Path) -> InputPosition | None:
+def _input_position(folder: Path) -> InputPosition | None:
     """Return where the last watch of it was, None without one."""
     from newnormal.fleet.folder.replaying import last_marker
     from newnormal.runtime.fleet_resume import InputPosition
@@ -182,10 +182,10 @@ def _place(folder: Path) -> InputPosition | None:
 
 
 def _input(folder: Path) -> dict[str, Any]:
-    place = _place(folder)
-    if place is None:
+    position = _input_position(folder)
+    if position is None:
         return {}
     return {
-        "input": place.snapshot.get("path", place.kind),
-        "line": place.snapshot.get("line"),
+        "input": position.snapshot.get("path", position.kind),
+        "line": position.snapshot.get("line"),
     }

@@ -95,7 +95,7 @@ class FrozenLines:
         self.anomalous = np.concatenate(anomalous)
         if tables.rows is not None:
             rows = np.concatenate([tables.rows[name] for name in tables.tables])
-            self._lines = [lines[at] for at in np.argsort(rows, kind="stable").tolist()]
+            self._lines = [lines[row] for row in np.argsort(rows, kind="stable").tolist()]
 
     def __len__(self) -> int:
         return len(self._lines)

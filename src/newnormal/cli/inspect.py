@@ -64,9 +64,11 @@ def inspect(
     check_written(model)
     state = state_file.read(model)
     detector = from_state(state, str(model), classes)
-    place = input_position(state, model)
-    written = Written.of_file(model, detector.counters["seen"], place is not None)
-    _show(str(model), InspectedState(detector, state, written, place or {}, waits(model)), as_json)
+    position = input_position(state, model)
+    written = Written.of_file(model, detector.counters["seen"], position is not None)
+    _show(
+        str(model), InspectedState(detector, state, written, position or {}, waits(model)), as_json
+    )
 
 
 class InspectedState(NamedTuple):
@@ -75,7 +77,7 @@ class InspectedState(NamedTuple):
     detector: BaseDetector
     state: State
     written: Written
-    place: dict[str, Any]
+    position: dict[str, Any]
     feedback_waiting: bool
 
 
@@ -108,7 +110,7 @@ def _facts(shown: InspectedState) -> dict[str, Any]:
     from newnormal.config import duration_text
 
     detector, counters = shown.detector, shown.detector.counters
-    last, place = detector.last_time_, shown.place
+    last, position = detector.last_time_, shown.position
     return {
         "written": str(shown.written),
         "status": detector.status_,
@@ -123,8 +125,8 @@ def _facts(shown: InspectedState) -> dict[str, Any]:
         "samples seen": counters["seen"],
         "samples pending": counters["pending"],
         "last time": None if last is None else moment_text(last, 0, detector.zone_),
-        "input": place.get("path", place.get("kind")),
-        "line": place.get("line"),
+        "input": position.get("path", position.get("kind")),
+        "line": position.get("line"),
         "learning steps": counters["learned"],
         "times restored": counters["restored"],
         "distance from fit": _distance(shown.state.tensors),
@@ -159,7 +161,7 @@ def _data(shown: InspectedState) -> dict[str, Any]:
 
     from newnormal.types import time_text
 
-    detector, counters, place = shown.detector, shown.detector.counters, shown.place
+    detector, counters, position = shown.detector, shown.detector.counters, shown.position
     rate, options, last = detector.alarm_rate_, detector.options_as_json(), detector.last_time_
     period, choice = detector.period_, shown.state.facts["choice"]
     return {
@@ -196,8 +198,8 @@ def _data(shown: InspectedState) -> dict[str, Any]:
         "distance_from_fit": _distance(shown.state.tensors),
         "stream_bytes": detector.nbytes_["stream"],
         "fitted_bytes": detector.nbytes_["fitted"],
-        "input": place.get("path", place.get("kind")),
-        "line": place.get("line"),
+        "input": position.get("path", position.get("kind")),
+        "line": position.get("line"),
         "choice": None if choice is None else {k: v for k, v in choice.items() if k != "notes"},
     }
 

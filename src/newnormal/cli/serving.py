@@ -48,13 +48,13 @@ def run(
         to stop.
     """
     _check_installed()
-    with listening(config) as (port, at):
+    with listening(config) as (port, number):
         from newnormal.service.api.app import make_app
         from newnormal.service.memory import share
         from newnormal.service.service import Service
 
         share()
-        config = replace(config, port=at)
+        config = replace(config, port=number)
         service = Service(config)
         running = _Running(service, make_app(service), config, load, prepare)
         running.serve(port)

@@ -22,7 +22,7 @@ class Written:
 
     Attributes
     ----------
-    at
+    seconds
         Seconds since 1970.
     watch
         ``"running"``, ``"killed"`` or ``"ended"``: the `watch` that wrote it, or holds it. None:
@@ -33,7 +33,7 @@ class Written:
         Whether the `watch` that holds it has not written to it yet.
     """
 
-    at: float
+    seconds: float
     watch: str | None = None
     behind: int | None = None
     fresh: bool = False
@@ -44,13 +44,13 @@ class Written:
         from newnormal.runtime.lock import look
 
         held, progress = look(state)
-        at = state.stat().st_mtime
+        seconds = state.stat().st_mtime
         if held is None or not (held or watched):
-            return cls(at)
+            return cls(seconds)
         behind = None if progress is None else max(progress.seen - seen, 0)
         if held:
-            return cls(at, _RUNNING, behind, fresh=not watched)
-        return cls(at, _KILLED if behind else _ENDED, behind)
+            return cls(seconds, _RUNNING, behind, fresh=not watched)
+        return cls(seconds, _KILLED if behind else _ENDED, behind)
 
     @classmethod
     def of_folder(cls, folder: Path, clean: bool | None) -> Written:
@@ -59,20 +59,22 @@ class Written:
         from newnormal.runtime.lock import is_held
 
         files = [path for path in folder.iterdir() if path.name != LOCK]
-        at = max((each for path in files if (each := _modified(path)) is not None), default=0.0)
+        seconds = max(
+            (each for path in files if (each := _modified(path)) is not None), default=0.0
+        )
         if is_held(folder / LOCK):
-            return cls(at, _RUNNING)
-        return cls(at, None if clean is None else _ENDED if clean else _KILLED)
+            return cls(seconds, _RUNNING)
+        return cls(seconds, None if clean is None else _ENDED if clean else _KILLED)
 
     @property
     def age(self) -> float:
         """Seconds since it was written."""
-        return max(time.time() - self.at, 0.0)
+        return max(time.time() - self.seconds, 0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for programs."""
         return {
-            "written": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="seconds"),
+            "written": datetime.fromtimestamp(self.seconds, UTC).isoformat(timespec="seconds"),
             "age_seconds": round(self.age, 3),
             "watch": self.watch,
             "samples_since": self.behind,
@@ -100,10 +102,10 @@ def check_written(state: Path) -> None:
     held, progress = look(state)
     if held is False and progress is None:
         return  # there is no `watch`: the reader names the file that is missing
-    at = "" if progress is None else f" at sample {progress.seen:,}"
+    progress_text = "" if progress is None else f" at sample {progress.seen:,}"
     if held is False:
         raise StateError(
-            f"{state}: the `newnormal watch` of it was killed{at}, before it wrote it",
+            f"{state}: the `newnormal watch` of it was killed{progress_text}, before it wrote it",
             hint="start it again: it begins anew; until then inspect the detector it starts with",
         )
     raise StateError(

@@ -151,7 +151,7 @@ def _lines_table(
     reading = replace(reading, format=opened.kind)
     parser = LineParser(reading, channels=channels, strict=strict)
     parts: list[ParsedSamples] = []
-    places: list[Ints] = []
+    numbers: list[Ints] = []
     number = 1
     while True:
         chunk = next(chunks, [])
@@ -161,7 +161,7 @@ def _lines_table(
                 raise _at_line(number + row, fault)
         if len(samples.rows):
             parts.append(samples)
-            places.append(number + samples.rows)
+            numbers.append(number + samples.rows)
         number += len(chunk)
         if not chunk:
             break
@@ -177,9 +177,9 @@ def _lines_table(
     values = np.concatenate([part.values for part in parts])
     times = _joined([part.times for part in parts])
     labels = _joined([part.labels for part in parts])
-    at = np.concatenate(places)
+    line_numbers = np.concatenate(numbers)
     table = Table(values, parser.channels, times, labels, parser.zone, parser.profile)
-    return arranged(table, reading, lambda row: f"line {at[row]}")
+    return arranged(table, reading, lambda row: f"line {line_numbers[row]}")
 
 
 def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:

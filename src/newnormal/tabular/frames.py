@@ -185,24 +185,24 @@ def as_array(data: Any) -> NDArray[Any]:
 def _objects(array: NDArray[Any]) -> Floats:
     """Return Python objects as numbers, None as NaN."""
     values = np.empty(array.shape)
-    for place, item in np.ndenumerate(array):
-        values[place] = cell_number(item, f"sample {place[0] if place else 0}")
+    for index, item in np.ndenumerate(array):
+        values[index] = cell_number(item, f"sample {index[0] if index else 0}")
     return values
 
 
-def cell_number(item: object, place: str) -> float:
-    """Return the number of a Python object, NaN for None; `place` is for the message."""
+def cell_number(item: object, where: str) -> float:
+    """Return the number of a Python object, NaN for None; `where` is for the message."""
     if item is None:
         return np.nan
     if not isinstance(item, Real | Decimal):
         raise InputError(
-            f"{place}: expected a number, found {item!r:.40}",
+            f"{where}: expected a number, found {item!r:.40}",
             hint="leave out columns that are not numbers; a missing value is None or NaN",
         )
     try:
         return float(item)
     except OverflowError:
-        raise InputError(f"{place}: expected a finite number, found {item!r:.40}") from None
+        raise InputError(f"{where}: expected a finite number, found {item!r:.40}") from None
 
 
 def numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:

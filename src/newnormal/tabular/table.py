@@ -70,7 +70,7 @@ def _sample(row: int) -> str:
     return f"sample {row}"
 
 
-def check_times(times: Times, count: int, place: Callable[[int], str] = _sample) -> None:
+def check_times(times: Times, count: int, row_name: Callable[[int], str] = _sample) -> None:
     """Raise an `InputError` unless there is one time a sample, each later than the last.
 
     Parameters
@@ -79,7 +79,7 @@ def check_times(times: Times, count: int, place: Callable[[int], str] = _sample)
         The times to check.
     count
         How many samples there are.
-    place
+    row_name
         What to call a row in the message.
     """
     if times.shape != (count,):
@@ -88,14 +88,14 @@ def check_times(times: Times, count: int, place: Callable[[int], str] = _sample)
     missing = np.isnat(times)
     if missing.any():
         raise InputError(
-            f"{place(int(missing.argmax()))}: expected a time, found none (NaT)",
+            f"{row_name(int(missing.argmax()))}: expected a time, found none (NaT)",
             hint="every sample needs a time, or none has one",
         )
     stuck = is_late(times[1:], times[:-1])
     if stuck.any():
         row = int(stuck.argmax()) + 1
         raise InputError(
-            f"{place(row)}: expected a time later than the one before, "
+            f"{row_name(row)}: expected a time later than the one before, "
             f"{time_text(times[row - 1])}, found {time_text(times[row])}",
             hint="sort the samples by time and keep one a time, or leave the times out",
         )

@@ -158,8 +158,8 @@ def _lines(sheet: Any) -> list[tuple[int, str]]:
 
 def _padded(lines: list[tuple[int, str]]) -> Iterator[bytes]:
     width = max(count for count, _ in lines)
-    for at in range(0, len(lines), _LINES):
-        part = lines[at : at + _LINES]
+    for start in range(0, len(lines), _LINES):
+        part = lines[start : start + _LINES]
         yield "".join(
             [f"{text}{',' * (width - count) if count else ''}\n" for count, text in part]
         ).encode()

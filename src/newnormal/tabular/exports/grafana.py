@@ -45,13 +45,13 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     column = header[0].strip()
     streams = [each for each in by if each.lower() == "series"]
     clock, points = Clock(), PointCollector()
-    for at, cells in rows:
+    for line_number, cells in rows:
         if not cells:
             continue
         try:
-            moment = clock.read(cells[1] if len(cells) > 2 else "", at + skipped)
+            moment = clock.read(cells[1] if len(cells) > 2 else "", line_number + skipped)
         except InputError as error:
-            bad.add(error if len(cells) > 2 else _cut(at + skipped, cells))
+            bad.add(error if len(cells) > 2 else _cut(line_number + skipped, cells))
             continue
         # A comma that is the delimiter too cuts thousands apart where they are not in quotes.
         name, value = cells[0], ",".join(cells[2:]) if delimiter == "," else cells[2]

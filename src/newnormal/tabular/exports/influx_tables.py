@@ -92,7 +92,7 @@ class OpenTable:
             cell.strip() == "true" for cell in _fitted(notes.get("#group"), len(header))
         ]
         defaults = _fitted(notes.get("#default"), len(header))
-        self._defaults = [(at, cell) for at, cell in enumerate(defaults) if at and cell]
+        self._defaults = [(column, cell) for column, cell in enumerate(defaults) if column and cell]
         self._collected = collected
         self._waiting: list[tuple[int, list[str]]] = []
         self._roles: _Roles | None = None
@@ -109,8 +109,8 @@ class OpenTable:
             text = f"line {line}: expected {len(self._header)} cells, found {len(cells)}"
             self._collected.bad.add(InputError(text, hint="the file may be cut off"))
             return
-        for at, default in self._defaults:
-            cells[at] = cells[at] or default
+        for column, default in self._defaults:
+            cells[column] = cells[column] or default
         if self._roles is not None:
             self._take(self._roles, line, cells)
         else:
@@ -134,16 +134,16 @@ class OpenTable:
         except InputError as error:
             self._collected.bad.add(error)
             return
-        key = tuple([cells[at] for at in roles.key])
+        key = tuple([cells[column] for column in roles.key])
         parts = self._known.get(key)
         if parts is None:
             parts = self._known[key] = self._parts(roles, cells)
-        for at, part in parts:
-            part.add(time, cells[at])
+        for column, part in parts:
+            part.add(time, cells[column])
 
     def _parts(self, roles: _Roles, cells: list[str]) -> list[tuple[int, SeriesPart]]:
         header = self._header
-        labels = [(header[at], cells[at]) for at in roles.labels if cells[at]]
+        labels = [(header[column], cells[column]) for column in roles.labels if cells[column]]
         if roles.tags is not None:
             labels.extend(_tags(cells[roles.tags]))
         measurement = "" if roles.measurement is None else cells[roles.measurement]
@@ -151,7 +151,10 @@ class OpenTable:
             labels.append((header[roles.measurement], measurement))
             measurement = ""  # it names the stream, not the channel
         series = tuple(labels)
-        parts = [(at, self._collected.part(measurement, header[at], series)) for at in roles.values]
+        parts = [
+            (column, self._collected.part(measurement, header[column], series))
+            for column in roles.values
+        ]
         if roles.value is not None:
             name = "value" if roles.name is None else cells[roles.name] or "value"
             parts.append((roles.value, self._collected.part(measurement, name, series)))
@@ -169,42 +172,43 @@ class OpenTable:
             tags=1 if header[:2] == ["name", "tags"] else None,
         )
         taken = (roles.time, roles.measurement, roles.name, roles.value, roles.tags)
-        for at, name in enumerate(header):
-            if at in taken or name in _LEFT_OUT:
+        for column, name in enumerate(header):
+            if column in taken or name in _LEFT_OUT:
                 continue
-            is_tag = self._groups[at] if self._groups else False
+            is_tag = self._groups[column] if self._groups else False
             if name in by or is_tag or (not self._types and roles.value is not None):
-                roles.labels.append(at)
-            elif self._holds_numbers(at, rows):
-                roles.values.append(at)
-            elif not (self._types and self._types[at].startswith("dateTime")):
-                roles.labels.append(at)
+                roles.labels.append(column)
+            elif self._holds_numbers(column, rows):
+                roles.values.append(column)
+            elif not (self._types and self._types[column].startswith("dateTime")):
+                roles.labels.append(column)
                 self._collected.texts.add(name)
         return roles
 
-    def _holds_numbers(self, at: int, rows: list[list[str]]) -> bool:
+    def _holds_numbers(self, column: int, rows: list[list[str]]) -> bool:
         if self._types:
-            return self._types[at].strip() in _NUMBERS
+            return self._types[column].strip() in _NUMBERS
         return all(
-            not isnan(number(row[at])) or row[at].lower() in ("", "nan", "null") for row in rows
+            not isnan(number(row[column])) or row[column].lower() in ("", "nan", "null")
+            for row in rows
         )
 
     def _time(self) -> int:
         for name in ("_time", "time"):
             if name in self._header:
                 return self._header.index(name)
-        for at, kind in enumerate(self._types):
-            if kind.startswith("dateTime") and self._header[at] not in _LEFT_OUT:
-                return at
+        for column, kind in enumerate(self._types):
+            if kind.startswith("dateTime") and self._header[column] not in _LEFT_OUT:
+                return column
         raise InputError(
             f"expected a column _time, found only {listed([n for n in self._header if n])}",
             hint="keep _time in the query",
         )
 
     def _check_error(self, rows: list[list[str]]) -> None:
-        at = _at("error", self._header)
-        if at is not None and "_time" not in self._header and "time" not in self._header:
-            reason = next((row[at] for row in rows if row[at]), "no reason given")
+        column = _at("error", self._header)
+        if column is not None and "_time" not in self._header and "time" not in self._header:
+            reason = next((row[column] for row in rows if row[column]), "no reason given")
             raise InputError(
                 f"expected data, found an error of InfluxDB: {shown(reason)}",
                 hint="ask again; the file holds no data",
@@ -229,7 +233,9 @@ class _Roles:
     @property
     def key(self) -> list[int]:
         """Those whose cells say which series a row belongs to."""
-        single = [at for at in (self.measurement, self.name, self.tags) if at is not None]
+        single = [
+            column for column in (self.measurement, self.name, self.tags) if column is not None
+        ]
         return [*single, *self.labels]
 
 

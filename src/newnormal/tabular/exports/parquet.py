@@ -69,9 +69,9 @@ def _taken(frame: pl.DataFrame, reading: Reading, by: Sequence[str]) -> list[str
 
 def _written(frame: pl.DataFrame) -> Iterator[bytes]:
     texts = [_text(frame.schema[name], name) for name in frame.columns]
-    for at in range(0, frame.height, _ROWS):
-        part = frame.slice(at, _ROWS).select(texts)
-        yield part.write_csv(include_header=at == 0).encode()
+    for start in range(0, frame.height, _ROWS):
+        part = frame.slice(start, _ROWS).select(texts)
+        yield part.write_csv(include_header=start == 0).encode()
 
 
 def _text(kind: pl.DataType, name: str) -> pl.Expr:

@@ -49,14 +49,14 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
 
 def _documents(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(object_hook=_read)
-    at = 0
+    position = 0
     while True:
-        while at < len(text) and text[at] in " \t\r\n,\x1e":
-            at += 1
-        if at == len(text):
+        while position < len(text) and text[position] in " \t\r\n,\x1e":
+            position += 1
+        if position == len(text):
             return
         try:
-            document, at = decoder.raw_decode(text, at)
+            document, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
             raise InputError(
                 f"line {error.lineno}: expected Prometheus' JSON, found: {error.msg}",

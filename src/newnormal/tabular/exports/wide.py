@@ -141,8 +141,10 @@ def wide_csv(
     if not any(len(each.times) for each in series):
         raise InputError("expected values, found none", hint="export a span of time that has data")
     names = _channels(series, by)
-    columns = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    streams = {stream: at for at, stream in enumerate(dict.fromkeys(s.stream(by) for s in series))}
+    columns = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    streams = {
+        stream: number for number, stream in enumerate(dict.fromkeys(s.stream(by) for s in series))
+    }
     sizes = [len(each.times) for each in series]
     points = _Points(
         np.concatenate([each.times for each in series]),
@@ -212,9 +214,11 @@ def _channels(series: Sequence[LabelledSeries], by: Sequence[str]) -> list[str]:
         }
         name = f"{each.name}{braces(shown)}" or "value"
         before = taken[each.stream(by), name]
-        at = next((at for at, other in enumerate(before) if _same(other, each)), len(before))
-        before[at:] = [each]
-        names.append(name if at == 0 else f"{name} {at + 1}")
+        number = next(
+            (number for number, other in enumerate(before) if _same(other, each)), len(before)
+        )
+        before[number:] = [each]
+        names.append(name if number == 0 else f"{name} {number + 1}")
     return names
 
 
@@ -224,8 +228,8 @@ def _same(one: LabelledSeries, other: LabelledSeries) -> bool:
     Results of two expressions without a name are told apart by this; parts of one result that
     overlap at their ends are not.
     """
-    _, at, there = np.intersect1d(one.times, other.times, return_indices=True)
-    if 2 * len(at) <= min(len(one.times), len(other.times)):
+    _, positions, other_positions = np.intersect1d(one.times, other.times, return_indices=True)
+    if 2 * len(positions) <= min(len(one.times), len(other.times)):
         return True
-    left, right = one.values[at], other.values[there]
-    return bool(2 * np.sum((left != right) & ~(np.isnan(left) & np.isnan(right))) <= len(at))
+    left, right = one.values[positions], other.values[other_positions]
+    return bool(2 * np.sum((left != right) & ~(np.isnan(left) & np.isnan(right))) <= len(positions))

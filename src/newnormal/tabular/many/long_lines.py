@@ -127,9 +127,9 @@ class LongLines(LineReader):
             times.astype(np.int64).tolist(),
             samples.values[:, :1].ravel().tolist(),
         )
-        for at, (row, stream, tag, time, value) in enumerate(zip(*parts, strict=True)):
+        for index, (row, stream, tag, time, value) in enumerate(zip(*parts, strict=True)):
             if stream < 0 or tag < 0:
-                wrong.append((row, self._nameless(stream, samples.keys[at])))
+                wrong.append((row, self._nameless(stream, samples.keys[index])))
                 continue
             sample = opened.get(stream)
             if sample is not None and time < sample.time:
@@ -198,7 +198,7 @@ class LongLines(LineReader):
         self, done: Sequence[tuple[int, _OpenSample]], problems: tuple[Problem, ...]
     ) -> StreamBatch:
         channels = tuple(dict.fromkeys(tag for _, sample in done for tag in sample.values))
-        position = {tag: at for at, tag in enumerate(channels)}
+        position = {tag: column for column, tag in enumerate(channels)}
         values = np.full((len(done), len(channels)), np.nan)
         for row, (_, sample) in enumerate(done):
             values[row, [position[tag] for tag in sample.values]] = list(sample.values.values())

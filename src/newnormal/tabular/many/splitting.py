@@ -211,14 +211,14 @@ def _channels_of(
         if not present.any():
             raise InputError(f"expected values, found none in the columns {listed(columns)}")
         kept = np.flatnonzero(present).tolist()
-        chosen = tuple(columns[at] for at in kept)
+        chosen = tuple(columns[column] for column in kept)
     elif of_file:
         chosen = tuple(wanted)
-        places = [columns.index(name) if name in columns else -1 for name in chosen]
-        if max(places, default=-1) < 0:
+        indices = [columns.index(name) if name in columns else -1 for name in chosen]
+        if max(indices, default=-1) < 0:
             match_names(columns, chosen)  # which is an error
-        taken = values[:, places]
-        taken[:, [at < 0 for at in places]] = np.nan
+        taken = values[:, indices]
+        taken[:, [column < 0 for column in indices]] = np.nan
         return np.ascontiguousarray(taken), chosen
     else:
         chosen = tuple(wanted)
@@ -227,7 +227,7 @@ def _channels_of(
             [name for name, any_ in zip(columns, present, strict=True) if any_ or name in expected],
             chosen,
         )
-        position = {name: at for at, name in enumerate(columns)}
+        position = {name: column for column, name in enumerate(columns)}
         kept = [position[name] for name in chosen]
     if kept == list(range(values.shape[1])):
         return values, chosen
@@ -264,11 +264,11 @@ def _pivot(
     missing = np.isnat(moments)
     if missing.any():
         raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
-    different, at = np.unique(moments, return_inverse=True)
+    different, time_codes = np.unique(moments, return_inverse=True)
     present, column = np.unique(row_tags, return_inverse=True)
     report = InputProfile()
     shape = (len(different), len(present))
-    table = _cells(values[rows], at * len(present) + column, shape, reading, report)
+    table = _cells(values[rows], time_codes * len(present) + column, shape, reading, report)
     columns = [names.names[tag] for tag in present]
     if wanted is not None:  # a channel without any row is missing throughout
         absent = [name for name in wanted if name not in columns]
@@ -283,17 +283,17 @@ def _pivot(
 
 def _cells(
     values: Floats,
-    places: Ints,
+    cells: Ints,
     shape: tuple[int, int],
     reading: Reading | None,
     profile: InputProfile,
 ) -> Floats:
     """Return a table of values by their places, one of each place."""
     table = np.full(shape[0] * shape[1], np.nan)
-    table[places] = values  # of several for one place NumPy keeps the last
+    table[cells] = values  # of several for one place NumPy keeps the last
     if reading is None:
         return table.reshape(shape)
-    taken = np.bincount(places, minlength=len(table))
+    taken = np.bincount(cells, minlength=len(table))
     again = int(np.maximum(taken - 1, 0).sum())
     if again == 0:
         return table.reshape(shape)
@@ -305,7 +305,7 @@ def _cells(
         )
     if how == "mean":
         there = (~np.isnan(values)).astype(np.float64)
-        sums, counts = means(values[:, None], there[:, None], places, len(table))
+        sums, counts = means(values[:, None], there[:, None], cells, len(table))
         with np.errstate(invalid="ignore", divide="ignore"):
             table = (sums / counts)[:, 0]
     profile.duplicates = again

@@ -97,27 +97,27 @@ class StreamBatch:
         parts = np.split(order, starts[1:])
         # Most streams have the same channels: those are taken at once.
         alike: dict[tuple[str, ...], list[int]] = {}
-        for at, code in enumerate(present.tolist()):
+        for part, code in enumerate(present.tolist()):
             if self.names[code] in channels:
-                alike.setdefault(tuple(channels[self.names[code]]), []).append(at)
+                alike.setdefault(tuple(channels[self.names[code]]), []).append(part)
         samples: dict[int, StreamRows] = {}
         for stream_channels, members in alike.items():
-            selected = self._selected([parts[at] for at in members], stream_channels, lenient)
+            selected = self._selected([parts[part] for part in members], stream_channels, lenient)
             samples.update(zip(members, selected, strict=True))
         appearance = np.argsort(order[starts], kind="stable").tolist()
-        return {self.names[present[at]]: samples[at] for at in appearance if at in samples}
+        return {self.names[present[part]]: samples[part] for part in appearance if part in samples}
 
     def _selected(
         self, parts: Sequence[Ints], channels: tuple[str, ...], lenient: bool
     ) -> Iterator[StreamRows]:
         """Give the samples of streams that have the same channels."""
-        position = {name: at for at, name in enumerate(self.channels)}
+        position = {name: index for index, name in enumerate(self.channels)}
         rows = np.concatenate(parts)
         taken = self.values[rows]
         values = np.full((len(rows), len(channels)), np.nan)
-        for at, name in enumerate(channels):
+        for index, name in enumerate(channels):
             if name in position:
-                values[:, at] = taken[:, position[name]]
+                values[:, index] = taken[:, position[name]]
         others = [name for name in self.channels if name not in channels]
         extra: Bools = ~np.isnan(taken[:, [position[name] for name in others]])
         there = [name for name in channels if name in position or not self.fixed]
@@ -139,11 +139,11 @@ class StreamBatch:
                 yield StreamRows(part, values[start:end], ())
                 continue
             problems = []
-            for at in np.flatnonzero(~fits).tolist():
-                unknown = [others[each] for each in np.flatnonzero(extra[start + at])]
-                before = int(np.count_nonzero(fits[:at]))
+            for index in np.flatnonzero(~fits).tolist():
+                unknown = [others[each] for each in np.flatnonzero(extra[start + index])]
+                before = int(np.count_nonzero(fits[:index]))
                 error = _mismatch([*there, *unknown], channels)
-                problems.append(Problem(error, int(self.numbers[part[at]]), before))
+                problems.append(Problem(error, int(self.numbers[part[index]]), before))
             yield StreamRows(part[fits], values[start:end][fits], tuple(problems))
 
 

@@ -300,8 +300,8 @@ class _Parts:
         self.lines = {name: numbers[positions] for name, positions in (streams.rows or {}).items()}
         # Rows count the wrong lines too, as a frame would.
         every = np.sort(np.concatenate([numbers, [number for number, *_ in self._errors]]))
-        at = np.searchsorted(every, numbers)
-        rows = {name: at[positions] for name, positions in (streams.rows or {}).items()}
+        input_rows = np.searchsorted(every, numbers)
+        rows = {name: input_rows[positions] for name, positions in (streams.rows or {}).items()}
         return self._refused(StreamTables(streams.tables, rows, streams.errors), names)
 
     def _long(self, by: Sequence[str], expected: Channels, reading: Reading) -> StreamTables:
@@ -361,10 +361,10 @@ def _stacked(parts: list[Floats], width: int) -> Floats:
     """Return the parts as one array, those read before a column was new with it missing."""
     rows = sum(map(len, parts))
     values = np.full((rows, width), np.nan)
-    at = 0
+    start = 0
     for part in parts:
-        values[at : at + len(part), : part.shape[1]] = part
-        at += len(part)
+        values[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
     return values
 
 

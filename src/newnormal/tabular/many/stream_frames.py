@@ -84,8 +84,8 @@ def _wide_tables(
         moments = given_times(times, len(frame))
     values = np.empty((len(frame), len(roles.columns)))
     faults = []
-    for at, name in enumerate(roles.columns):
-        values[:, at], wrong = _column(series[name], name)
+    for channel, name in enumerate(roles.columns):
+        values[:, channel], wrong = _column(series[name], name)
         if wrong is not None:
             faults.append(wrong)
     return split(streams, codes, values, roles.channels, moments, channels, faults)
@@ -205,9 +205,9 @@ def _column(series: nw.Series[Any], name: str, word: str = "sample") -> tuple[Fl
         if not bad.any():
             return None
         first = int(bad.argmax())
-        at = first if word == "sample" else int(rows[first])
+        row = first if word == "sample" else int(rows[first])
         try:
-            cell_number(items[rows[first]], f"column {name!r}, {word} {at}")
+            cell_number(items[rows[first]], f"column {name!r}, {word} {row}")
         except InputError as error:
             return error
         return None

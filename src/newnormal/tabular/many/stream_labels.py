@@ -39,8 +39,8 @@ def _split(table: Table, label: str) -> Table:
     if label not in channels or len(channels) == 1:
         what = "channels beside the labels" if label in channels else "labels"
         raise InputError(f"column {label!r}: expected {what}, found none")
-    at = channels.index(label)
-    labels = table.values[:, at]
+    column = channels.index(label)
+    labels = table.values[:, column]
     if np.isnan(labels).all():
         raise InputError(f"column {label!r}: expected labels, found none")
     wrong = np.flatnonzero(~np.isin(labels, (0.0, 1.0)))
@@ -52,7 +52,7 @@ def _split(table: Table, label: str) -> Table:
         )
     return replace(
         table,
-        values=np.ascontiguousarray(np.delete(table.values, at, axis=1)),
+        values=np.ascontiguousarray(np.delete(table.values, column, axis=1)),
         channels=tuple(name for name in channels if name != label),
         labels=labels.astype(np.int64),
     )

@@ -156,13 +156,13 @@ class LineReader(ABC):
         errors: list[tuple[int, Any, InputError]],
     ) -> int:
         """Take the next line for a bad one that opens nothing; return how many are used up."""
-        place = next(at for at in range(skip, len(lines)) if not blank(lines[at]))
+        position = next(row for row in range(skip, len(lines)) if not blank(lines[row]))
         self._misfits += 1
         self._misfit = error
-        if not self._is_json(lines[place]) or self._misfits >= _PATIENCE:
+        if not self._is_json(lines[position]) or self._misfits >= _PATIENCE:
             raise error
-        errors.append((place, None, error))
-        return place + 1 - skip
+        errors.append((position, None, error))
+        return position + 1 - skip
 
     def _is_json(self, line: str) -> bool:
         return self._reading.format == "jsonl" or (self._reading.format is None and is_json(line))
@@ -283,9 +283,9 @@ class StreamLines(LineReader):
         wrong = [(row, error) for row, _, error in samples.errors]
         values, times, rows = samples.values, samples.times, samples.rows
         if (codes < 0).any():
-            for at in np.flatnonzero(codes < 0).tolist():
-                error = self._names.error(int(codes[at]), samples.keys[at])
-                wrong.append((int(rows[at]), error))
+            for index in np.flatnonzero(codes < 0).tolist():
+                error = self._names.error(int(codes[index]), samples.keys[index])
+                wrong.append((int(rows[index]), error))
             good = codes >= 0
             codes, values, rows = codes[good], values[good], rows[good]
             times = None if times is None else times[good]

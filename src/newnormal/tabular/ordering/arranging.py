@@ -19,7 +19,7 @@ from newnormal.types import Floats, Ints, Times, time_text
 _HOUR = 3_600_000_000_000  # ns
 
 
-def arranged(table: Table, reading: Reading, place: Callable[[int], str] | None = None) -> Table:
+def arranged(table: Table, reading: Reading, row_name: Callable[[int], str] | None = None) -> Table:
     """Return a series as `reading` asks for it; what was changed is counted in its `profile`.
 
     Samples with a time far from all others are left out, the others sorted by time; of several
@@ -32,7 +32,7 @@ def arranged(table: Table, reading: Reading, place: Callable[[int], str] | None 
         The series as it was read; its times may be in any order.
     reading
         What to do.
-    place
+    row_name
         What to call a row of `table` in a message.
 
     Raises
@@ -49,17 +49,17 @@ def arranged(table: Table, reading: Reading, place: Callable[[int], str] | None 
     >>> series.values.tolist(), series.profile.out_of_order, series.profile.duplicates
     ([[2.0], [3.0]], 2, 1)
     """
-    return kept_rows(table, reading, place)[0]
+    return kept_rows(table, reading, row_name)[0]
 
 
 def kept_rows(
-    table: Table, reading: Reading, place: Callable[[int], str] | None = None
+    table: Table, reading: Reading, row_name: Callable[[int], str] | None = None
 ) -> tuple[Table, Ints | None]:
     """Return what `arranged` does, and the row of `table` that each sample is.
 
     None where samples were moved or made of several.
     """
-    series = _FinishedSeries.of(table, place or _sample)
+    series = _FinishedSeries.of(table, row_name or _sample)
     if table.times is None:
         check_timeless(reading)
     else:
@@ -104,16 +104,16 @@ class _FinishedSeries:
     times: Times | None
     labels: Ints | None
     rows: Ints
-    place: Callable[[int], str]
+    row_name: Callable[[int], str]
     zone: str | None
     profile: InputProfile
     faithful: bool = True  # whether each sample is a row, in the order of the input
 
     @classmethod
-    def of(cls, table: Table, place: Callable[[int], str]) -> _FinishedSeries:
+    def of(cls, table: Table, row_name: Callable[[int], str]) -> _FinishedSeries:
         profile = InputProfile() if table.profile is None else table.profile
         rows = np.arange(len(table.values))
-        return cls(table.values, table.times, table.labels, rows, place, table.zone, profile)
+        return cls(table.values, table.times, table.labels, rows, row_name, table.zone, profile)
 
     def take(self, rows: Ints | slice) -> None:
         self.values, self.rows = self.values[rows], self.rows[rows]
@@ -126,7 +126,7 @@ class _FinishedSeries:
         text = f"{count} sample" + ("" if count == 1 else "s")
         if self.times is None or not count:
             return text
-        first, last = (time_text(self.times[at], self.zone) for at in (0, -1))
+        first, last = (time_text(self.times[row], self.zone) for row in (0, -1))
         return f"{text}, {first}" + ("" if count == 1 else f" to {last}")
 
 
@@ -142,7 +142,7 @@ def _check_missing(series: _FinishedSeries) -> None:
     missing = np.isnat(times)
     if missing.any():
         raise InputError(
-            f"{series.place(int(missing.argmax()))}: expected a time, found none (NaT)",
+            f"{series.row_name(int(missing.argmax()))}: expected a time, found none (NaT)",
             hint="every sample needs a time, or none has one",
         )
 
@@ -153,7 +153,7 @@ def _leave_out_stray(series: _FinishedSeries) -> None:
     if newest is None:
         return
     rows = np.flatnonzero(outside)
-    where = series.place(int(rows[0]))
+    where = series.row_name(int(rows[0]))
     near = series.times[~outside][max(int(rows[0]) - 1, 0)]
     expected, wrong = (time_text(each, series.zone) for each in (near, series.times[rows[0]]))
     text = f"{where}: expected a time near {expected}, found {wrong}"
@@ -188,8 +188,8 @@ def _merge(series: _FinishedSeries, reading: Reading) -> None:
     if reading.on_duplicate == "error":
         first, second = sorted(series.rows[again[0] - 1 : again[0] + 1].tolist())
         raise InputError(
-            f"{series.place(second)}: expected each time once, found "
-            f"{time_text(times[again[0]], series.zone)} again, as in {series.place(first)}",
+            f"{series.row_name(second)}: expected each time once, found "
+            f"{time_text(times[again[0]], series.zone)} again, as in {series.row_name(first)}",
             hint=_hint(series, again) or "choose with --on-duplicate last|mean (on_duplicate=)",
         )
     starts = np.r_[0, np.flatnonzero(times[1:] != times[:-1]) + 1]

@@ -290,25 +290,25 @@ class LiveOrder:
             values = self._rates.push(values, None)
         if not self._taking.needed:
             return OrderedSamples(values, None, numbers, tuple(problems))
-        wanted = self._taking.places(len(values))
-        places = [
+        wanted = self._taking.take(len(values))
+        shifted = [
             replace(each, before=min(max(each.before, wanted.start), wanted.stop) - wanted.start)
             for each in problems
         ]
         kept_numbers = None if numbers is None else numbers[wanted]
-        return OrderedSamples(values[wanted], None, kept_numbers, tuple(places))
+        return OrderedSamples(values[wanted], None, kept_numbers, tuple(shifted))
 
     def _slowly(self, rows: TimedRows, problems: Sequence[Problem]) -> OrderedSamples:
         out = _Released()
         start = 0
         for problem in problems:
-            self._sift(rows.at(slice(start, problem.before)), out)
+            self._sift(rows.take(slice(start, problem.before)), out)
             if out.error is not None:
                 break
             start = problem.before
             out.refuse(problem.error, problem.number)
         else:
-            self._sift(rows.at(slice(start, None)), out)
+            self._sift(rows.take(slice(start, None)), out)
         return self._arrived(out)
 
     def _sift(self, rows: TimedRows, out: _Released) -> None:
@@ -319,19 +319,19 @@ class LiveOrder:
         every = self._held.then(rows)
         sifted = sift(every.times, self._newest, self._limit)
         self._newest, self._limit = sifted.newest, sifted.limit
-        self._held = every.at(sifted.held)
+        self._held = every.take(sifted.held)
         for first, gap in sifted.gaps:
             number = int(every.numbers[first])
             out.notes.append(f"{self._record} {number}: a gap of {span_text(gap)}, confirmed")
         start = 0
         for row, position, near in sifted.dropped:
-            self._order(every.at(sifted.kept[start:position]), out)
+            self._order(every.take(sifted.kept[start:position]), out)
             start = position
             if out.error is not None:
                 return
             error = InputError(not_confirmed(int(every.times[row]), near, self.zone))
             out.refuse(error, int(every.numbers[row]))
-        self._order(every.at(sifted.kept[start:]), out)
+        self._order(every.take(sifted.kept[start:]), out)
 
     def _order(self, rows: TimedRows, out: _Released) -> None:
         if not len(rows):
@@ -354,7 +354,7 @@ class LiveOrder:
         values = self._rates.push(rows.values, times)
         taken = TimedRows(values, rows.times, rows.numbers)
         if self._taking.needed:
-            taken = taken.at(self._taking.places(len(taken)))
+            taken = taken.take(self._taking.take(len(taken)))
         if self._grid is None:
             out.add(self._taking.at_times(taken, self.zone))
         elif len(taken):

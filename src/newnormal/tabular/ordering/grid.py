@@ -152,8 +152,8 @@ class Resampler:
         longest = np.maximum.accumulate(np.r_[self._longest, common])
         filled = np.where(gaps <= np.maximum(_COMMON, _TIMES * longest[:-1]), gaps, 1)
         self._newest, self._longest = int(steps[-1]), int(longest[-1])
-        at = np.cumsum(filled) - 1
-        count = int(at[-1]) + 1
+        slots = np.cumsum(filled) - 1
+        count = int(slots[-1]) + 1
         if count == len(steps):
             moments = (steps * self._step).view("datetime64[ns]")
             return ResampledSteps(values, moments, numbers, labels)
@@ -164,13 +164,13 @@ class Resampler:
                 hint="choose a longer one with --resample (resample=)",
             )
         wide = np.full((count, values.shape[1]), np.nan)
-        wide[at] = values
-        every = np.repeat(steps, filled) - (np.repeat(at, filled) - np.arange(count))
+        wide[slots] = values
+        every = np.repeat(steps, filled) - (np.repeat(slots, filled) - np.arange(count))
         return ResampledSteps(
             wide,
             (every * self._step).view("datetime64[ns]"),
             np.repeat(numbers, filled),
-            None if labels is None else _placed(labels, at, count),
+            None if labels is None else _placed(labels, slots, count),
         )
 
     def _none(self) -> ResampledSteps:
@@ -180,7 +180,7 @@ class Resampler:
         )
 
 
-def _placed(labels: Ints, at: Ints, count: int) -> Ints:
+def _placed(labels: Ints, slots: Ints, count: int) -> Ints:
     placed = np.zeros(count, dtype=labels.dtype)
-    placed[at] = labels
+    placed[slots] = labels
     return placed

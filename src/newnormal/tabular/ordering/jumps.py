@@ -87,28 +87,28 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
         The longest gap that makes others of its length ordinary, in ns; None: each one does.
     """
     kept: list[Ints] = []
-    count = at = 0
+    count = start = 0
     dropped: list[tuple[int, int, int]] = []
     held: list[int] = []
     gaps: list[tuple[int, int]] = []
     passed: list[int] = []
-    while at < len(times):
-        end, newest = ordinary(times, at, newest, limit)
-        kept.append(np.arange(at, end))
-        count += end - at
-        at = end
-        if at == len(times):
+    while start < len(times):
+        end, newest = ordinary(times, start, newest, limit)
+        kept.append(np.arange(start, end))
+        count += end - start
+        start = end
+        if start == len(times):
             break
         clusters: list[_Cluster] = []
         late: list[int] = []
-        for row in range(at, len(times)):
+        for row in range(start, len(times)):
             time = int(times[row])
             if time <= newest:
                 late.append(row)
                 continue
             if time <= newest + limit:
                 dropped += [(each, count + len(late), newest) for each in _rows(clusters)]
-                at, clusters = row, []
+                start, clusters = row, []
                 break
             cluster = next((each for each in clusters if each.near(time, limit)), None)
             if cluster is None:
@@ -123,12 +123,12 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
                 late += cluster.rows
                 gap = max(cluster.first - newest, int(np.diff(sorted(cluster.times)).max()))
                 limit = max(limit, gap if longest is None else min(gap, longest))
-                newest, at, clusters = cluster.newest, row + 1, []
+                newest, start, clusters = cluster.newest, row + 1, []
                 break
             while sum(len(each.rows) for each in clusters) > _MOST_HELD:
                 dropped += [(each, count + len(late), newest) for each in clusters.pop(0).rows]
         else:
-            at = len(times)
+            start = len(times)
             held = _rows(clusters)
         kept.append(np.array(late, dtype=np.int64))
         count += len(late)
@@ -148,18 +148,18 @@ def is_future(time: int) -> bool:
     return time > time_ns() + DAY
 
 
-def ordinary(times: Ints, at: int, newest: int, limit: int) -> tuple[int, int]:
-    """Return the first row from `at` that is too far ahead, and the newest time before it."""
+def ordinary(times: Ints, start: int, newest: int, limit: int) -> tuple[int, int]:
+    """Return the first row from `start` that is too far ahead, and the newest time before it."""
     size = _BLOCK
-    while at < len(times):
-        running = np.maximum.accumulate(np.r_[newest, times[at : at + size]])
+    while start < len(times):
+        running = np.maximum.accumulate(np.r_[newest, times[start : start + size]])
         far = np.diff(running) > limit
         if far.any():
             first = int(far.argmax())
-            return at + first, int(running[first])
+            return start + first, int(running[first])
         newest = int(running[-1])
-        at, size = min(at + size, len(times)), size * 4
-    return at, newest
+        start, size = min(start + size, len(times)), size * 4
+    return start, newest
 
 
 def _rows(clusters: list[_Cluster]) -> list[int]:

@@ -33,7 +33,7 @@ class TimedRows:
     def __len__(self) -> int:
         return len(self.times)
 
-    def at(self, rows: Any) -> TimedRows:
+    def take(self, rows: Any) -> TimedRows:
         """Return some of them."""
         return TimedRows(self.values[rows], self.times[rows], self.numbers[rows])
 
@@ -175,8 +175,8 @@ class Lateness:
 
     def _released(self, every: TimedRows, counts: Floats) -> TimedRows:
         end = max(len(every) - self._hold, 0)
-        self._rows = every.at(slice(end, None))
-        done = every.at(slice(end))
+        self._rows = every.take(slice(end, None))
+        done = every.take(slice(end))
         if self._mode == "mean":
             self._counts = counts[end:]
             done = self._averaged(done, counts[:end])
@@ -195,8 +195,8 @@ class Lateness:
         parts: list[tuple[TimedRows, Problem | None]] = []
         times = self._rows.times.tolist()
         entries = [
-            (self._rows.values[at], int(self._rows.numbers[at]), self._counts[at : at + 1])
-            for at in range(len(times))
+            (self._rows.values[row], int(self._rows.numbers[row]), self._counts[row : row + 1])
+            for row in range(len(times))
         ]
         done: list[tuple[int, tuple[Floats, int, Floats]]] = []
 
@@ -204,13 +204,13 @@ class Lateness:
             parts.append((self._given(done), problem))
             done.clear()
 
-        for at, time in enumerate(rows.times.tolist()):
-            number = int(rows.numbers[at])
-            entry = (rows.values[at], number, counts[at : at + 1])
+        for row, time in enumerate(rows.times.tolist()):
+            number = int(rows.numbers[row])
+            entry = (rows.values[row], number, counts[row : row + 1])
             if self._again is not None and time > self._again:
                 self._again = None
-            place = bisect_left(times, time)
-            twice = place < len(times) and times[place] == time
+            slot = bisect_left(times, time)
+            twice = slot < len(times) and times[slot] == time
             if self._newest is not None and is_late(time, self._newest):
                 if self._again is not None:
                     continue
@@ -219,18 +219,18 @@ class Lateness:
                     break
                 cut(self._late(time, self._newest, number))
             elif twice and (self._mode == "last" or self._again is not None):
-                entries[place] = entry
+                entries[slot] = entry
             elif twice and self._mode == "mean":
-                old = entries[place]
-                entries[place] = (old[0] + entry[0], number, old[2] + entry[2])
+                old = entries[slot]
+                entries[slot] = (old[0] + entry[0], number, old[2] + entry[2])
             elif twice and self._mode == "error":
-                self.error = self._twice(time, number, entries[place][1])
+                self.error = self._twice(time, number, entries[slot][1])
                 break
             elif twice:
                 cut(self._late(time, time, number))
             else:
-                times.insert(place, time)
-                entries.insert(place, entry)
+                times.insert(slot, time)
+                entries.insert(slot, entry)
                 while len(times) > self._hold:
                     self._newest = times.pop(0)
                     done.append((self._newest, entries.pop(0)))

@@ -57,15 +57,15 @@ class CounterRates:
             return values
         rates = values.copy()
         if times is None:
-            at = np.arange(self._seen, self._seen + len(values))
+            clock = np.arange(self._seen, self._seen + len(values))
         else:
-            at = times.astype("datetime64[ns]").view(np.int64)
+            clock = times.astype("datetime64[ns]").view(np.int64)
         unit = 1.0 if times is None else _SECOND
         for each, column in enumerate(self._columns):
             there = np.flatnonzero(~np.isnan(values[:, column]))
             if not len(there):
                 continue
-            counts, when = values[there, column], at[there]
+            counts, when = values[there, column], clock[there]
             rates[there[0], column] = np.nan
             last = self._last[each]
             targets = there[1:]

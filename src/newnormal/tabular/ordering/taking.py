@@ -21,7 +21,7 @@ class RowSelector:
     Examples
     --------
     >>> taking = RowSelector(Reading.of(rows="2:5"))
-    >>> taking.places(4), taking.places(4)
+    >>> taking.take(4), taking.take(4)
     (slice(2, 4, None), slice(0, 1, None))
     """
 
@@ -32,8 +32,8 @@ class RowSelector:
         self.needed = any(each is not None for each in bounds)
         self.seen = 0
 
-    def places(self, count: int) -> slice:
-        """Count the next samples; return which of them are wanted by their place."""
+    def take(self, count: int) -> slice:
+        """Count the next samples; return which of them are wanted by their number."""
         first = min(max((self._first or 0) - self.seen, 0), count)
         last = count
         if self._last is not None:
@@ -51,4 +51,4 @@ class RowSelector:
             wanted &= times >= self._from.in_zone(zone)
         if self._until is not None:
             wanted &= times < self._until.in_zone(zone)
-        return rows.at(np.flatnonzero(wanted))
+        return rows.take(np.flatnonzero(wanted))

@@ -65,7 +65,7 @@ class SampleBlock:
 
 def read_block(
     plan: ColumnPlan,
-    at: list[int],
+    positions: list[int],
     rows: Sequence[Sequence[Cell]],
     errors: Sequence[tuple[int, InputError]],
     *,
@@ -77,32 +77,34 @@ def read_block(
     ----------
     plan
         What the columns are.
-    at, rows
+    positions, rows
         The positions and cells of the lines.
     errors
         Lines that could not be taken apart.
     strict
         Whether a cell that is no number makes a bad line.
     """
-    wrong: list[tuple[int, Any, InputError]] = [(place, None, error) for place, error in errors]
+    wrong: list[tuple[int, Any, InputError]] = [
+        (position, None, error) for position, error in errors
+    ]
     if not rows:
         return SampleBlock.of_errors(wrong, len(plan.positions), plan)
     columns = list(zip(*rows, strict=True))
     keys = _keys(plan, columns)
     refused = np.zeros(len(rows), dtype=np.bool_)
-    reading = _BlockReader(plan, at, keys, wrong, refused)
+    reading = _BlockReader(plan, positions, keys, wrong, refused)
     values = reading.values(columns, strict)
     times = reading.times(columns)
     labels = reading.labels(columns)
-    places = np.array(at, dtype=np.int64)
+    sample_lines = np.array(positions, dtype=np.int64)
     if refused.any():
         good = ~refused
-        values, places = values[good], places[good]
+        values, sample_lines = values[good], sample_lines[good]
         times = None if times is None else times[good]
         labels = None if labels is None else labels[good]
         keys = [keys[row] for row in np.flatnonzero(good).tolist()] if keys else keys
     wrong.sort(key=lambda each: each[0])
-    return SampleBlock(values, times, labels, keys, places, wrong, reading.bad_cells)
+    return SampleBlock(values, times, labels, keys, sample_lines, wrong, reading.bad_cells)
 
 
 class _BlockReader:
@@ -111,12 +113,12 @@ class _BlockReader:
     def __init__(
         self,
         plan: ColumnPlan,
-        at: list[int],
+        positions: list[int],
         keys: Sequence[Any],
         errors: list[tuple[int, Any, InputError]],
         refused: Bools,
     ) -> None:
-        self._plan, self._at, self._keys = plan, at, keys
+        self._plan, self._positions, self._keys = plan, positions, keys
         self._errors, self._refused = errors, refused
         self.bad_cells: dict[str, BadCells] = {}
 
@@ -124,16 +126,18 @@ class _BlockReader:
         if not self._refused[row]:
             self._refused[row] = True
             key = self._keys[row] if self._keys else None
-            self._errors.append((self._at[row], key, error))
+            self._errors.append((self._positions[row], key, error))
 
     def values(self, columns: Sequence[Sequence[Cell]], strict: bool) -> Floats:
         plan, numbers = self._plan, self._plan.numbers
-        if len(self._at) <= _FEW and plan.plain:
-            flat = numbers.plain([cell for at in plan.positions for cell in columns[at]])
+        if len(self._positions) <= _FEW and plan.plain:
+            flat = numbers.plain(
+                [cell for position in plan.positions for cell in columns[position]]
+            )
             if flat is not None:
-                by_row = flat.reshape(len(plan.positions), len(self._at)).T
+                by_row = flat.reshape(len(plan.positions), len(self._positions)).T
                 return np.ascontiguousarray(by_row)
-        values = np.empty((len(self._at), len(plan.positions)))
+        values = np.empty((len(self._positions), len(plan.positions)))
         for channel, position in enumerate(plan.positions):
             if position < 0:
                 values[:, channel] = np.nan
@@ -149,7 +153,7 @@ class _BlockReader:
             else:
                 example = cells[bad[0]]
                 text = example if isinstance(example, str) else shown(example)
-                self.bad_cells[column] = BadCells(len(bad), self._at[bad[0]], text)
+                self.bad_cells[column] = BadCells(len(bad), self._positions[bad[0]], text)
         return values
 
     def times(self, columns: Sequence[Sequence[Cell]]) -> Times | None:
@@ -200,7 +204,7 @@ def cell_error(column: str, cell: Cell, numbers: NumberReader) -> InputError:
 def _keys(plan: ColumnPlan, columns: Sequence[Sequence[Cell]]) -> list[Any]:
     if not plan.keys_at:
         return []
-    names = [columns[at] for at in plan.keys_at]
+    names = [columns[column] for column in plan.keys_at]
     names = [
         cells
         if set(map(type, cells)) <= _NAMES

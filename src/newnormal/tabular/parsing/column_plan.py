@@ -156,7 +156,7 @@ class ColumnInference:
         roles = self._roles(selection, columns, temporal)
         if rows:
             self._check_timed(roles)
-        position = {name: at for at, name in enumerate(names)}
+        position = {name: column for column, name in enumerate(names)}
         numbers = self._numbers(roles, there)
         if not self._known and not self._texts and len(rows) >= _ENOUGH:
             check_texts(self._text_columns(roles, cells, numbers))
@@ -363,7 +363,7 @@ class ColumnInference:
             there = [cell for cell in column_cells if not numbers.is_missing(cell)]
             bad = numbers.read(there, numbers.units.get(column))[1]
             if 2 * len(bad) > len(there):
-                texts[column] = [there[at] for at in bad]
+                texts[column] = [there[row] for row in bad]
         return texts
 
     def _times(self, roles: Roles, there: dict[str, list[Cell]]) -> TimeReader:

@@ -73,7 +73,7 @@ class DateForm:
         if len(matches) != len(cells):
             return None
         columns = list(zip(*matches, strict=True)) if self.pattern.groups > 1 else [matches]
-        groups = {name: columns[at - 1] for name, at in self.pattern.groupindex.items()}
+        groups = {name: columns[group - 1] for name, group in self.pattern.groupindex.items()}
         return _moments(groups, len(cells), order)
 
 
@@ -144,14 +144,14 @@ def custom_form(pattern: str) -> DateForm:
     for letter, longer in _SHORT.items():
         pattern = pattern.replace(f"%{letter}", longer)
     parts: list[str] = []
-    at = 0
+    position = 0
     seen: set[str] = set()
-    while at < len(pattern):
-        letter = pattern[at]
-        at += 1
+    while position < len(pattern):
+        letter = pattern[position]
+        position += 1
         if letter == "%":
-            code = pattern[at : at + 1]
-            at += 1
+            code = pattern[position : position + 1]
+            position += 1
             if code not in _DIRECTIVES or (code != "%" and code in seen):
                 raise _no_pattern(pattern)
             seen.add(code)

@@ -169,16 +169,16 @@ class NumberReader:
     def _each(self, cells: Sequence[Any], unit: str | None) -> tuple[Floats, list[int]]:
         values = np.full(len(cells), np.nan)
         bad = []
-        for at, cell in enumerate(cells):
+        for row, cell in enumerate(cells):
             try:
                 value = self.one(cell, unit)
             except ValueError:
-                bad.append(at)
+                bad.append(row)
                 continue
             if value in _INFINITE:
-                bad.append(at)
+                bad.append(row)
             else:
-                values[at] = value
+                values[row] = value
         return values, bad
 
     def hint(self, cell: Cell, column: str) -> str:

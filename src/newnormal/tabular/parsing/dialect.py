@@ -66,7 +66,7 @@ class CsvHead:
 class _Row:
     """A line that has something in it, and its cells."""
 
-    at: int
+    position: int
     cells: list[str]
     after_blank: bool
 
@@ -131,34 +131,34 @@ def _opening(lines: Sequence[str], reading: Reading) -> tuple[int, list[int], st
     """Return the position behind comments and Excel's sep=, the comments, and the delimiter."""
     delimiter = reading.delimiter
     comments: list[int] = []
-    for at, line in enumerate(lines):
-        text = line.removeprefix(BOM).strip() if at == 0 else line.strip()
+    for position, line in enumerate(lines):
+        text = line.removeprefix(BOM).strip() if position == 0 else line.strip()
         if not text:
             continue
         match = _SEP.fullmatch(line.removeprefix(BOM).rstrip("\r\n"))
         if match is not None and not comments:
             delimiter = delimiter or match[1]
-            comments.append(at)
+            comments.append(position)
         elif text.startswith("#"):
-            comments.append(at)
+            comments.append(position)
         else:
-            return at, comments, delimiter
+            return position, comments, delimiter
     return (comments[-1] if comments else 0), comments[:-1], delimiter
 
 
 def _rows(lines: Sequence[str], start: int, delimiter: str) -> list[_Row]:
     rows = []
     blank = False
-    for at in range(start, len(lines)):
-        line = lines[at]
+    for position in range(start, len(lines)):
+        line = lines[position]
         if not line or line.isspace():
             blank = True
             continue
         try:
-            cells = split_line(line.removeprefix(BOM) if at == 0 else line, delimiter)
+            cells = split_line(line.removeprefix(BOM) if position == 0 else line, delimiter)
         except InputError:
             continue
-        rows.append(_Row(at, [cell.strip() for cell in cells], blank))
+        rows.append(_Row(position, [cell.strip() for cell in cells], blank))
         blank = False
     return rows
 
@@ -190,10 +190,10 @@ class _Search:
             sure = float(named is not None)
             return _Layout(only, None, None, (sure, 0.0, 0.0, float(len(only.cells))))
         # The width that most lines of data have.
-        width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].at))
+        width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].position))
         data = pairs[width][0]
         header, units = self._header(width, data, named)
-        behind = [row for row in rows if row.at >= data.at]
+        behind = [row for row in rows if row.position >= data.position]
         score = (float(named is not None), *self._score(behind, width))
         return _Layout(header, data, units, score)
 
@@ -217,7 +217,7 @@ class _Search:
         ahead = 0
         for row in self._rows:
             width = len(row.cells)
-            if named is not None and row.at <= named.at:
+            if named is not None and row.position <= named.position:
                 headers = {width} if row is named else set()
                 continue
             if named is not None and not {width, width - 1} & headers:
@@ -245,10 +245,10 @@ class _Search:
         self, width: int, data: _Row, named: _Row | None
     ) -> tuple[_Row | None, _Row | None]:
         if named is not None:
-            behind = [row for row in self._rows if named.at < row.at < data.at]
+            behind = [row for row in self._rows if named.position < row.position < data.position]
             units = next((row for row in behind if self._is_units(row, width)), None)
             return named, units
-        before = [row for row in self._rows if row.at < data.at]
+        before = [row for row in self._rows if row.position < data.position]
         before = [row for row in before if not self._is_sample(row.cells)]
         rows = [row for row in before if len(row.cells) == width]
         rows = rows or [row for row in before if len(row.cells) == width - 1]
@@ -271,11 +271,11 @@ class _Search:
         """Return the header behind lines of a key and a value, which look like data."""
         if width != 2:
             return None
-        rows = [row for row in self._rows if row.at >= data.at][:_AHEAD]
-        for place, row in enumerate(rows):
+        rows = [row for row in self._rows if row.position >= data.position][:_AHEAD]
+        for index, row in enumerate(rows):
             if len(row.cells) != width or self._is_data(row.cells):
                 continue
-            before, after = rows[:place], rows[place + 1 :]
+            before, after = rows[:index], rows[index + 1 :]
             if not before or not after:
                 return None
             texts = all(self._is_text(each.cells[0]) for each in before)
@@ -352,35 +352,38 @@ def _head(
     if layout.delimiter in _NAMES and len((layout.header or layout.data or _NO_ROW).cells) > 1:
         written["delimiter"] = _NAMES[layout.delimiter]
     header = layout.header
-    skipped = {at for at in range(start) if lines[at].strip()}
+    skipped = {position for position in range(start) if lines[position].strip()}
     if header is None:
         assert layout.data is not None
         return _headerless(lines, comments, layout, skipped, reading, written)
-    before = {at for at in range(header.at) if lines[at].strip()}
-    if any(_SEP.fullmatch(lines[at].removeprefix(BOM).rstrip("\r\n")) is None for at in before):
+    before = {position for position in range(header.position) if lines[position].strip()}
+    if any(
+        _SEP.fullmatch(lines[position].removeprefix(BOM).rstrip("\r\n")) is None
+        for position in before
+    ):
         written["preamble"] = "1 line" if len(before) == 1 else f"{len(before)} lines"
-    skipped |= before | {header.at}
+    skipped |= before | {header.position}
     empty = set()
     if layout.units is not None:
         if any(layout.units.cells):
-            skipped.add(layout.units.at)
-            written["units"] = f"line {layout.units.at + 1}"
+            skipped.add(layout.units.position)
+            written["units"] = f"line {layout.units.position + 1}"
         else:
-            empty.add(layout.units.at)
-    end = len(lines) if layout.data is None else layout.data.at
-    skipped |= {at for at in range(header.at, end) if is_rule(lines[at])}
+            empty.add(layout.units.position)
+    end = len(lines) if layout.data is None else layout.data.position
+    skipped |= {position for position in range(header.position, end) if is_rule(lines[position])}
     cells = header.cells
-    if header.at == start and lines[start].strip().startswith("#"):
+    if header.position == start and lines[start].strip().startswith("#"):
         cells = [cells[0].lstrip("#").strip(), *cells[1:]]
     if layout.data is not None and len(layout.data.cells) == len(cells) + 1:
         cells = [*cells, ""]
-    names = tuple(cell or f"column {place}" for place, cell in enumerate(cells, start=1))
+    names = tuple(cell or f"column {number}" for number, cell in enumerate(cells, start=1))
     nameless = tuple(name for name, cell in zip(names, cells, strict=True) if not cell)
     try:
         check_unique(names)
     except InputError as error:
-        raise InputError(f"line {header.at + 1}: {error.message}", hint=error.hint) from None
-    line = lines[header.at]
+        raise InputError(f"line {header.position + 1}: {error.message}", hint=error.hint) from None
+    line = lines[header.position]
     taken, blank = frozenset(skipped), frozenset(empty)
     return CsvHead(layout.delimiter, names, line, True, nameless, taken, blank, written)
 

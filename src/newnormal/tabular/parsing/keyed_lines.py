@@ -94,10 +94,10 @@ def unique_times(cells: Sequence[Any]) -> Times:
     # Numbers that are equal would be one key, whatever their types.
     if len(kinds) != 1 or not kinds <= {str, int, float}:
         return parse_times(cells)
-    different = {cell: at for at, cell in enumerate(dict.fromkeys(cells))}
+    different = {cell: codes for codes, cell in enumerate(dict.fromkeys(cells))}
     if len(different) == len(cells):
         return parse_times(cells)
     parsed = parse_times(list(different))
-    at = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
-    times: Times = parsed[at]
+    codes = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
+    times: Times = parsed[codes]
     return times

@@ -197,8 +197,8 @@ class LineColumns:
             return rows
         names = {*head.names, *(self.inference.channels or ())}
         again = (
-            at
-            for at, cells in enumerate(rows)
+            row
+            for row, cells in enumerate(rows)
             if cells[0].strip() in names
             and is_header_again(cells, head.names, self.inference.channels)
         )
@@ -207,7 +207,7 @@ class LineColumns:
     def headers(
         self,
         lines: Sequence[str],
-        at: Sequence[int],
+        positions: Sequence[int],
         rows: Sequence[Sequence[Any]],
         errors: Sequence[tuple[int, InputError]],
     ) -> list[int]:
@@ -218,21 +218,21 @@ class LineColumns:
         channels = plan.roles.channels
         names = {*head.names, *channels}
         column = next((each for each in plan.positions if each >= 0), 0)
-        places = [
-            place
-            for place, cells in zip(at, rows, strict=True)
+        headers = [
+            position
+            for position, cells in zip(positions, rows, strict=True)
             if cells[column].strip() in names and is_header_again(cells, head.names, channels)
         ]
-        for place, _ in errors:
-            if not lines[place]:
+        for position, _ in errors:
+            if not lines[position]:
                 continue
             try:
-                cells = split_line(lines[place], head.delimiter)
+                cells = split_line(lines[position], head.delimiter)
             except InputError:
                 continue
             if is_header_again(cells, head.names, channels):
-                places.append(place)
-        return sorted(places)
+                headers.append(position)
+        return sorted(headers)
 
     def take_header(self, line: str, number: int) -> None:
         """Read columns by a header that came again, in line `number`."""
@@ -245,7 +245,7 @@ class LineColumns:
             self._report(f"line {number}: a header again, {same} from here on")
         if names == head.names:
             return
-        names = tuple(name or f"column {place}" for place, name in enumerate(names, start=1))
+        names = tuple(name or f"column {column}" for column, name in enumerate(names, start=1))
         check_unique(names)
         nameless = tuple(name for name in names if name.startswith("column "))
         self.header_line, self.sample_line = line, None

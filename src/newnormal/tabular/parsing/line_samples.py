@@ -67,9 +67,9 @@ def joined(
         The channels and the columns where there are no samples.
     """
     errors = [
-        (place + offset - held, key, error)
+        (position + offset - held, key, error)
         for offset, block in blocks
-        for place, key, error in block.errors
+        for position, key, error in block.errors
     ]
     parts = [(offset - held, block) for offset, block in blocks if len(block.rows)]
     wrong = tuple((row, error) for row, _, error in errors)
@@ -93,10 +93,10 @@ def _stacked(parts: list[Floats]) -> Floats:
         return parts[0]
     width = max(part.shape[1] for part in parts)
     values = np.full((sum(map(len, parts)), width), np.nan)
-    at = 0
+    start = 0
     for part in parts:
-        values[at : at + len(part), : part.shape[1]] = part
-        at += len(part)
+        values[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
     return values
 
 

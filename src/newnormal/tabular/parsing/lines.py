@@ -145,7 +145,11 @@ class LineParser:
         if all(map(blank, lines)):
             raise InputError("expected a header or a sample, found a blank line")
         skipped = self.columns.open(lines, final=True) or frozenset()
-        rest = [line for at, line in enumerate(lines) if at not in skipped and not blank(line)]
+        rest = [
+            line
+            for position, line in enumerate(lines)
+            if position not in skipped and not blank(line)
+        ]
         if not rest or not self._infer_columns(rest):
             self.columns.check()
 
@@ -295,7 +299,7 @@ class LineParser:
     def _parsed(
         self, lines: Sequence[str], start: int, final: bool
     ) -> list[tuple[int, SampleBlock]]:
-        """Return the lines as blocks that have the same columns, each with its place."""
+        """Return the lines as blocks that have the same columns, each with its offset."""
         columns = self.columns
         skipped: frozenset[int] = frozenset()
         if columns.splitter is None:
@@ -306,28 +310,28 @@ class LineParser:
                     raise
                 return [(0, self._misfit(lines, error))]
             if opened is None:
-                refused = [(at, None, error) for at, error in _refused(lines)]
+                refused = [(position, None, error) for position, error in _refused(lines)]
                 there = not all(map(blank, lines)) and not final
                 self._held = list(lines) if there else []
                 return [] if there else [(0, SampleBlock.of_errors([*refused]))]
             skipped = opened
         assert columns.splitter is not None
         if skipped:  # passed over as if they were blank
-            lines = ["" if at in skipped else line for at, line in enumerate(lines)]
-        at, rows, errors = columns.splitter.split(lines)
+            lines = ["" if position in skipped else line for position, line in enumerate(lines)]
+        positions, rows, errors = columns.splitter.split(lines)
         if columns.lacks_plan and rows:
             plan = columns.infer_columns(rows)
-            columns.sample_line = lines[at[0]]
+            columns.sample_line = lines[positions[0]]
             empty = frozenset() if columns.head is None else columns.head.empty
             if skipped and empty and plan.time_at is not None:
-                kept = [row for row, place in enumerate(at) if place not in empty]
-                at, rows = [at[row] for row in kept], [rows[row] for row in kept]
+                kept = [row for row, position in enumerate(positions) if position not in empty]
+                positions, rows = [positions[row] for row in kept], [rows[row] for row in kept]
         errors += _refused(lines)
         if columns.plan is None:
-            return [(0, SampleBlock.of_errors([(place, None, error) for place, error in errors]))]
-        marks = columns.headers(lines, at, rows, errors)
+            return [(0, SampleBlock.of_errors([(row, None, error) for row, error in errors]))]
+        marks = columns.headers(lines, positions, rows, errors)
         if not marks:
-            return [(0, self._block(at, rows, errors))]
+            return [(0, self._block(positions, rows, errors))]
         return self._segments(lines, start, marks)
 
     def _one(self, line: str) -> ParsedSamples | None:
@@ -359,12 +363,12 @@ class LineParser:
         for end in ends:
             segment = lines[begin:end]
             assert columns.splitter is not None
-            at, rows, errors = columns.splitter.split(segment)
+            positions, rows, errors = columns.splitter.split(segment)
             errors += _refused(segment)
             if rows and columns.lacks_plan:
                 columns.infer_columns(rows)
-                columns.sample_line = segment[at[0]]
-            blocks.append((begin, self._block(at, rows, errors)))
+                columns.sample_line = segment[positions[0]]
+            blocks.append((begin, self._block(positions, rows, errors)))
             if end < len(lines):
                 columns.take_header(lines[end], start + end)
             begin = end + 1
@@ -372,7 +376,7 @@ class LineParser:
 
     def _block(
         self,
-        at: list[int],
+        positions: list[int],
         rows: list[Sequence[Cell]],
         errors: list[tuple[int, InputError]],
     ) -> SampleBlock:
@@ -381,7 +385,7 @@ class LineParser:
         assert columns.plan is not None
         if rows and columns.splitter.columns.grows:
             self._grow(columns.plan, rows)
-        return read_block(columns.plan, at, rows, errors, strict=self._strict)
+        return read_block(columns.plan, positions, rows, errors, strict=self._strict)
 
     def _grow(self, plan: ColumnPlan, rows: Sequence[Sequence[Cell]]) -> None:
         """Find out what the new keys of JSON lines are."""
@@ -392,18 +396,18 @@ class LineParser:
     def _infer_columns(self, lines: Sequence[str]) -> bool:
         columns = self.columns
         assert columns.splitter is not None
-        at, rows, _ = columns.splitter.split(lines)
+        positions, rows, _ = columns.splitter.split(lines)
         if rows:
             columns.infer_columns(rows)
-            columns.sample_line = lines[at[0]]
+            columns.sample_line = lines[positions[0]]
         return bool(rows)
 
     def _misfit(self, lines: Sequence[str], error: InputError) -> SampleBlock:
         """Return lines as bad ones, none of which opens the input, unless there are too many."""
         wrong: list[tuple[int, Any, InputError]] = []
-        for at, line in enumerate(lines):
+        for position, line in enumerate(lines):
             if not blank(line):
-                wrong.append((at, None, error))
+                wrong.append((position, None, error))
         self._misfits += len(wrong)
         if self._misfits >= _PATIENCE:
             raise error
@@ -414,8 +418,8 @@ class LineParser:
         profile.lines += len(block.rows) + len(block.errors)
         profile.bad_lines += len(block.errors)
         if block.errors and profile.first_bad is None:
-            place, _, self._bad = block.errors[0]
-            profile.first_bad = f"line {start + place}: {self._bad.message}"
+            position, _, self._bad = block.errors[0]
+            profile.first_bad = f"line {start + position}: {self._bad.message}"
         for column, bad in block.bad_cells.items():
             counted = profile.bad_cells.get(column)
             if counted is not None:
@@ -438,7 +442,7 @@ class LineParser:
 def _refused(lines: Sequence[str]) -> list[tuple[int, InputError]]:
     """Return what is wrong with lines that were refused before they came here."""
     return [
-        (place, line.error)  # type: ignore[attr-defined]
-        for place, line in enumerate(lines)
+        (position, line.error)  # type: ignore[attr-defined]
+        for position, line in enumerate(lines)
         if type(line) is not str
     ]

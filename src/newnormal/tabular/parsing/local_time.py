@@ -65,9 +65,9 @@ class LocalClock:
         if not changing.any():
             self._latest.clear()
             return utc
-        for at in np.flatnonzero(changing[which] & (local != NO_TIME)).tolist():
-            key = None if keys is None else keys[at]
-            utc[at] = self._resolved(int(local[at]), key)
+        for row in np.flatnonzero(changing[which] & (local != NO_TIME)).tolist():
+            key = None if keys is None else keys[row]
+            utc[row] = self._resolved(int(local[row]), key)
         if not changing[which[-1]]:
             self._latest.clear()
         return utc
@@ -90,7 +90,9 @@ class LocalClock:
             if not -100_000 < day < 100_000:  # NO_TIME
                 self._days[day] = 0
             else:
-                ends = {self._offset(start + at, fold) for at in (0, _DAY_NS) for fold in (0, 1)}
+                ends = {
+                    self._offset(start + shift, fold) for shift in (0, _DAY_NS) for fold in (0, 1)
+                }
                 self._days[day] = ends.pop() if len(ends) == 1 else None
         return self._days[day]
 

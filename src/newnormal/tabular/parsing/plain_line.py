@@ -38,7 +38,7 @@ class PlainLine:
             return None
         plan = self.plan
         try:
-            values = [float(cells[at]) for at in plan.positions]
+            values = [float(cells[column]) for column in plan.positions]
         except ValueError:
             return None
         if not all(map(isfinite, values)):

@@ -33,24 +33,24 @@ class CsvSplitter:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
         delimiter = self.head.delimiter
         width = len(self.head.names)
-        at: list[int] = []
+        positions: list[int] = []
         rows: list[Sequence[Cell]] = []
         errors: list[tuple[int, InputError]] = []
-        for place, line in enumerate(lines):
+        for position, line in enumerate(lines):
             if '"' in line or delimiter == " ":
                 try:
                     cells = split_line(line, delimiter)
                 except InputError as error:
-                    errors.append((place, error))
+                    errors.append((position, error))
                     continue
             else:
                 cells = line.rstrip("\r\n").split(delimiter)
             if len(cells) == width and (cells[0] or (line and not line.isspace())):
-                at.append(place)
+                positions.append(position)
                 rows.append(cells)
             elif line and not line.isspace():
-                errors.append((place, InputError(f"expected {width} cells, found {len(cells)}")))
-        return at, rows, errors
+                errors.append((position, InputError(f"expected {width} cells, found {len(cells)}")))
+        return positions, rows, errors
 
 
 class JsonSplitter:
@@ -100,19 +100,19 @@ class JsonSplitter:
 
     def split(self, lines: Sequence[str]) -> SplitLines:
         """Return positions and cells of the lines that fit, and what is wrong with the others."""
-        at: list[int] = []
+        positions: list[int] = []
         rows: list[Sequence[Cell]] = []
         errors: list[tuple[int, InputError]] = []
-        for place, line in enumerate(lines):
+        for position, line in enumerate(lines):
             if not line or line.isspace():
                 continue
             try:
                 record = json_object(line)
             except InputError as error:
-                errors.append((place, error))
+                errors.append((position, error))
                 continue
             if not record:
-                errors.append((place, InputError("expected an object with channels, found {}")))
+                errors.append((position, InputError("expected an object with channels, found {}")))
                 continue
             if record.keys() == self._keys:
                 rows.append(self._pick(record))
@@ -120,15 +120,15 @@ class JsonSplitter:
                 if not record.keys() <= self._keys:
                     new = [name for name in record if name not in self._keys]
                     if self._open and self._grown + len(new) > _MOST:
-                        errors.append((place, _too_many(new[0])))
+                        errors.append((position, _too_many(new[0])))
                         continue
                     self._new(new)
                 rows.append([record.get(name) for name in self.columns.names])
-            at.append(place)
+            positions.append(position)
         width = len(self.columns.names)
         if any(len(row) != width for row in rows):
             rows = [[*row, *[None] * (width - len(row))] for row in rows]
-        return at, rows, errors
+        return positions, rows, errors
 
     def _new(self, names: Sequence[str]) -> None:
         if self._open:

@@ -110,13 +110,13 @@ def are_times(cells: Sequence[object], style: DateStyle) -> bool:
     """Return whether the first cell, or at least half of them, are times as text."""
     form = None if style.pattern is None else custom_form(style.pattern)
     count = 0
-    for at, cell in enumerate(cells):
+    for row, cell in enumerate(cells):
         if form is None:
             is_time = form_of(cell) is not None
         else:
             moments = form.read([cell]) if isinstance(cell, str) else None
             is_time = moments is not None and bool(moments.ns[0] != NO_TIME)
-        if is_time and at == 0:
+        if is_time and row == 0:
             return True
         count += is_time
     return 2 * count >= len(cells) > 0
@@ -203,10 +203,10 @@ class TimeReader:
         if not cells:
             return np.empty(0, dtype="datetime64[ns]"), np.zeros(0, dtype=np.bool_)
         if keys is not None and len(cells) > 1 and set(map(type, cells)) == {str}:
-            different = {cell: at for at, cell in enumerate(dict.fromkeys(cells))}
+            different = {cell: codes for codes, cell in enumerate(dict.fromkeys(cells))}
             moments = self._moments(list(different))
-            at = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
-            ns, zoned = moments.ns[at], moments.zoned[at]
+            codes = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
+            ns, zoned = moments.ns[codes], moments.zoned[codes]
         else:
             ns, zoned = self._moments(cells)
         bad: Bools = ns == NO_TIME
@@ -258,7 +258,7 @@ class TimeReader:
         if not zoned.any():
             return self.clock.to_utc(ns, keys)
         local = np.flatnonzero(~zoned)
-        local_keys = None if keys is None else [keys[at] for at in local.tolist()]
+        local_keys = None if keys is None else [keys[row] for row in local.tolist()]
         ns = ns.copy()
         ns[local] = self.clock.to_utc(ns[local], local_keys)
         return ns

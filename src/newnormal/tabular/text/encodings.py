@@ -86,7 +86,7 @@ def _by_nuls(head: bytes) -> str | None:
     """Return the kind of UTF-16 or UTF-32 without a mark, by where its NULs are."""
     if b"\0" not in head:
         return None
-    share = [head[at::4].count(0) / max(len(head[at::4]), 1) for at in range(4)]
+    share = [head[offset::4].count(0) / max(len(head[offset::4]), 1) for offset in range(4)]
     high, low = 0.4, 0.1
     if min(share[1:]) > high and share[0] < low:
         return "UTF-32-LE"

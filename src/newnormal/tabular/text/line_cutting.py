@@ -166,9 +166,9 @@ class LineCutter:
             window = piece[start : start + HEAD + 1]  # with the LF of a CRLF that it cuts
             if b"\n" in window:
                 return b"\n"
-            at = window.find(b"\r")
-            if at >= 0:
-                return None if start + at == len(piece) - 1 else b"\r"
+            position = window.find(b"\r")
+            if position >= 0:
+                return None if start + position == len(piece) - 1 else b"\r"
         return None
 
     def _hold(self, part: bytes) -> None:
@@ -226,7 +226,7 @@ def line_texts(lines: Sequence[bytes], first: bool = False, encoding: str = "UTF
     >>> line_texts([b"a,b\r", b"", b"1,\xff\r", b"1,2\r"])
     ['a,b', '', '', '1,2']
     """
-    return [line_text(line, first and not at, encoding) for at, line in enumerate(lines)]
+    return [line_text(line, first and not row, encoding) for row, line in enumerate(lines)]
 
 
 def _no_text(error: UnicodeDecodeError, encoding: str) -> InputError:
