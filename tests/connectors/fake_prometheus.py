@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.http_server import HttpServer, Request
 
 SECOND = 10**9
 MOST_POINTS = 11_000
@@ -34,7 +33,7 @@ class Asked(NamedTuple):
         return [round(first + number * step, 3) for number in range(count)]
 
 
-class FakePrometheus:
+class FakePrometheus(HttpServer):
     """A server. `series` has what each query gives; `refuse` may answer instead.
 
     Attributes
@@ -56,45 +55,16 @@ class FakePrometheus:
         self.others: list[Asked] = []
         self.version = "2.42.0"
         self.refuse: Callable[[Asked], tuple[int, bytes] | None] = lambda _: None
-        fake = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = 2**16  # one packet an answer: the second would wait for 40 ms
+    def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        parts = urlsplit(request.path)
+        form = dict(parse_qsl(request.body.decode() or parts.query))
+        status, body = self.answer(Asked(request.method, parts.path, request.headers, form))
+        return status, {}, body
 
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-                parts = urlsplit(self.path)
-                form = dict(parse_qsl(body or parts.query))
-                names = {name.lower(): value for name, value in self.headers.items()}
-                status, given = fake.answer(Asked(self.command, parts.path, names, form))
-                try:
-                    self.send_response(status)
-                    self.send_header("Content-Length", str(len(given)))
-                    self.end_headers()
-                    self.wfile.write(given)
-                except OSError:  # who asked has given up
-                    self.close_connection = True
-
-            do_GET = do_POST  # noqa: N815 - as the base class calls it
-
-            def date_time_string(self, timestamp: float | None = None) -> str:
-                del timestamp
-                return formatdate(int(fake.now / SECOND + fake.server_ahead), usegmt=True)
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+    def date(self) -> str:
+        return formatdate(int(self.now / SECOND + self.server_ahead), usegmt=True)
 
     def clock(self) -> int:
         return self.now
@@ -122,11 +92,6 @@ class FakePrometheus:
         matrix: dict[str, Any] = {"resultType": "matrix", "result": given}
         return 200, json.dumps({"status": "success", "data": matrix, **self.extra}).encode()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
 
 def _evaluated(value: Value, times: list[float]) -> list[list[Any]]:
     found = ((at, value(at)) for at in times)
@@ -140,13 +105,3 @@ def _evaluated(value: Value, times: list[float]) -> list[list[Any]]:
 def problem(kind: str, text: str) -> bytes:
     """Return the body of an error as Prometheus has it."""
     return json.dumps({"status": "error", "errorType": kind, "error": text}).encode()
-
-
-@contextmanager
-def faking(now: int) -> Iterator[FakePrometheus]:
-    """Give a server that is closed at the end."""
-    fake = FakePrometheus(now)
-    try:
-        yield fake
-    finally:
-        fake.close()

@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tests.waiting import until
 
@@ -167,6 +167,12 @@ class FakeBroker:
             _close(each)
         self._thread.join(10.0)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _serve(self) -> None:
         while True:
             try:
@@ -209,15 +215,6 @@ class FakeBroker:
         if found.kind == PINGREQ:
             return packet(PINGRESP)
         return b""
-
-
-@contextmanager
-def faking() -> Iterator[FakeBroker]:
-    broker = FakeBroker()
-    try:
-        yield broker
-    finally:
-        broker.close()
 
 
 def _close(found: socket.socket) -> None:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -51,6 +50,8 @@ class Program:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
+        self._cwd: Path | None = folder
+        self._environment: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,7 +77,11 @@ class Program:
         """Start it, and return at once."""
         with (self.folder / "output.txt").open("ab") as output:
             self._process = subprocess.Popen(
-                self.command(), stdout=output, stderr=output, cwd=self.folder
+                self.command(),
+                stdout=output,
+                stderr=output,
+                cwd=self._cwd,
+                env={**os.environ, **self._environment},
             )
 
     def wait_until_ready(self, seconds: float = 180.0) -> None:
@@ -114,12 +119,7 @@ class Program:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
 
 
@@ -152,9 +152,7 @@ class Prometheus(Program):
 class Alertmanager(Program):
     """Alertmanager; without a configuration, alerts are kept and sent to nobody."""
 
-    def __init__(
-        self, folder: Path, config: str = "route: {receiver: none}\nreceivers: [{name: none}]\n"
-    ) -> None:
+    def __init__(self, folder: Path, config: str = _TO_NOBODY) -> None:
         super().__init__(folder)
         self._path = found("prometheus-alertmanager")
         (folder / "alertmanager.yml").write_text(config)
@@ -201,7 +199,8 @@ class Newnormal(Program):
         self, folder: Path, tables: str, environment: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(folder)
-        self._environment = dict(environment or {})
+        self._cwd = None
+        self._environment = {"PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._config = folder / "service.toml"
         self.configure(tables)
 
@@ -213,15 +212,6 @@ class Newnormal(Program):
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "newnormal", "serve", str(self._config)]
-
-    def launch(self) -> None:
-        with (self.folder / "output.txt").open("ab") as output:
-            self._process = subprocess.Popen(
-                self.command(),
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **self._environment, "PYTHONFAULTHANDLER": "1"},
-            )
 
     def is_ready(self) -> bool:
         return httpx.get(f"{self.url}/readyz", timeout=2.0).status_code == 200

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Self
+
+from tests.http_server import HttpServer, Request
 
 JOB = "machines"
 CYCLE_S = 24.0  # of the slowest rhythm, where nothing else is said
@@ -67,30 +65,7 @@ scrape_configs:
 """
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        found = self.server.targets.answer(self.path.rpartition("/")[2])
-        self.send_response(503 if found is None else 200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.end_headers()
-        self.wfile.write((found or "").encode())
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 512
-
-    def __init__(self, targets: Targets) -> None:
-        self.targets = targets
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-
-class Targets:
+class Targets(HttpServer):
     """A server of hosts, each at ``/metrics/HOST``.
 
     Attributes
@@ -105,13 +80,12 @@ class Targets:
         self._numbers = {host_name(each): each for each in range(hosts)}
         self.scrapes = dict.fromkeys(self._numbers, 0)
         self._faults: dict[str, dict[int, float]] = {}
-        self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        super().__init__()
 
-    @property
-    def address(self) -> str:
-        host, port = self._server.server_address[:2]
-        return f"{host!s}:{port}"
+    def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        text = self.answer(request.path.rpartition("/")[2])
+        media = {"Content-Type": "text/plain; version=0.0.4"}
+        return 503 if text is None else 200, media, (text or "").encode()
 
     def answer(self, host: str) -> str | None:
         """Return the metrics of a host now, as Prometheus reads them; None: no such host."""
@@ -129,19 +103,6 @@ class Targets:
     def plant(self, host: str, added: Mapping[int, float]) -> None:
         """From now on some metrics of a host are higher by a number; none: the fault is over."""
         self._faults[host] = dict(added)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def main() -> None:

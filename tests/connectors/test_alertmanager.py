@@ -30,8 +30,8 @@ from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED
-from tests.connectors.listening import Heard, Listener, listening
 from tests.connectors.programs import Alertmanager, Newnormal, found, free_port
+from tests.http_server import Listener, Request
 from tests.waiting import until
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
@@ -48,7 +48,7 @@ RESOLVED: dict[str, Any] = {
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    with listening() as listener:
+    with Listener() as listener:
         yield listener
 
 
@@ -229,7 +229,7 @@ def test_an_alertmanager_that_is_not_well_takes_nothing(
 def test_user_and_password_or_a_token_are_sent_and_never_shown(
     listener: Listener, sinks: list[AlertmanagerSink]
 ) -> None:
-    def echo(heard: Heard) -> tuple[int, dict[str, str], str]:
+    def echo(heard: Request) -> tuple[int, dict[str, str], str]:
         return 403, {}, f"not with {heard.headers['authorization']}"
 
     listener.answer = echo
@@ -249,7 +249,7 @@ def test_user_and_password_or_a_token_are_sent_and_never_shown(
 def test_all_of_several_are_sent_and_one_that_takes_it_is_enough(
     listener: Listener, sinks: list[AlertmanagerSink]
 ) -> None:
-    with listening() as other:
+    with Listener() as other:
         sink = sink_for(sinks, listener.url, other.url)
         sink.send(alert_of(FIRED))
         assert listener.heard[0].json == other.heard[0].json
@@ -268,7 +268,7 @@ def test_one_of_several_that_is_down_is_left_alone_for_a_while(
     listener: Listener, sinks: list[AlertmanagerSink]
 ) -> None:
     now = [NOW]
-    with listening() as other:
+    with Listener() as other:
         options = {"urls": [listener.url, other.url]}
         sinks.append(AlertmanagerSink("am", options, clock=lambda: now[0]))
         sink = sinks[-1]
@@ -293,7 +293,7 @@ def test_one_of_several_that_is_down_is_left_alone_for_a_while(
 def test_if_none_of_several_takes_it_the_message_names_all(
     listener: Listener, sinks: list[AlertmanagerSink]
 ) -> None:
-    with listening() as other:
+    with Listener() as other:
         for each in (listener, other):
             each.answer = lambda _: (503, {"Retry-After": "9"}, "")
         with pytest.raises(SinkDownError) as caught:

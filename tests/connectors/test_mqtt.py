@@ -23,6 +23,7 @@ from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources import mqtt
 from newnormal.io.sources.mqtt import WINDOW, Delivered, MqttSource, Tries, Unread
 from newnormal.io.topics import TopicPattern
+from tests.clocks import StillClock
 from tests.connectors.mqtt_peers import (
     CONNECT,
     DISCONNECT,
@@ -31,7 +32,6 @@ from tests.connectors.mqtt_peers import (
     UNSUBACK,
     UNSUBSCRIBE,
     FakeBroker,
-    faking,
     packet,
     publish,
 )
@@ -43,34 +43,13 @@ pytest.importorskip("paho.mqtt")
 TOPICS = ["plant/{stream}/{channel}"]
 
 
-class Clock:
-    """Stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture(autouse=True)
 def _waits_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.05)
 
 
 @pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    with faking() as found:
-        yield found
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sources(broker: FakeBroker, clock: Clock) -> Iterator[Sources]:
+def sources(broker: FakeBroker, clock: StillClock[float]) -> Iterator[Sources]:
     made = Sources(broker, clock)
     yield made
     made.close()
@@ -79,7 +58,7 @@ def sources(broker: FakeBroker, clock: Clock) -> Iterator[Sources]:
 class Sources:
     """Makes sources of a broker, and closes them."""
 
-    def __init__(self, broker: FakeBroker, clock: Clock) -> None:
+    def __init__(self, broker: FakeBroker, clock: StillClock[float]) -> None:
         self._broker, self._clock = broker, clock
         self._made: list[MqttSource] = []
 
@@ -393,7 +372,7 @@ def test_a_subscription_that_is_refused_is_an_error(
 
 
 def test_a_subscription_without_an_answer_is_an_error(
-    broker: FakeBroker, sources: Sources, clock: Clock
+    broker: FakeBroker, sources: Sources, clock: StillClock[float]
 ) -> None:
     broker.granted = None
     source = sources(timeout=3)
@@ -761,7 +740,7 @@ def test_a_connection_that_ends_is_made_again_and_messages_go_on(
 
 
 def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
-    broker: FakeBroker, sources: Sources, clock: Clock
+    broker: FakeBroker, sources: Sources, clock: StillClock[float]
 ) -> None:
     source = sources.well()
     broker.reason = 136
@@ -808,7 +787,7 @@ def test_what_came_before_a_connection_ends_is_taken(broker: FakeBroker, sources
 
 
 def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(
-    broker: FakeBroker, sources: Sources, clock: Clock
+    broker: FakeBroker, sources: Sources, clock: StillClock[float]
 ) -> None:
     source = sources.well(client_id="me")
     broker.send(packet(DISCONNECT, b"\x8e"))
@@ -844,7 +823,7 @@ def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(
 
 
 def test_connections_of_a_broker_that_was_away_are_not_taken_for_another_client() -> None:
-    clock = Clock()
+    clock = StillClock(1000.0)
     tries = Tries(clock)
     for _ in range(10):
         tries.failed(ClosedError("closed"), "me")
@@ -905,7 +884,7 @@ def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
 
 
 def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
-    broker: FakeBroker, sources: Sources, clock: Clock
+    broker: FakeBroker, sources: Sources, clock: StillClock[float]
 ) -> None:
     source = sources.well()
     broker.send(
@@ -923,7 +902,7 @@ def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
 
 
 def test_objects_without_the_field_that_is_wanted_are_reported(
-    broker: FakeBroker, sources: Sources, clock: Clock
+    broker: FakeBroker, sources: Sources, clock: StillClock[float]
 ) -> None:
     topics = ["plant/{stream}/{channel}", "rooms/{stream}"]
     source = sources.well(topics=topics, value="value")
@@ -946,7 +925,7 @@ def test_objects_without_the_field_that_is_wanted_are_reported(
 
 
 def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
-    clock = Clock()
+    clock = StillClock(1000.0)
     unread = Unread(["a/{stream}", "b/{stream}"], clock)
     unread.has_none(0, "a/x", "expected a number, found 'online'")
     unread.has_none(1, "b/x", "expected a number, found '21,5'")

@@ -14,25 +14,16 @@ from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.testing.alerts import _alerts
-from tests.connectors.mqtt_peers import PUBLISH, FakeBroker, faking
+from tests.clocks import StillClock
+from tests.connectors.mqtt_peers import PUBLISH, FakeBroker
 
 pytest.importorskip("paho.mqtt")
-
-
-class Clock:
-    """Stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Sinks:
     """Makes sinks of a broker, and closes them."""
 
-    def __init__(self, broker: FakeBroker, clock: Clock) -> None:
+    def __init__(self, broker: FakeBroker, clock: StillClock[float]) -> None:
         self._broker, self._clock = broker, clock
         self.made: list[MqttSink] = []
 
@@ -43,18 +34,7 @@ class Sinks:
 
 
 @pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    with faking() as found:
-        yield found
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def sinks(broker: FakeBroker, clock: Clock) -> Iterator[Sinks]:
+def sinks(broker: FakeBroker, clock: StillClock[float]) -> Iterator[Sinks]:
     found = Sinks(broker, clock)
     yield found
     for each in found.made:
@@ -174,7 +154,7 @@ def test_a_broker_that_cannot_do_it_is_named(
 
 
 def test_a_connection_that_was_idle_is_made_anew(
-    broker: FakeBroker, sinks: Sinks, clock: Clock
+    broker: FakeBroker, sinks: Sinks, clock: StillClock[float]
 ) -> None:
     sink = sinks()
     sink.send(ALERT)

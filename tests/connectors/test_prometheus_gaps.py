@@ -11,7 +11,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.sources import prometheus
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_gaps import longest_range
-from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakePrometheus, faking
+from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakePrometheus
 from tests.connectors.test_prometheus_source import NEWEST, NOW, source_of, values_of
 
 NEWEST_S = NEWEST // SECOND
@@ -22,7 +22,7 @@ Outage = tuple[int, int]  # the last scrape before it and the first one after it
 
 @pytest.fixture
 def fake() -> Iterator[FakePrometheus]:
-    with faking(NOW) as found:
+    with FakePrometheus(NOW) as found:
         yield found
 
 

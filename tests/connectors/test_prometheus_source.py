@@ -33,7 +33,6 @@ from tests.connectors.fake_prometheus import (
     SECOND,
     Asked,
     FakePrometheus,
-    faking,
     problem,
 )
 from tests.connectors.programs import free_port
@@ -54,7 +53,7 @@ _MADE: list[PrometheusSource] = []  # in a test
 
 @pytest.fixture
 def fake() -> Iterator[FakePrometheus]:
-    with faking(NOW) as found:
+    with FakePrometheus(NOW) as found:
         yield found
         while _MADE:
             _MADE.pop().close()

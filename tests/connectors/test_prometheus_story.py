@@ -16,9 +16,9 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from benchmarks.browser import chromium
 from newnormal.service.log.sqlite_log import SqliteLog
-from tests.connectors.listening import Listener, listening
 from tests.connectors.programs import Alertmanager, Newnormal, Prometheus, found
 from tests.connectors.targets import Targets, host_name, metric_name, open_metrics, scrape_config
+from tests.http_server import Listener
 from tests.service.killing import opened
 from tests.waiting import until
 
@@ -186,7 +186,7 @@ FAULTY = host_name(1)
 def test_from_history_to_an_alarm_on_the_page_and_in_alertmanager_and_resolved_after_it(
     tmp_path: Path,
 ) -> None:
-    with Targets(3, 3) as targets, listening() as pager, chromium() as browser:
+    with Targets(3, 3) as targets, Listener() as pager, chromium() as browser:
         prometheus = with_history(tmp_path / "prometheus", targets, 150)
         alertmanager = Alertmanager(tmp_path / "alertmanager", to_pager(pager))
         tables = source(prometheus, 140, 0.3)

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -18,36 +17,26 @@ import pytest
 from newnormal.client import ServiceError
 from tests.connectors.programs import Newnormal, Prometheus, found
 from tests.connectors.test_remote_write import BEGIN, HEADERS, body
+from tests.http_server import HttpServer, Request
 from tests.waiting import until
 
 GAUGES = 6
 
 
-class Target:
+class Target(HttpServer):
     """Something to scrape, whose gauges have the number of the scrape."""
 
     def __init__(self) -> None:
         self.scrapes = 0
-        lock = threading.Lock()
-        target = self
+        self._lock = threading.Lock()
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                with lock:
-                    target.scrapes += 1
-                    text = exposition(target.scrapes).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def respond(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        del request
+        with self._lock:
+            self.scrapes += 1
+            text = exposition(self.scrapes)
+        return 200, {"Content-Type": "text/plain; version=0.0.4"}, text.encode()
 
 
 def exposition(scrape: int) -> str:
@@ -66,8 +55,7 @@ def targets(number: int) -> Iterator[list[Target]]:
         yield made
     finally:
         for each in made:
-            each.server.shutdown()
-            each.server.server_close()
+            each.close()
 
 
 def config(addresses: list[str], service: Newnormal) -> str:

@@ -31,6 +31,7 @@ from newnormal.service.store.retention import apply_retention
 from newnormal.service.values import Item, StoredRows
 from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
+from tests.clocks import StillClock
 from tests.counts import count
 from tests.service.running import (
     HISTORY,
@@ -49,21 +50,11 @@ S = 10**9
 BEGIN = 1_800_000_000 * S
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self) -> int:
-        return self.now
-
-
 class Case:
     """A store with streams, a sink in memory, and a sender between them."""
 
     def __init__(self, path: Path) -> None:
-        self.clock = Clock()
+        self.clock = StillClock(BEGIN)
         self.store = Store(path, clock=self.clock)
         self.sink = MemoryScoreSink("prom")
         self.judged: dict[int, JudgedRange] = {}

@@ -15,8 +15,8 @@ from newnormal.io.sinks.remote_write import RemoteWriteSink
 from newnormal.service.store import Store
 from newnormal.testing import check_score_sink
 from tests.connectors.feeding import Plant
-from tests.connectors.listening import listening
 from tests.connectors.programs import Newnormal, Prometheus, free_port
+from tests.http_server import Listener
 from tests.waiting import until
 
 pytest.importorskip("cramjam")
@@ -73,7 +73,7 @@ def test_a_prometheus_that_takes_no_remote_write_is_named_with_what_to_do(tmp_pa
 @pytest.mark.external
 def test_no_score_is_lost_when_prometheus_or_the_service_is_killed(tmp_path: Path) -> None:
     with (
-        listening() as chat,
+        Listener() as chat,
         Prometheus(tmp_path / "prometheus", CONFIG, RECEIVES) as prometheus,
         Newnormal(
             tmp_path / "newnormal",

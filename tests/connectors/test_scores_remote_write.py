@@ -19,7 +19,7 @@ from newnormal.io.sinks.scores import ScoreBatch, ScoresRefusedError
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
 from newnormal.testing import check_score_sink
-from tests.connectors.listening import Heard, Listener, listening
+from tests.http_server import Listener, Request
 
 pytest.importorskip("cramjam")
 pytest.importorskip("google.protobuf")
@@ -32,7 +32,7 @@ Found = dict[tuple[tuple[str, str], ...], list[tuple[int, float]]]
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    with listening() as found:
+    with Listener() as found:
         yield found
 
 
@@ -55,7 +55,7 @@ def sink_of(listener: Listener, **options: Any) -> RemoteWriteSink:
     return RemoteWriteSink("prom", {"url": f"{listener.url}/api/v1/write", **options})
 
 
-def series_of(heard: Heard) -> Found:
+def series_of(heard: Request) -> Found:
     """Return the samples of a request by their labels, as they stand there."""
     return {
         tuple((label.name, label.value) for label in each.labels): [
@@ -65,7 +65,7 @@ def series_of(heard: Heard) -> Found:
     }
 
 
-def points_of(heard: Heard) -> list[tuple[str, int]]:
+def points_of(heard: Request) -> list[tuple[str, int]]:
     """Return stream and place of the scores of a request."""
     return [
         (dict(labels)["stream"], (time - BEGIN // 10**6) // 1000)
@@ -132,7 +132,7 @@ def test_one_bad_score_is_found_and_all_others_are_taken_in_order(listener: List
     streams = [name for name in ("a", "b", "c", "d") for _ in range(25)]
     taken: list[tuple[str, int]] = []
 
-    def answer(heard: Heard) -> tuple[int, dict[str, str], str]:
+    def answer(heard: Request) -> tuple[int, dict[str, str], str]:
         points = points_of(heard)
         if ("c", 7) in points:
             return 400, {}, "out of order sample\n"
@@ -224,7 +224,7 @@ def test_it_keeps_what_a_sink_of_scores_promises(listener: Listener) -> None:
             for time, _ in found
         ]
 
-    with listening() as gone:
+    with Listener() as gone:
         pass
     check_score_sink(
         lambda: sink_of(listener),

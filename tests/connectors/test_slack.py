@@ -15,15 +15,15 @@ from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED, LINK
-from tests.connectors.listening import Listener, listening
 from tests.connectors.programs import free_port
+from tests.http_server import Listener
 
 PATH = "/services/T0/B0/swordfish"
 
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    with listening() as listener:
+    with Listener() as listener:
         yield listener
 
 

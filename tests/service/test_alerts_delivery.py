@@ -17,27 +17,18 @@ from newnormal.service.config import SinkConfig
 from newnormal.service.store import Store
 from newnormal.service.values import Item
 from newnormal.testing import MemoryAlertSink
+from tests.clocks import StillClock
 
 S = 10**9
 DAY = 86_400 * S
 BEGIN = 1_800_000_000 * S
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = BEGIN
-
-    def __call__(self) -> int:
-        return self.now
-
-
 class Case:
     """A store, a sink in memory and a sender between them."""
 
     def __init__(self, path: Path) -> None:
-        self.clock = Clock()
+        self.clock = StillClock(BEGIN)
         self.store = Store(path, clock=self.clock)
         self.sink = MemoryAlertSink("chat")
         self.reports: list[tuple[str, bool, str]] = []

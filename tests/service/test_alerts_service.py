@@ -12,7 +12,7 @@ from newnormal.client import Client
 from newnormal.service.config import SinkConfig, SourceConfig
 from newnormal.testing import MemoryPullSource
 from tests.service.fake_service import FakeService, served
-from tests.service.receiver import receiving
+from tests.service.receiver import Receiver
 from tests.service.running import (
     HISTORY,
     arrival,
@@ -38,7 +38,7 @@ def fault(first: int) -> Any:
 def test_an_alarm_reaches_a_receiver_and_is_resolved_also_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with receiving() as receiver:
+    with Receiver() as receiver:
         sink = SinkConfig("hook", "webhook", {"url": receiver.url})
         config = config_of(tmp_path, sinks=(sink,), public_url="https://watch.example.org")
         receiver.answer = lambda _: (503, {})

@@ -26,7 +26,8 @@ from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
-from tests.service.receiver import Receiver, Request, receiving
+from tests.http_server import Request
+from tests.service.receiver import Receiver
 
 NOW = 1_800_000_000.0
 ALERT = Alert(
@@ -44,7 +45,7 @@ ALERT = Alert(
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
+    with Receiver() as receiver:
         yield receiver
 
 
@@ -165,7 +166,7 @@ def test_a_receiver_that_is_gone_is_asked_once_an_hour(
 def test_a_receiver_that_is_not_there_is_an_error_without_the_address(
     sinks: list[WebhookSink],
 ) -> None:
-    with receiving() as receiver:
+    with Receiver() as receiver:
         url = receiver.url + "/key-that-is-a-secret"
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer, found") as caught:
         sink_for(sinks, url).send(ALERT)
@@ -219,7 +220,7 @@ def test_a_sink_that_was_closed_raises_and_does_not_hang(
 
 
 def test_the_webhook_passes_its_own_check(receiver: Receiver) -> None:
-    with receiving() as other:
+    with Receiver() as other:
         nobody = other.url
     check_alert_sink(
         lambda: WebhookSink("chat", {"url": receiver.url, "secret": "s"}),
@@ -327,8 +328,8 @@ def test_a_receiver_that_honours_keys_sees_each_alert_once_whatever_goes_wrong(
     done = threading.Event()
 
     def answer(request: Request) -> tuple[int, dict[str, str]]:
-        receiver._take(request.key)
-        if len(set(receiver.seen)) == len(keys) and len(receiver.requests) % 2 == 0:
+        receiver.take(request.key)
+        if len(receiver.seen) == len(keys) and len(receiver.requests) % 2 == 0:
             done.set()
         return (500, {}) if len(receiver.requests) % 2 else (200, {})
 

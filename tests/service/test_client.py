@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from newnormal.client import Client, ServiceError
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.service.hub import Resync
+from tests.http_server import HttpServer, Request
 from tests.service.fake_service import FakeService, served
 
 
@@ -188,49 +187,19 @@ def test_a_service_that_is_not_there_is_tried_again_and_then_an_error() -> None:
     assert caught.value.hint == "newnormal serve starts it"
 
 
-class Scripted:
+class Scripted(HttpServer):
     """A server that gives one answer after the other; None: it hangs up."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.paths: list[str] = []
-        self.headers: list[Any] = []
-        scripted = self
+        self.headers: list[dict[str, str]] = []
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                scripted.paths.append(self.path)
-                scripted.headers.append(self.headers)
-                answer = scripted.answers.pop(0)
-                if answer is None:
-                    return
-                status, headers, body = answer
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_POST = do_GET  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                """Print nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.01,), daemon=True
-        )
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> Scripted:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    def respond(self, request: Request) -> Any:
+        self.paths.append(request.path)
+        self.headers.append(request.headers)
+        return self.answers.pop(0)
 
 
 DONE: Any = (200, {}, b'{"done": true}')
@@ -243,7 +212,7 @@ def test_a_service_that_is_behind_is_given_the_time_it_asks_for() -> None:
         with Client(server.url, "nn_secret", wait=waits.append) as client:
             assert client.push("a", {"b": 1.0}) == 1
         assert waits == [7.0, 1.0]
-        assert {each["Authorization"] for each in server.headers} == {"Bearer nn_secret"}
+        assert {each["authorization"] for each in server.headers} == {"Bearer nn_secret"}
 
 
 def test_samples_are_sent_again_when_the_connection_is_lost() -> None:

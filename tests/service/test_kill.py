@@ -14,7 +14,7 @@ import pytest
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.counts import count
 from tests.service.killing import assert_same, contents, opened, replayed
-from tests.service.receiver import Receiver, receiving
+from tests.service.receiver import Receiver
 from tests.waiting import until
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
@@ -33,7 +33,7 @@ STREAMS = 6
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    with receiving() as found:
+    with Receiver() as found:
         yield found
 
 
