@@ -256,7 +256,7 @@ def decided(
     rates: tuple[float, ...] = (0.003, 0.003),
 ) -> Choice:
     """Return what is chosen where votes find, and autoencoders leave, that much."""
-    monkeypatch.setattr(CHOOSE, "average_precision", lambda _, vote: float(vote[0]))
+    monkeypatch.setattr(CHOOSE, "ranked_precision", lambda _, vote: float(vote[0]))
     monkeypatch.setattr(CHOOSE, "_left", lambda *_: np.array(left))
     monkeypatch.setattr(CHOOSE, "_scores", lambda *_: np.ones(1))
     monkeypatch.setattr(CHOOSE, "_rates", lambda *_: rates)
