@@ -22,10 +22,10 @@ from newnormal.errors import ParameterError
 from newnormal.io.sinks.alertmanager import AlertmanagerSink
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.service.alerts.alert_bodies import alerts_of
-from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
 from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
+from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.testing import check_alert_sink
@@ -421,7 +421,7 @@ class Case:
 
     def __init__(self, folder: Path, url: str) -> None:
         self.store = Store(folder / "store.sqlite")
-        self.delivery = Delivery(self.store, lambda *_: None)
+        self.delivery = Sinks([], self.store, lambda *_: None)
         self.url = url
         options = {"url": url, "repeat_every": 1, "expires_after": 3, "timeout": 5}
         self.delivery.start([SinkConfig("am", "alertmanager", options)])

@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.mail import MailSink
-from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
 from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
+from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED, LINK
@@ -458,7 +458,7 @@ def test_mails_that_a_server_missed_are_sent_when_it_is_back_and_others_do_not_w
     """A mail server that is gone, and beside it one that works."""
     port, other = free_port(), Post()
     store = Store(tmp_path / "store.sqlite")
-    delivery = Delivery(store, lambda *_: None)
+    delivery = Sinks([], store, lambda *_: None)
     options = {
         "host": "127.0.0.1",
         "security": "none",

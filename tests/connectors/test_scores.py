@@ -22,7 +22,6 @@ from newnormal.service.connectors import (
     make_any_sink,
     make_score_sink,
     make_sink,
-    score_sinks,
 )
 from newnormal.service.score_reading import JudgedRange, thinned
 from newnormal.service.scores import ScoreSender
@@ -332,7 +331,7 @@ def test_streams_that_are_removed_are_forgotten(case: Case) -> None:
     case.add(seconds(5, 6), stream=2)
     assert case.later() == [("s2", 5)]
     place = case.store.settings.get("scores", "prom")
-    assert place is not None and list(place["places"]) == ["2"]
+    assert place is not None and list(place["sent"]) == ["2"]
 
 
 # ------------------------------------------------------------------ outages and kills
@@ -546,7 +545,6 @@ def test_sinks_are_told_apart_by_their_kind() -> None:
     assert not is_score_sink("pigeon") and not is_score_sink("no.such.module:Thing")
     sinks = (SCORES, ALERTS, SinkConfig("chat", "webhook"), SinkConfig("prom", "remote_write"))
     assert [each.name for each in alert_sinks(sinks)] == ["alerts", "chat"]
-    assert [each.name for each in score_sinks(sinks)] == ["scores", "prom"]
     assert isinstance(make_any_sink(SCORES), KeptScores)
     assert isinstance(make_any_sink(ALERTS), KeptAlerts)
     assert find_score_sink("newnormal.testing:MemoryScoreSink") is MemoryScoreSink
@@ -615,7 +613,7 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
         place = until(
             lambda: (
                 (found := service.store.settings.get("scores", "scores"))
-                and len(found["places"]) == 1
+                and len(found["sent"]) == 1
             ),
             "a removed stream to be forgotten",
         )

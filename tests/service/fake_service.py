@@ -463,7 +463,7 @@ class FakeService:
         *,
         history: bool = False,
         source: str = "",
-        place: Mapping[str, Any] | None = None,
+        input_position: Mapping[str, Any] | None = None,
         past: bool = False,
     ) -> Future[int]:
         if self.fails is not None:

@@ -64,7 +64,7 @@ def contents(applier: Applier) -> dict[str, Any]:
     return {
         "position": applier.position,
         "samples": applier.samples,
-        "places": {name: dict(place) for name, place in applier.places.items()},
+        "input_positions": {key: dict(at) for key, at in applier.input_positions.items()},
         "patterns": applier.patterns,
         "next stream": applier.streams.next_id,
         "streams": {each.name: _plain(stream_to_json(each)) for each in applier.streams},

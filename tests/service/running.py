@@ -115,9 +115,9 @@ def arrival(
     return Arrival(name, channels, times, values)
 
 
-def push(service: Service, *arrivals: Arrival) -> None:
+def push(service: Service, *arrivals: Arrival, history: bool = False) -> None:
     """Hand samples in, and wait until they are applied."""
-    service.push(arrivals).result()
+    service.push(arrivals, history=history).result()
     settle(service)
 
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
-from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.alerts.maintenance import add_window, end_window
 from newnormal.service.alerts.outbox_sender import GIVEN_UP, SUPPRESSED, Sender
 from newnormal.service.config import SinkConfig
+from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.service.values import Item
 from newnormal.testing import MemoryAlertSink
@@ -245,7 +245,7 @@ def test_an_alert_is_given_up_after_a_week_and_the_outbox_has_the_reason(case: C
 
 def test_what_waits_for_a_sink_that_was_removed_is_given_up_when_it_is_too_old(case: Case) -> None:
     case.put("a:fired")
-    delivery = Delivery(case.store, lambda *_: None, clock=case.clock)
+    delivery = Sinks([], case.store, lambda *_: None, case.clock)
     delivery.start([])
     assert case.row("a:fired").delivered is None
     case.clock.now += 8 * DAY
@@ -592,7 +592,7 @@ def test_a_sink_that_hangs_does_not_slow_another(tmp_path: Path) -> None:
     kind = f"{__name__}:Signalling"
     store = Store(tmp_path / "store.sqlite")
     reports: dict[str, tuple[bool, str]] = {}
-    delivery = Delivery(store, lambda part, ok, text: reports.update({part: (ok, text)}))
+    delivery = Sinks([], store, lambda part, ok, text: reports.update({part: (ok, text)}))
     try:
         delivery.start([SinkConfig("slow", kind, {"hangs": True}), SinkConfig("fast", kind)])
         assert set(delivery.states()) == {"slow", "fast"}

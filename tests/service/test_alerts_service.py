@@ -95,7 +95,7 @@ def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(
             assert view is not None
             assert view.samples >= HISTORY - 1
             assert view.counts.get("duplicate", 0) == 0
-            assert service.place("plant") == {"input": "plant", "at": HISTORY}
+            assert service.input_position("plant") == {"input": "plant", "at": HISTORY}
 
 
 def test_the_client_works_with_the_service_itself(

@@ -21,9 +21,9 @@ from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.http import HttpAnswer, HttpReceiver
 from newnormal.io.sinks.webhook import WebhookSink, signature
-from newnormal.service.alerts.delivery import Delivery
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
+from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
 from tests.http_server import Request
@@ -341,7 +341,7 @@ def test_a_receiver_that_honours_keys_sees_each_alert_once_whatever_goes_wrong(
         store.outbox.put(key, "chat", body)
     store.commit()
     ahead = iter(range(10**9))
-    delivery = Delivery(store, lambda *_: None, clock=lambda: next(ahead) * 10**9)
+    delivery = Sinks([], store, lambda *_: None, lambda: next(ahead) * 10**9)
     try:
         delivery.start([SinkConfig("chat", "webhook", {"url": receiver.url})])
         while store.outbox.counts()["chat"]["waiting"]:

@@ -43,8 +43,8 @@ class Clock:
         self.ahead = 0  # of the time that is right for the history, in ns
         patch.setattr(service, "_decide", lambda: None)
         patch.setattr(service, "_clock", StreamClock(self.now, lambda: self.elapsed))
-        heard = service._clock.heard
-        heard({each.id: each for each in service.applier.streams})
+        mark_active = service._clock.mark_active
+        mark_active({each.id: each for each in service.applier.streams})
 
     def now(self) -> int:
         return LAST + self.ahead + round(self.elapsed * 1e9)

@@ -14,6 +14,7 @@ from newnormal.service.engine.clock import StreamClock
 from newnormal.service.hub import Resync, Tick
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.log import entries as log
+from newnormal.service.log.entries import SamplesArrived
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
 from newnormal.service.values import Item
@@ -143,7 +144,7 @@ def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
 ) -> None:
     with running(config_of(tmp_path), monkeypatch) as service:
         push(service, arrival(300, samples(300, 7)))
-        service.upload(arrival(100, samples(100, 203))).result()
+        push(service, arrival(100, samples(100, 203)), history=True)
         settle(service)
         fits(service).fit()
         settle(service)
@@ -154,8 +155,9 @@ def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
         assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
         np.testing.assert_array_equal(rows.values, samples(100, 207))
         assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
+        entry = SamplesArrived((arrival(0, samples(0, 50)),), history=True)
         with pytest.raises(InputError, match="expected a stream without a model"):
-            service.upload(arrival(0, samples(0, 50))).result()
+            service._take(entry).applied.result()
 
 
 # ------------------------------------------------------------------ other models
@@ -317,7 +319,7 @@ def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
         go_live(service)
         streams = service.applier.streams
         clock = StreamClock(lambda: START + round(now * 1e9), lambda: now)
-        clock.heard({each.id: each for each in streams})
+        clock.mark_active({each.id: each for each in streams})
         now = 119.0
         assert list(clock.decide(streams)) == []
         now = 100_000.0

@@ -39,12 +39,12 @@ class Clock:
         self.service = service
         self.clock = StreamClock(lambda: LAST + round(self.at * 1e9), lambda: self.at)
 
-    def heard(self, at: float, *names: str) -> None:
+    def mark_active(self, at: float, *names: str) -> None:
         self.at = at
         streams = {each.id: each for each in map(self.stream, names)}
         for each in streams.values():
             each.aligner.newest += 1  # as with a sample
-        self.clock.heard(streams)
+        self.clock.mark_active(streams)
 
     def stream(self, name: str) -> StreamRecord:
         found = self.service.applier.streams.named(name)
@@ -91,9 +91,9 @@ def send(service: Service, first: int, *names: str) -> None:
 
 def test_streams_that_stop_together_are_one_incident_with_one_alert(service: Service) -> None:
     clock = Clock(service)
-    clock.heard(0.0, "m")
-    clock.heard(29.0, "n")
-    clock.heard(58.0, "o")
+    clock.mark_active(0.0, "m")
+    clock.mark_active(29.0, "n")
+    clock.mark_active(58.0, "o")
     assert clock.decide(LONGEST) == []
     assert clock.decide(LONGEST + 1) == [["m", "n", "o"]]
     assert clock.decide(LONGEST + 100) == []
@@ -121,14 +121,14 @@ def test_streams_that_stop_together_are_one_incident_with_one_alert(service: Ser
 
 def test_a_stream_that_stops_alone_has_a_silence_of_its_own(service: Service) -> None:
     clock = Clock(service)
-    clock.heard(0.0, "m")
-    clock.heard(160.0, "n")
-    clock.heard(290.0, "o")
+    clock.mark_active(0.0, "m")
+    clock.mark_active(160.0, "n")
+    clock.mark_active(290.0, "o")
     assert clock.decide(LONGEST + 1) == [["m"]]
     assert alerts(service) == [("silence", "fired", ["m"])]
     assert attention(service) == ["silence", "", ""]
     # The others stop at another moment: it is not theirs.
-    clock.heard(310.0, "n", "o")
+    clock.mark_active(310.0, "n", "o")
     assert clock.decide(311.0 + LONGEST) == [["n", "o"]]
     assert alerts(service)[1:] == [("incident", "fired", ["n", "o"])]
 
@@ -137,12 +137,12 @@ def test_a_stream_that_stays_silent_when_others_are_back_is_reported_anew(
     service: Service,
 ) -> None:
     clock = Clock(service)
-    clock.heard(0.0, *NAMES)
+    clock.mark_active(0.0, *NAMES)
     clock.decide(LONGEST + 1)
     send(service, HISTORY + 20, "m", "n")
-    clock.heard(1000.0, "m", "n")
+    clock.mark_active(1000.0, "m", "n")
     assert clock.decide(1000.0) == []
-    clock.heard(1290.0, "m", "n")
+    clock.mark_active(1290.0, "m", "n")
     assert clock.decide(1000.0 + LONGEST) == []
     assert clock.decide(1001.0 + LONGEST) == [["o"]]
     assert clock.decide(1002.0 + LONGEST) == []
@@ -159,12 +159,12 @@ def test_a_stream_that_stays_silent_when_others_are_back_is_reported_anew(
 
 def test_several_that_stay_silent_are_one_incident_again(service: Service) -> None:
     clock = Clock(service)
-    clock.heard(0.0, *NAMES)
+    clock.mark_active(0.0, *NAMES)
     clock.decide(LONGEST + 1)
     send(service, HISTORY + 20, "m")
-    clock.heard(1000.0, "m")
+    clock.mark_active(1000.0, "m")
     clock.decide(1000.0)
-    clock.heard(1290.0, "m")
+    clock.mark_active(1290.0, "m")
     assert clock.decide(1001.0 + LONGEST) == [["n", "o"]]
     assert [each.key for each in items(service, "incident") if each.open] == ["incident-silence-2"]
     assert alerts(service)[1:] == [
@@ -175,8 +175,8 @@ def test_several_that_stay_silent_are_one_incident_again(service: Service) -> No
 
 def test_a_stream_whose_silence_is_found_later_joins_without_an_alert(service: Service) -> None:
     clock = Clock(service)
-    clock.heard(0.0, "m", "n")
-    clock.heard(100.0, "o")
+    clock.mark_active(0.0, "m", "n")
+    clock.mark_active(100.0, "o")
     now = LAST + 301 * 10**9
     entry = log.Silent(1, LAST, now, ((2, LAST),))
     service._engine.submit(entry, own=True).applied.result()
@@ -197,7 +197,7 @@ def test_what_sent_meanwhile_is_not_silent(service: Service) -> None:
 
 def test_it_ends_with_the_last_of_its_streams_that_is_removed(service: Service) -> None:
     clock = Clock(service)
-    clock.heard(0.0, *NAMES)
+    clock.mark_active(0.0, *NAMES)
     clock.decide(LONGEST + 1)
     for number in (1, 2, 3):
         assert [each.open for each in items(service, "incident")] == [True]
@@ -208,10 +208,10 @@ def test_it_ends_with_the_last_of_its_streams_that_is_removed(service: Service) 
 
 def test_streams_of_a_source_are_apart_from_others_and_it_is_named(service: Service) -> None:
     given = [arrival(HISTORY, samples(HISTORY, 3), name) for name in ("m", "n")]
-    service.push(given, source="plant", place={"at": 1}).result()
+    service.push(given, source="plant", input_position={"at": 1}).result()
     send(service, HISTORY, "o")
     clock = Clock(service)
-    clock.heard(0.0, *NAMES)
+    clock.mark_active(0.0, *NAMES)
     assert clock.decide(LONGEST + 1) == [["m", "n"], ["o"]]
     (item,) = items(service, "incident")
     assert item.sentence == "no samples of 2 streams of source plant: m and n"
@@ -228,7 +228,7 @@ def test_it_is_there_after_a_start(
         if not by_checkpoint:
             patch.setattr(module, "save_checkpoint", lambda applier: applier.position)
         clock = Clock(service)
-        clock.heard(0.0, *NAMES)
+        clock.mark_active(0.0, *NAMES)
         clock.decide(LONGEST + 1)
         send(service, HISTORY + 20, "m")
         before = service.applier.outages.to_json()
@@ -236,9 +236,9 @@ def test_it_is_there_after_a_start(
     with running(config, monkeypatch) as service:
         assert service.applier.outages.to_json() == before
         clock = Clock(service)
-        clock.heard(2.0, "m")
+        clock.mark_active(2.0, "m")
         assert clock.decide(3.0) == []
-        clock.heard(290.0, "m")
+        clock.mark_active(290.0, "m")
         assert clock.decide(4.0 + LONGEST) == [["n", "o"]]
         send(service, HISTORY + 40, "n", "o")
         assert not service.applier.outages.open

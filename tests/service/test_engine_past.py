@@ -47,7 +47,7 @@ def send(
         begin, end = (max(each - first, 0) for each in fault)
         values[begin:end] += 9.0
         given.append(arrival(first, values, name))
-    service.push(given, source="hosts", place={"at": last}, past=past).result()
+    service.push(given, source="hosts", input_position={"at": last}, past=past).result()
     settle(service)
 
 
@@ -69,7 +69,7 @@ def test_an_alarm_of_the_past_is_in_the_inbox_and_has_no_alert(service: Service)
     assert alerts(service) == []
     send(service, 500, 600, fault=(520, 540))
     assert alerts(service) == [("alarm-1-1-2", "fired"), ("alarm-1-1-2", "resolved")]
-    assert service.applier.report.untold == set()
+    assert service.applier.report.unreported == set()
 
 
 def test_an_alarm_that_is_open_when_the_past_ends_is_told(service: Service) -> None:
@@ -113,7 +113,7 @@ def test_an_incident_of_the_past_has_no_alert_at_its_end_either(service: Service
     (incident,) = service.store.items.page(kinds=["incident"], limit=500).items
     assert not incident.open
     assert alerts(service, "incident") == []
-    assert service.applier.report.untold == set()
+    assert service.applier.report.unreported == set()
 
 
 def test_what_is_untold_survives_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_what_is_untold_survives_a_restart(tmp_path: Path, monkeypatch: pytest.M
         go_live(service)
         send(service, HISTORY, 400, fault=(395, 400), past=True)
     with running(config, monkeypatch) as service:
-        assert service.applier.report.untold == {"alarm-1-1-1"}
+        assert service.applier.report.unreported == {"alarm-1-1-1"}
         assert alerts(service) == []
         send(service, 400, 402, fault=(395, 402))
         assert alerts(service) == [("alarm-1-1-1", "fired")]

@@ -20,7 +20,7 @@ from newnormal.service.log.entries import (
     SamplesArrived,
     Silent,
     Started,
-    check_place,
+    check_input_position,
     pack,
     unpack,
 )
@@ -53,7 +53,7 @@ def test_what_was_packed_is_unpacked() -> None:
     first, *others = unpack(pack([arrived, *PLAIN]))
     assert others == PLAIN
     assert isinstance(first, SamplesArrived)
-    assert (first.source, first.place) == ("file", {"at": [1, None]})
+    assert (first.source, first.input_position) == ("file", {"at": [1, None]})
     assert (first.history, first.past) == (True, True)
     for comp, ref in zip(first.arrivals, arrived.arrivals, strict=True):
         assert (comp.stream, comp.channels) == (ref.stream, ref.channels)
@@ -70,7 +70,7 @@ def test_other_bytes_are_refused(cut: int) -> None:
         unpack(record + b"x")
 
 
-@pytest.mark.parametrize("place", [{"at": object()}, {"at": float("nan")}, {"at": b"bytes"}])
-def test_a_place_that_cannot_be_written_is_refused(place: dict[str, object]) -> None:
+@pytest.mark.parametrize("position", [{"at": object()}, {"at": float("nan")}, {"at": b"bytes"}])
+def test_an_input_position_that_cannot_be_written_is_refused(position: dict[str, object]) -> None:
     with pytest.raises(InputError, match="source 'mine': expected a snapshot of JSON values"):
-        check_place(SamplesArrived((), "mine", place))
+        check_input_position(SamplesArrived((), "mine", position))

@@ -32,9 +32,9 @@ class Taker:
     """A service that keeps what it is given."""
 
     def __init__(self) -> None:
-        self.taken: list[tuple[str, int, Any]] = []  # stream, time, place of the entry
+        self.taken: list[tuple[str, int, Any]] = []  # stream, time, input_position of the entry
         self.past: list[bool] = []  # of each sample
-        self.places: dict[str, Any] = {}
+        self.positions: dict[str, Any] = {}
         self.reports: list[tuple[str, bool, str]] = []
         self.ready = True
         self.refuses: Callable[[Sequence[Arrival]], Exception | None] = lambda _: None
@@ -46,7 +46,7 @@ class Taker:
         *,
         history: bool = False,
         source: str = "",
-        place: Mapping[str, Any] | None = None,
+        input_position: Mapping[str, Any] | None = None,
         past: bool = False,
     ) -> Future[int]:
         error = self.refuses(arrivals)
@@ -58,15 +58,15 @@ class Taker:
             done.set_exception(error)
             return done
         for each in arrivals:
-            self.taken += [(each.stream, int(time), place) for time in each.times]
+            self.taken += [(each.stream, int(time), input_position) for time in each.times]
             self.past += [past] * len(each.times)
-        if place is not None:
-            self.places[source] = dict(place)
+        if input_position is not None:
+            self.positions[source] = dict(input_position)
         done.set_result(len(self.taken))
         return done
 
-    def place(self, source: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = self.places.get(source)
+    def input_position(self, source: str) -> Mapping[str, Any] | None:
+        found: Mapping[str, Any] | None = self.positions.get(source)
         return found
 
     def report(self, part: str, ok: bool, message: str = "") -> None:
@@ -102,7 +102,9 @@ def test_all_samples_arrive_each_batch_with_the_place_behind_it() -> None:
     puller = puller_of(taker, source)
     assert run(puller) == [0.0, 0.0, 0.0]
     assert taker.samples == ALL
-    assert [place["at"] for _, _, place in taker.taken] == [4] * 4 + [8] * 4 + [10] * 2
+    assert [input_position["at"] for _, _, input_position in taker.taken] == [4] * 4 + [8] * 4 + [
+        10
+    ] * 2
     assert taker.reports == [
         ("source plant", True, ""),
         ("source plant", True, "ended after 10 samples"),
@@ -130,11 +132,11 @@ def test_after_a_restart_a_source_goes_on_behind_what_is_in_the_log() -> None:
 
 def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_applied_it() -> None:
     taker: Any = Taker()
-    taker.place = lambda source: None
-    places: dict[str, Mapping[str, Any]] = {}
+    taker.input_position = lambda source: None
+    positions: dict[str, Mapping[str, Any]] = {}
     for _ in range(3):  # a new one each time, as after a change of the configuration
         puller = Puller(
-            "plant", lambda: MemoryPullSource(arrivals()), taker, limit=4, places=places
+            "plant", lambda: MemoryPullSource(arrivals()), taker, limit=4, positions=positions
         )
         puller.step()
         puller.close()
@@ -143,7 +145,7 @@ def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_ap
 
 def test_another_input_under_the_same_name_is_read_from_its_beginning() -> None:
     taker = Taker()
-    taker.places["plant"] = {"input": "another", "at": 7}
+    taker.positions["plant"] = {"input": "another", "at": 7}
     run(puller_of(taker, MemoryPullSource(arrivals())))
     assert taker.samples == ALL
 
@@ -230,7 +232,7 @@ def test_samples_that_a_limit_refuses_are_left_out_and_the_others_are_taken() ->
     run(puller)
     assert {stream for stream, _ in taker.samples} == {"s0", "s2"}
     assert puller.state()["refused"] == 5
-    assert taker.places["plant"]["at"] == 15
+    assert taker.positions["plant"]["at"] == 15
     assert ("source plant", False, "5 samples refused by the limits") in taker.reports
 
 

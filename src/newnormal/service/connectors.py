@@ -23,11 +23,6 @@ def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
     return tuple(each for each in sinks if not is_score_sink(each.kind))
 
 
-def score_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
-    """Return those that scores are for."""
-    return tuple(each for each in sinks if is_score_sink(each.kind))
-
-
 def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> AlertSink:
     """Return the sink of alerts of a table of the configuration; it connects when it is used.
 

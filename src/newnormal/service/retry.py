@@ -4,13 +4,37 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
 
 from newnormal.errors import NewnormalError
+from newnormal.service.config import SinkConfig, SourceConfig
+
+# Called with the name of a part of the service, whether it is well, and a message.
+Report = Callable[[str, bool, str], None]
 
 _STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # s to wait after so many failures
-
 _LONGEST_WAIT = 1.0  # s: a clock that is set forward shortens waits
+
+
+def backoff(failures: int) -> float:
+    """Return how long to wait after so many failures in a row, in s.
+
+    >>> [backoff(failures) for failures in (1, 2, 3, 100)]
+    [1.0, 2.0, 5.0, 300.0]
+    """
+    return _STEPS[min(failures, len(_STEPS)) - 1]
+
+
+def one_line(error: Exception) -> str:
+    """Return an error in one line, for health and outbox.
+
+    >>> one_line(NewnormalError("expected 2, found 1", hint="add one")), one_line(OSError("gone"))
+    ('expected 2, found 1 (add one)', 'OSError: gone')
+    """
+    if isinstance(error, NewnormalError):
+        return error.message if error.hint is None else f"{error.message} ({error.hint})"
+    return f"{type(error).__name__}: {error}"
 
 
 class Loop:
@@ -57,11 +81,6 @@ class Loop:
         finally:
             self._end()
 
-    @property
-    def stopping(self) -> bool:
-        """Whether the thread was asked to end; a long step looks at it."""
-        return self._stopping.is_set()
-
     def wake(self) -> None:
         """Do the next step now."""
         self._wake.set()
@@ -77,31 +96,85 @@ class Loop:
             self._thread.join(timeout)
 
 
-def stop_all(loops: Iterable[Loop], timeout: float) -> None:
-    """Stop threads, and wait for all of them together at most `timeout` seconds."""
-    loops = list(loops)
-    for loop in loops:
-        loop.stop()
-    until = time.monotonic() + timeout
-    for loop in loops:
-        loop.join(max(0.0, until - time.monotonic()))
+class ConnectionWorker(Protocol):
+    """A sink or a source, as the steps of its thread."""
+
+    def step(self) -> float | None:
+        """Do some work; return how long to wait in s, or None at the end."""
+
+    def state(self) -> dict[str, Any]:
+        """Return how it is."""
+
+    def stop(self) -> None:
+        """Do no more; from any thread."""
+
+    def close(self) -> None:
+        """Close the connection; in its thread, at the end."""
 
 
-def backoff(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, in s.
+Config = TypeVar("Config", SinkConfig, SourceConfig)
+W = TypeVar("W", bound=ConnectionWorker)
 
-    >>> [backoff(each) for each in (1, 2, 3, 100)]
-    [1.0, 2.0, 5.0, 300.0]
+
+class ConnectionThreads(Generic[Config, W]):
+    """A thread for each sink or source of the configuration, so that none slows another.
+
+    Parameters
+    ----------
+    word
+        What one is called in reports: ``"sink"`` or ``"source"``.
+    report
+        Called with ``"{word} NAME"``, whether it is well, and a message.
+    longest
+        The most s that a thread waits.
     """
-    return _STEPS[min(failures, len(_STEPS)) - 1]
 
+    def __init__(self, word: str, report: Report, *, longest: float = _LONGEST_WAIT) -> None:
+        self._word, self._report, self._longest = word, report, longest
+        self._running: dict[str, tuple[Config, W, Loop]] = {}
 
-def one_line(error: Exception) -> str:
-    """Return an error in one line, for health and outbox.
+    def start(self, configs: Iterable[Config], make: Callable[[Config], W]) -> None:
+        """Have these work from now on, and no others."""
+        configs = list(configs)
+        removed = set(self._running) - {config.name for config in configs}
+        self.stop()
+        for name in removed:
+            self._report(f"{self._word} {name}", True, "removed from the configuration")
+        for config in configs:
+            worker, name = make(config), f"{self._word} {config.name}"
+            loop = Loop(name, worker.step, worker.close, longest=self._longest)
+            self._running[config.name] = config, worker, loop
+            loop.start()
 
-    >>> one_line(NewnormalError("expected 2, found 1", hint="add one")), one_line(OSError("gone"))
-    ('expected 2, found 1 (add one)', 'OSError: gone')
-    """
-    if isinstance(error, NewnormalError):
-        return error.message if error.hint is None else f"{error.message} ({error.hint})"
-    return f"{type(error).__name__}: {error}"
+    def stop(self, timeout: float = 5.0) -> None:
+        """End all threads, and wait for them together at most `timeout` seconds."""
+        running, self._running = list(self._running.values()), {}
+        for _, worker, loop in running:
+            worker.stop()
+            loop.stop()
+        until = time.monotonic() + timeout
+        for _, _, loop in running:
+            loop.join(max(0.0, until - time.monotonic()))
+
+    def wake(self) -> None:
+        """Have all do their next step now."""
+        for _, _, loop in list(self._running.values()):  # from any thread
+            loop.wake()
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """Return how each is, with its kind."""
+        return {
+            name: {"kind": config.kind, **worker.state()}
+            for name, (config, worker, _) in list(self._running.items())
+        }
+
+    def items(self) -> Iterator[tuple[str, W]]:
+        """Give each name with its worker."""
+        for name, (_, worker, _) in list(self._running.items()):
+            yield name, worker
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._running

@@ -93,7 +93,7 @@ class ScoreReader:
     def read(
         self,
         number: int,
-        each: JudgedRange,
+        judged: JudgedRange,
         first: int,
         upto: int,
         *,
@@ -105,7 +105,7 @@ class ScoreReader:
 
         Parameters
         ----------
-        number, each
+        number, judged
             The stream.
         first, upto
             From which sample up to which one, which is not included.
@@ -125,26 +125,27 @@ class ScoreReader:
         rows = self._rows(number, first, upto, oldest)
         end = rows.first + len(rows)
         ratios = excess(rows.scores, rows.thresholds)
-        starts, at = thinned(rows.times, ratios, every)
+        starts, worst = thinned(rows.times, ratios, every)
         if every and over is not None and len(starts):
             grows = (int(rows.times[-1]) // every + 1) * every > over
             if (end == upto and grows) or (end < upto and len(starts) > 1):
                 end = rows.first + int(starts[-1])
-                starts, at = starts[:-1], at[:-1]
+                starts, worst = starts[:-1], worst[:-1]
         anomalous = np.logical_or.reduceat(rows.anomalous[: end - rows.first], starts)
-        there = ratios[at] > -np.inf  # samples before the model, and missing ones, have no score
-        at, anomalous = at[there], anomalous[there]
-        times = rows.times[at]
-        found = ScorePoints(
-            each.name,
+        # Samples before the model, and missing ones, have no score.
+        scored = ratios[worst] > -np.inf
+        worst, anomalous = worst[scored], anomalous[scored]
+        times = rows.times[worst]
+        points = ScorePoints(
+            judged.name,
             times,
-            rows.scores[at],
-            rows.thresholds[at],
-            ratios[at],
+            rows.scores[worst],
+            rows.thresholds[worst],
+            ratios[worst],
             anomalous,
-            self._in_alarm(number, each, times),
+            self._in_alarm(number, judged, times),
         )
-        return found, rows.first, end
+        return points, rows.first, end
 
     def _rows(self, number: int, first: int, upto: int, oldest: int) -> StoredRows:
         """Return samples from `first` on that are kept and not too old, at most `_ROWS`."""
@@ -153,15 +154,15 @@ class ScoreReader:
             return self._store.samples.rows(number, begin, end - 1, ())
 
         try:
-            found = rows(first, min(upto, first + _ROWS))
+            samples = rows(first, min(upto, first + _ROWS))
         except StateError:
             kept = self._store.samples.first_kept(number)
             if kept <= first:
                 raise
             first = min(kept, upto)
-            found = rows(first, min(upto, first + _ROWS))
-        if not len(found) or found.times[0] >= oldest:
-            return found
+            samples = rows(first, min(upto, first + _ROWS))
+        if not len(samples) or samples.times[0] >= oldest:
+            return samples
         low, high = first + 1, upto
         while low < high:
             middle = (low + high) // 2
@@ -171,32 +172,27 @@ class ScoreReader:
                 high = middle
         return rows(low, min(upto, low + _ROWS))
 
-    def _in_alarm(self, number: int, each: JudgedRange, times: Ints) -> Bools:
+    def _in_alarm(self, number: int, judged: JudgedRange, times: Ints) -> Bools:
         """Return at which of the times an alarm was open."""
-        found = np.zeros(len(times), np.bool_)
-        if not each.alarms[0]:
-            return found
-        known = self._alarms.get(number)
-        if known is None or known[0] != each.alarms:
-            page = self._store.items.page(kinds=(ALARM,), stream=number, limit=_ALARMS)
-            spans = [(one.opened, _LAST if one.ended is None else one.ended) for one in page.items]
-            self._alarms[number] = known = each.alarms, spans
-        for opened, ended in known[1]:
-            found |= (opened <= times) & (times <= ended)
-        return found
+        in_alarm = np.zeros(len(times), np.bool_)
+        if not judged.alarms[0]:
+            return in_alarm
+        cached = self._alarms.get(number)
+        if cached is None or cached[0] != judged.alarms:
+            items = self._store.items.page(kinds=(ALARM,), stream=number, limit=_ALARMS).items
+            spans = [(item.opened, _LAST if item.ended is None else item.ended) for item in items]
+            self._alarms[number] = cached = judged.alarms, spans
+        for opened, ended in cached[1]:
+            in_alarm |= (opened <= times) & (times <= ended)
+        return in_alarm
 
 
-def batches_of(found: list[ScorePoints], most: int) -> Iterator[ScoreBatch]:
+def batches_of(several: list[ScorePoints], most: int) -> Iterator[ScoreBatch]:
     """Give the scores of streams in batches of at most so many."""
-    names = [name for each in found for name in [each.name] * len(each.times)]
-    whole = ScoreBatch(
-        tuple(names),
-        np.concatenate([each.times for each in found]),
-        np.concatenate([each.scores for each in found]),
-        np.concatenate([each.thresholds for each in found]),
-        np.concatenate([each.ratios for each in found]),
-        np.concatenate([each.anomalous for each in found]),
-        np.concatenate([each.alarms for each in found]),
-    )
+    names = tuple(points.name for points in several for _ in points.times)
+    columns: list[Any] = [
+        np.concatenate(arrays) for arrays in zip(*(points[1:] for points in several), strict=True)
+    ]
+    whole = ScoreBatch(names, *columns)
     for begin in range(0, len(whole), max(most, 1)):
         yield whole.part(begin, begin + max(most, 1))

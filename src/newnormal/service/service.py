@@ -103,7 +103,8 @@ class Service:
         try:
             self._log = SqliteLog(folder / "log.sqlite")
             self.store = Store(folder / "store.sqlite")
-            self.sinks = Sinks(self.config, self.store, self._health.report, self.clock)
+            sinks = self.config.sinks
+            self.sinks = Sinks(sinks, self.store, self._health.report, self.clock)
             self._reporter = Reporter(
                 self.store, self.hub, lambda: self.sinks.names, lambda: self.config.url
             )
@@ -117,7 +118,7 @@ class Service:
             raise
         self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
         self._retention_at = time.monotonic() + _RETENTION_S
-        self.sinks.start(self.config)
+        self.sinks.start(self.config.sinks, keep=self.config.retention.alerts)
         self._engine.start()
         self._engine.submit(log.Started(self.clock()), own=True)
         self._configure(self.config)
@@ -167,7 +168,7 @@ class Service:
         """Take over what can change of another configuration; nothing of one with an error."""
         check_connections(config)
         self._configure(config)
-        self.sinks.start(config)
+        self.sinks.start(config.sinks, keep=config.retention.alerts)
         self.sources.start(config.sources)
         self.config = config
 
@@ -190,7 +191,7 @@ class Service:
         *,
         history: bool = False,
         source: str = "",
-        place: Mapping[str, Any] | None = None,
+        input_position: Mapping[str, Any] | None = None,
         past: bool = False,
     ) -> Future[int]:
         """Hand samples in; the future has their position in the log once they are durable."""
@@ -202,11 +203,8 @@ class Service:
                 f"found {self._engine.lag:,}",
                 hint=_LATER,
             )
-        return self._take(log.SamplesArrived(tuple(arrivals), source, place, history, past)).durable
-
-    def upload(self, arrival: Arrival) -> Future[None]:
-        """Hand in the history of a stream; the future is done once its fit has begun."""
-        return self._take(log.SamplesArrived((arrival,), history=True)).applied
+        entry = log.SamplesArrived(tuple(arrivals), source, input_position, history, past)
+        return self._take(entry).durable
 
     def _take(self, entry: log.SamplesArrived) -> Submitted:
         streams, limits = self._engine.applier.streams, self.config.limits
@@ -216,9 +214,9 @@ class Service:
             found.applied.add_done_callback(lambda _: applied())
         return found
 
-    def place(self, source: str) -> Mapping[str, Any] | None:
+    def input_position(self, source: str) -> Mapping[str, Any] | None:
         """Return where a pull source is, as the log has it."""
-        return self._engine.applier.places.get(source)
+        return self._engine.applier.input_positions.get(source)
 
     # ------------------------------------------------------------------ people
 
@@ -335,7 +333,7 @@ class Service:
     def _after(self, applier: Applier, idle: bool) -> None:
         """Do what follows from a record: hand in fits that are due, and start those that began."""
         if not idle:
-            self._clock.heard(applier.touched)
+            self._clock.mark_active(applier.touched)
             with self._touch_lock:
                 for number, stream in applier.touched.items():
                     self._touched[number] = stream.count

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from newnormal.io.sinks.alerts import SinkDownError
-from newnormal.service.retry import backoff, one_line
+from newnormal.service.retry import Report, backoff, one_line
 
 SECOND = 1_000_000_000
 _MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more
@@ -52,7 +52,7 @@ class SinkCalls(Generic[Kind]):
         self,
         name: str,
         make: Callable[[], Kind],
-        report: Callable[[str, bool, str], None],
+        report: Report,
         clock: Callable[[], int],
         refusal: type[Exception],
     ) -> None:
@@ -62,7 +62,7 @@ class SinkCalls(Generic[Kind]):
         self._sink: Kind | None = None
         self._hung: list[threading.Thread] = []
         self._paused = (0, 0)  # from when to when
-        self._said: tuple[bool, str] | None = None
+        self._reported: tuple[bool, str] | None = None
 
     @property
     def sink(self) -> Kind:
@@ -121,22 +121,22 @@ class SinkCalls(Generic[Kind]):
             wait = max(error.after, 1.0)
         now = self._clock()
         self._paused = now, now + int(wait * SECOND)
-        self.say(False, one_line(error))
+        self.report(False, one_line(error))
         return self._paused[1]
 
-    def say(self, ok: bool, message: str) -> None:
+    def report(self, ok: bool, message: str) -> None:
         """Report how it is, if that is news."""
-        if (ok, message) != self._said:
+        if (ok, message) != self._reported:
             if not ok:
                 _log.warning("sink %s: %s", self.name, message)
-            elif self._said is not None:
+            elif self._reported is not None:
                 _log.info("sink %s: delivers again", self.name)
-            self._said = ok, message
+            self._reported = ok, message
             self._report(f"sink {self.name}", ok, message)
 
     def state(self) -> dict[str, Any]:
         """Return `ok`, `message`, `failures` in a row and `next_try` in ns, None if not paused."""
-        ok, message = self._said or (True, "")
+        ok, message = self._reported or (True, "")
         resumes = self._paused[1] if self.failures else None
         return {"ok": ok, "message": message, "failures": self.failures, "next_try": resumes}
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
-from newnormal.service.retry import Loop, backoff, one_line
-from newnormal.service.workers import Workers
+from newnormal.service.retry import ConnectionThreads, backoff, one_line
 
 if TYPE_CHECKING:
     from newnormal.service.service import Service
@@ -42,8 +42,9 @@ class Puller:
         Takes the samples.
     limit
         The most samples of a batch.
-    places
-        Durable places by source, which this adds to: the service may not have applied them yet.
+    positions
+        Durable input positions by source, which this adds to: the service may not have applied them
+        yet.
     """
 
     def __init__(
@@ -53,17 +54,16 @@ class Puller:
         service: Service,
         *,
         limit: int = _LIMIT,
-        places: dict[str, Mapping[str, Any]] | None = None,
+        positions: dict[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.name = name
         self._make, self._service, self._limit = make, service, limit
-        self._places = {} if places is None else places
+        self._positions = {} if positions is None else positions
         self._source: PullSource | None = None
         self._held: tuple[Sequence[Arrival], dict[str, Any], int, bool] | None = None
         self._failures = 0  # in a row
-        self._said: tuple[bool, str] | None = None
-        self.samples = 0
-        self.refused = 0
+        self._reported: tuple[bool, str] | None = None
+        self.samples = self.refused = 0
 
     def step(self) -> float | None:
         """Move one batch; return how long to wait in s, or None at the end of the source."""
@@ -75,7 +75,7 @@ class Puller:
                 arrivals = source.next_batch(self._limit)
                 if arrivals is None:
                     self.close()
-                    self._say(True, f"ended after {self.samples:,} samples")
+                    self._report(True, f"ended after {self.samples:,} samples")
                     return None
                 count = check_arrivals(f"source {self.name}", arrivals, self._limit)
                 if not count:
@@ -94,7 +94,6 @@ class Puller:
 
     def stop(self) -> None:
         """Do nothing more than this step, which is short: its thread ends after it."""
-        return
 
     def close(self) -> None:
         """Close the source."""
@@ -107,11 +106,11 @@ class Puller:
             _log.warning("source %s: close: %s", self.name, error)
 
     def _resumed(self) -> PullSource:
-        """Return a new source at the place that was logged last."""
+        """Return a new source at the input position that was logged last."""
         source = self._make()
-        place = self._places.get(self.name, self._service.place(self.name))
+        position = self._positions.get(self.name, self._service.input_position(self.name))
         try:
-            if place is not None and not source.resume(dict(place)):
+            if position is not None and not source.resume(dict(position)):
                 _log.warning("source %s: another input than before, read as new", self.name)
         except Exception:
             source.close()
@@ -119,19 +118,20 @@ class Puller:
         return source
 
     def _push(
-        self, arrivals: Sequence[Arrival], place: dict[str, Any], count: int, past: bool
+        self, arrivals: Sequence[Arrival], position: dict[str, Any], count: int, past: bool
     ) -> None:
-        """Return once a batch is durable together with its place."""
+        """Return once a batch is durable together with its input position."""
+        push, name = self._service.push, self.name
         try:
-            self._service.push(arrivals, source=self.name, place=place, past=past).result()
+            push(arrivals, source=name, input_position=position, past=past).result()
         except ValueError:  # some of it cannot be taken: find out which
-            taken = sum(self._pushed(each, past) for each in arrivals)
-            self._service.push((), source=self.name, place=place).result()
+            taken = sum(self._pushed(arrival, past) for arrival in arrivals)
+            push((), source=name, input_position=position).result()
             self.refused += count - taken
             self.samples += taken
         else:
             self.samples += count
-        self._places[self.name] = place
+        self._positions[name] = position
 
     def _pushed(self, arrival: Arrival, past: bool) -> int:
         """Push the samples of one stream; return how many were taken."""
@@ -146,9 +146,9 @@ class Puller:
         """Report an error; return how long to wait in s."""
         self._failures += 1
         message = one_line(error)
-        for begin in (f"source {self.name}: ", f"source {self.name}, "):  # said beside it anyway
+        for begin in (f"source {self.name}: ", f"source {self.name}, "):  # the report names it
             message = message.removeprefix(begin)
-        self._say(False, message)
+        self._report(False, message)
         wait = backoff(self._failures)
         if self._held is not None:  # the source is well: the service is behind, or its disk is full
             return min(wait, _SERVICE_WAIT)
@@ -159,20 +159,21 @@ class Puller:
         self._failures = 0
         refused = f"{self.refused:,} samples refused by the limits" if self.refused else ""
         notice = self._source.notice() if self._source is not None else ""
-        said = "; ".join(each for each in (refused, notice) if each)
-        self._say(not said, said)
+        message = "; ".join(text for text in (refused, notice) if text)
+        self._report(not message, message)
 
-    def _say(self, ok: bool, message: str) -> None:
-        if (ok, message) == self._said:
+    def _report(self, ok: bool, message: str) -> None:
+        """Report how it is, if that is news."""
+        if (ok, message) == self._reported:
             return
         if not ok:
             _log.warning("source %s: %s", self.name, message)
-        self._said = ok, message
+        self._reported = ok, message
         self._service.report(f"source {self.name}", ok, message)
 
     def state(self) -> dict[str, Any]:
         """Return `ok`, `message`, `failures` in a row, `samples` taken and `refused`."""
-        ok, message = self._said or (True, "")
+        ok, message = self._reported or (True, "")
         return {
             "ok": ok,
             "message": message,
@@ -187,20 +188,20 @@ class Sources:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._pullers: Workers[SourceConfig, Puller] = Workers("source", service.report)
-        self._places: dict[str, Mapping[str, Any]] = {}
+        self._pullers: ConnectionThreads[SourceConfig, Puller] = ConnectionThreads(
+            "source", service.report, longest=_LONGEST_WAIT
+        )
+        self._positions: dict[str, Mapping[str, Any]] = {}
 
     def start(self, sources: Iterable[SourceConfig]) -> None:
         """Ask these sources from now on, and no others; their secrets are read anew."""
-
-        def begin(config: SourceConfig) -> tuple[Puller, Loop]:
-            puller = Puller(
-                config.name, lambda: make_source(config), self._service, places=self._places
-            )
-            name = f"source {config.name}"
-            return puller, Loop(name, puller.step, puller.close, longest=_LONGEST_WAIT)
-
-        self._pullers.start(sources, begin)
+        service, positions = self._service, self._positions
+        self._pullers.start(
+            sources,
+            lambda source: Puller(
+                source.name, partial(make_source, source), service, positions=positions
+            ),
+        )
 
     def stop(self) -> None:
         """End all threads; what was fetched and is not durable is fetched again after the start."""

@@ -19,7 +19,7 @@ from newnormal.io.sinks.alerts import (
     AlertSink,
 )
 from newnormal.service.alerts.maintenance import Window, covering, windows
-from newnormal.service.retry import backoff, one_line
+from newnormal.service.retry import Report, backoff, one_line
 from newnormal.service.sink_thread import SECOND, SinkCalls
 from newnormal.service.store import Store
 from newnormal.service.store.outbox import AlertRow
@@ -45,16 +45,10 @@ class Sender:
 
     Parameters
     ----------
-    name
-        Of the sink.
-    make
-        Makes it: at first, and again after a call of it has not returned.
+    name, make, report, clock
+        As those of `SinkCalls`.
     store
         Has the outbox, where alerts wait.
-    report
-        Called with the name of this part of the service, whether it is well, and a message.
-    clock
-        Returns the time in ns.
     keep
         How long an alert is tried, in ns.
     """
@@ -64,7 +58,7 @@ class Sender:
         name: str,
         make: Callable[[], AlertSink],
         store: Store,
-        report: Callable[[str, bool, str], None],
+        report: Report,
         *,
         clock: Callable[[], int],
         keep: int,
@@ -94,10 +88,14 @@ class Sender:
                     return now
                 self._settle(row, maintenance)
             self._repeat()
-            self._tell()
+            self._report()
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
             return self._calls.pause(error, self._every)
         return now if rows else now + _LOOK_EVERY
+
+    def step(self) -> float:
+        """Send what is due; return how long to wait in s."""
+        return (self.deliver() - self._clock()) / SECOND
 
     def stop(self) -> None:
         """Send no more; from any thread."""
@@ -231,17 +229,17 @@ class Sender:
         wait = backoff(failures)
         return wait if self._every is None else min(wait, self._every)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """Report how the sink is after alerts were settled."""
         if self._calls.failures:
             return  # nothing was due: it is not known whether it is up again
         if not self._refused:
             notice = self._calls.sink.notice()
-            self._calls.say(not notice, notice)
+            self._calls.report(not notice, notice)
             return
         key, why = next(iter(self._refused.items()))
         count = len(self._refused)
-        self._calls.say(False, f"{count} alert{'s' * (count > 1)} refused, such as {key}: {why}")
+        self._calls.report(False, f"{count} alert{'s' * (count > 1)} refused, such as {key}: {why}")
 
     def state(self) -> dict[str, Any]:
         """Return `ok`, `message`, `failures` in a row and `next_try` in ns, None if not paused."""

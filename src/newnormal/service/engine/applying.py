@@ -57,7 +57,7 @@ class Applier:
         All of them.
     outages
         Streams that are silent together.
-    places
+    input_positions
         The newest snapshot of each pull source.
     touched
         Streams that the last record concerned.
@@ -72,7 +72,7 @@ class Applier:
         self.position = 0
         self.streams = StreamRecords()
         self.outages = Outages()
-        self.places: dict[str, Mapping[str, Any]] = {}
+        self.input_positions: dict[str, Mapping[str, Any]] = {}
         self.patterns: tuple[Any, ...] = ()
         self.touched: dict[int, StreamRecord] = {}
         self.started: list[StreamRecord] = []
@@ -140,8 +140,8 @@ class Applier:
                 self._history(stream, arrival)
                 continue
             self._take(stream, stream.aligner.take(arrival, stream.needed_channels))
-        if entry.source and entry.place is not None:
-            self.places[entry.source] = entry.place
+        if entry.source and entry.input_position is not None:
+            self.input_positions[entry.source] = entry.input_position
 
     def _closed(self, entry: log.Closed) -> None:
         stream = self.streams.get(entry.stream)
@@ -204,7 +204,7 @@ class Applier:
             judge(self, batch)
             for stream, steps in batch.taken():
                 compare_channels(self, stream, steps)
-                self.report.tell(stream)
+                self.report.report_past(stream)
 
     def _history(self, stream: StreamRecord, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""

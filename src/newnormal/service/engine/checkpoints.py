@@ -32,9 +32,11 @@ def save_checkpoint(applier: Applier) -> int:
         "next_id": applier.streams.next_id,
         "streams": [stream_to_json(stream) for stream in applier.streams],
         "outages": applier.outages.to_json(),
-        "untold": sorted(applier.report.untold),
+        "unreported": sorted(applier.report.unreported),
         "begun": applier.report.begun,
-        "places": {name: dict(place) for name, place in applier.places.items()},
+        "input_positions": {
+            name: dict(position) for name, position in applier.input_positions.items()
+        },
         "patterns": applier.patterns,
         "samples": applier.samples,
     }
@@ -117,9 +119,9 @@ def _restore(applier: Applier, folder: Path) -> None:
                 applier.started.append(stream)
         applier.streams.next_id = state["next_id"]
         applier.outages = Outages.from_json(state["outages"], applier.streams)
-        applier.report.untold = set(state["untold"])
+        applier.report.unreported = set(state["unreported"])
         applier.report.begun = dict(state["begun"])
-        applier.places, applier.samples = state["places"], state["samples"]
+        applier.input_positions, applier.samples = state["input_positions"], state["samples"]
         applier.patterns = tuple(tuple(each) for each in state["patterns"])
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise StateError(

@@ -35,18 +35,18 @@ class StreamClock:
     ) -> None:
         self._now, self._elapsed = now, elapsed
         self._began = elapsed()
-        self._heard: dict[int, float] = {}
+        self._active: dict[int, float] = {}  # when each stream last went on
         # By stream: its newest and its closed time when it last went on, and whether it was live.
-        self._places: dict[int, tuple[int, int, bool]] = {}
+        self._progress: dict[int, tuple[int, int, bool]] = {}
         # Streams whose silence was handed in: since when, and which outage they were in.
-        self._told: dict[int, tuple[int, str]] = {}
+        self._reported: dict[int, tuple[int, str]] = {}
         self._returned: dict[str, float] = {}  # outages in which streams send again, and since when
         # By stream with open steps: its newest time in ns, and in which second it was found.
         self._newest: dict[int, deque[tuple[float, int]]] = {}
         # By stream with held samples: since when the first of them and its newest time are these.
         self._held: dict[int, tuple[float, tuple[int, int]]] = {}
 
-    def heard(self, streams: dict[int, StreamRecord]) -> None:
+    def mark_active(self, streams: dict[int, StreamRecord]) -> None:
         """Take note that streams may have sent something.
 
         One that has not gone on sent nothing new: late samples, or the same ones again.
@@ -54,22 +54,21 @@ class StreamClock:
         now = self._elapsed()
         for number, stream in streams.items():
             aligner = stream.aligner
-            place = aligner.newest, aligner.closed, stream.is_live
-            if self._places.get(number) != place:
-                self._places[number] = place
-                self._heard[number] = now
+            progress = aligner.newest, aligner.closed, stream.is_live
+            if self._progress.get(number) != progress:
+                self._progress[number] = progress
+                self._active[number] = now
 
     def decide(self, streams: StreamRecords) -> Iterator[Closed | Silent]:
         """Give what is to be decided now."""
         now = self._elapsed()
-        for number in [each for each in list(self._heard) if streams.get(each) is None]:
-            self._heard.pop(number, None)  # it was removed
-            self._told.pop(number, None)
-            for known in (self._places, self._newest, self._held):
-                known.pop(number, None)
-        outages = [each.outage for each in streams]  # which another thread may end now
-        opened = {each.key for each in outages if each is not None}
-        self._returned = {key: at for key, at in self._returned.items() if key in opened}
+        tables = (self._active, self._reported, self._progress, self._newest, self._held)
+        for number in [number for number in list(self._active) if streams.get(number) is None]:
+            for table in tables:  # it was removed
+                table.pop(number, None)
+        outages = [stream.outage for stream in streams]  # which another thread may end now
+        opened = {outage.key for outage in outages if outage is not None}
+        self._returned = {key: since for key, since in self._returned.items() if key in opened}
         silent = []
         for stream in streams:
             until = self._waited_for(stream, now)
@@ -110,10 +109,10 @@ class StreamClock:
         if first is None or wait is None:
             self._held.pop(stream.id, None)
             return None
-        place = first, aligner.newest
-        since, known = self._held.get(stream.id, (now, None))
-        if known != place:
-            self._held[stream.id] = now, place
+        times = first, aligner.newest
+        since, before = self._held.get(stream.id, (now, None))
+        if before != times:
+            self._held[stream.id] = now, times
             return None
         step = aligner.usual_step
         quiet = _UNKNOWN_S if step is None else _longest(step)
@@ -121,25 +120,25 @@ class StreamClock:
         enough = max(wait / 1e9, _LEAST_S, quiet if age > quiet else 0.0)
         if age < 0 or now - since <= enough or now - self._began <= _START_S:
             return None
-        self._held[stream.id] = now, place  # asked again where that is not applied by then
+        self._held[stream.id] = now, times  # asked again where that is not applied by then
         return first + 1
 
     # ------------------------------------------------------------------ silence
 
     def _is_silent(self, stream: StreamRecord, now: float, part: float) -> bool:
-        """Whether a stream has been silent for a part of what is allowed, and it was not said."""
+        """Whether a stream has been silent for a part of what is allowed, and is not reported."""
         if not stream.is_live or not stream.aligner.period:
             return False
         if now - self._since(stream, now) <= part * _longest(stream.aligner.period):
             return False
-        if self._told.get(stream.id) == _told(stream):
+        if self._reported.get(stream.id) == _silence(stream):
             return False
         outage = stream.outage
         return stream.silence is None or (outage is not None and outage.key in self._returned)
 
     def _since(self, stream: StreamRecord, now: float) -> float:
         """Return since when a stream is silent: not from before others of its outage returned."""
-        since = self._heard.get(stream.id, self._began)
+        since = self._active.get(stream.id, self._began)
         outage = stream.outage
         if outage is None or outage.body[RETURNED] is None:
             return since
@@ -150,17 +149,16 @@ class StreamClock:
     ) -> Iterator[Silent]:
         """Give the silences, those of streams that stopped at the same moment together."""
         for stream in silent:
-            if self._told.get(stream.id) == _told(stream):
+            if self._reported.get(stream.id) == _silence(stream):
                 continue  # with one before it
             together = [
-                each
-                for each in streams
-                if each is not stream and self._is_silent(each, now, 0.5)
-                if self._stopped_together(stream, each, now)
+                other
+                for other in streams
+                if other is not stream and self._is_silent(other, now, 0.5)
+                if self._stopped_together(stream, other, now)
             ]
-            for each in (stream, *together):
-                self._told[each.id] = _told(each)
-            others = tuple((each.id, each.aligner.closed) for each in together)
+            self._reported |= {each.id: _silence(each) for each in (stream, *together)}
+            others = tuple((other.id, other.aligner.closed) for other in together)
             yield Silent(stream.id, stream.aligner.closed, self._now(), others)
 
     def _stopped_together(self, one: StreamRecord, other: StreamRecord, now: float) -> bool:
@@ -173,8 +171,8 @@ class StreamClock:
         )
 
 
-def _told(stream: StreamRecord) -> tuple[int, str]:
-    """Return what tells a silence from others of its stream."""
+def _silence(stream: StreamRecord) -> tuple[int, str]:
+    """Return what distinguishes a silence from others of its stream."""
     outage = stream.outage
     return stream.aligner.closed, "" if outage is None else outage.key
 

@@ -262,4 +262,4 @@ def _catch_up(applier: Applier, stream: StreamRecord) -> None:
     batch.add(stream, ClosedSteps(rows.times, rows.values))
     stream.count = count
     judge(applier, batch)
-    applier.report.tell(stream)
+    applier.report.report_past(stream)

@@ -26,7 +26,7 @@ class Reporter:
     store
         Keeps items, events and alerts.
     hub
-        Tells subscribers, once the record is applied.
+        Informs subscribers, once the record is applied.
     sinks
         Gives the names of the sinks that alerts are for.
     url
@@ -34,7 +34,7 @@ class Reporter:
 
     Attributes
     ----------
-    untold
+    unreported
         The keys of open items that no alert was made for: nor will one be when they end.
     begun
         How often each of the newest incidents began, by number.
@@ -48,7 +48,7 @@ class Reporter:
         url: Callable[[], str | None],
     ) -> None:
         self._store, self._hub, self._sinks, self._url = store, hub, sinks, url
-        self.untold: set[str] = set()
+        self.unreported: set[str] = set()
         self.begun: dict[str, int] = {}
         self._position = self._order = 0
         self._waiting: list[EventRow] = []
@@ -108,14 +108,14 @@ class Reporter:
         event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
         self._alert(event, item, stream, alert and now > stream.past)
 
-    def tell(self, stream: StreamRecord) -> None:
+    def report_past(self, stream: StreamRecord) -> None:
         """Make alerts of what began in a stream's past and is open still, once that is over."""
         if stream.past == NO_PAST or stream.aligner.closed <= stream.past:
             return
         stream.past = NO_PAST
         for item in stream.items.values():
-            if item.key in self.untold:
-                self.untold.discard(item.key)
+            if item.key in self.unreported:
+                self.unreported.discard(item.key)
                 opened = EventRow(self._position, 0, OPENED, item.updated, stream.id, item.key, {})
                 self._alert(opened, item, stream, True)
 
@@ -124,11 +124,11 @@ class Reporter:
     ) -> None:
         """Make the alerts of an event, unless none is wanted as an item opens."""
         if event.kind in OPENING and not wanted:
-            self.untold.add(item.key)
-        told = item.key not in self.untold
+            self.unreported.add(item.key)
+        reported = item.key not in self.unreported
         if not item.open:
-            self.untold.discard(item.key)
-        if not told:
+            self.unreported.discard(item.key)
+        if not reported:
             return
         view = None if stream is None else stream.shown()
         for key, body in alerts_of(event, item, view, self._url()):
@@ -154,7 +154,7 @@ class Reporter:
             if event.kind == OPENED and event.alarm is not None:
                 stream.counts["alarms"] += 1
                 stream.last_alarm = item.opened
-                known = stream.knows(event.alarm, now)
+                known = stream.is_known_gap(event.alarm, now)
             elif item.kind == items.CHANGE and event.kind == "changed":
                 stream.counts["changes"] += 1
             self.item(event.kind, stream, item, now, alert=not known)
@@ -177,10 +177,10 @@ class Reporter:
             for name, alarm in event.incident.streams.items()
             if (stream := streams.named(name)) is not None
         ]
-        told = any(
+        reported = any(
             alarm not in stream.quiet and item.updated > stream.past for stream, alarm in alarms
         )
-        self.of_many(event.kind, item, alert=told)
+        self.of_many(event.kind, item, alert=reported)
 
     def of_many(self, kind: str, item: Item, *, alert: bool = True) -> None:
         """Report that an item of several streams opened, changed or ended."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from newnormal.errors import NewnormalError, StateError
 from newnormal.service.engine.applying import Applier, Outcome
-from newnormal.service.log.entries import Entry, SamplesArrived, check_place, pack
+from newnormal.service.log.entries import Entry, SamplesArrived, check_input_position, pack
 from newnormal.service.log.sqlite_log import SqliteLog
 
 _LOG = logging.getLogger("newnormal")
@@ -92,8 +92,8 @@ class Engine:
 
     def submit(self, entry: Entry, *, own: bool = False) -> Submitted:
         """Hand an entry in, from any thread."""
-        if isinstance(entry, SamplesArrived) and entry.place is not None:
-            check_place(entry)  # a stranger's: entries of others are in the same record
+        if isinstance(entry, SamplesArrived) and entry.input_position is not None:
+            check_input_position(entry)  # a stranger's: entries of others are in the same record
         found = Submitted(entry, Future(), Future(), own)
         for future in (found.durable, found.applied):
             future.set_running_or_notify_cancel()  # a caller who goes away cancels nothing

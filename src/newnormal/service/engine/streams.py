@@ -165,7 +165,7 @@ class StreamRecord:
             self.gaps = (*self.gaps, int(times[at]))[-_KNOWN:]
             self.excused_after = None
 
-    def knows(self, alarm: Alarm, time: int) -> bool:
+    def is_known_gap(self, alarm: Alarm, time: int) -> bool:
         """Whether an alarm that opened at a step is about a gap that is known; take note of it."""
         known = alarm.cause == _SILENCE and not alarm.evidence and time in self.gaps
         if known:

@@ -9,7 +9,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class SamplesArrived:
     ----------
     arrivals
         The samples.
-    source, place
+    source, input_position
         The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
     history
         Whether they are the whole history of their streams, to be fitted at once.
@@ -38,7 +38,7 @@ class SamplesArrived:
     kind: ClassVar[str] = "arrived"
     arrivals: tuple[Arrival, ...]
     source: str = ""
-    place: Mapping[str, Any] | None = None
+    input_position: Mapping[str, Any] | None = None
     history: bool = False
     past: bool = False
 
@@ -185,21 +185,6 @@ class Configured:
     patterns: tuple[tuple[str, int | None, int | None], ...]
 
 
-_PLAIN: dict[str, Any] = {
-    each.kind: each
-    for each in (
-        Closed,
-        Configured,
-        FitBegan,
-        FitTaken,
-        FitFailed,
-        FeedbackGiven,
-        Silent,
-        Removed,
-        Restored,
-        Started,
-    )
-}
 Entry = (
     SamplesArrived
     | Closed
@@ -213,12 +198,13 @@ Entry = (
     | Restored
     | Started
 )
+_PLAIN: dict[str, Any] = {cls.kind: cls for cls in get_args(Entry) if cls is not SamplesArrived}
 
 
-def check_place(entry: SamplesArrived) -> None:
-    """Raise an InputError unless the place of a source can be written."""
+def check_input_position(entry: SamplesArrived) -> None:
+    """Raise an InputError unless the input position of a source can be written."""
     try:
-        json.dumps(None if entry.place is None else dict(entry.place), allow_nan=False)
+        json.dumps(dict(entry.input_position or {}), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
             f"source {entry.source!r}: expected a snapshot of JSON values, found {error}",
@@ -239,13 +225,13 @@ def pack(entries: Sequence[Entry]) -> bytes:
     for entry in entries:
         if isinstance(entry, SamplesArrived):
             arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
-            place = None if entry.place is None else dict(entry.place)
-            facts.append([entry.kind, arrivals, entry.source, place, entry.history, entry.past])
+            position = None if entry.input_position is None else dict(entry.input_position)
+            facts.append([entry.kind, arrivals, entry.source, position, entry.history, entry.past])
             for arrival in entry.arrivals:
                 numbers.append(np.ascontiguousarray(arrival.times, "<i8").tobytes())
                 numbers.append(np.ascontiguousarray(arrival.values, "<f8").tobytes())
         else:
-            facts.append([entry.kind, *(getattr(entry, each.name) for each in fields(entry))])
+            facts.append([entry.kind, *(getattr(entry, field.name) for field in fields(entry))])
     head = json.dumps(facts, separators=(",", ":")).encode()
     return b"".join((_LENGTH.pack(len(head)), head, *numbers))
 
@@ -254,30 +240,30 @@ def unpack(record: bytes) -> list[Entry]:
     """Return the entries of a record."""
     try:
         (length,) = _LENGTH.unpack_from(record)
-        at = _LENGTH.size + length
-        found: list[Entry] = []
-        for kind, *values in json.loads(record[_LENGTH.size : at]):
-            if kind == SamplesArrived.kind:
-                listed, source, place, history, past = values
-                arrivals = []
-                for stream, channels, count in listed:
-                    times = np.frombuffer(record, "<i8", count, at).astype(np.int64)
-                    at += times.nbytes
-                    flat = np.frombuffer(record, "<f8", count * len(channels), at)
-                    at += flat.nbytes
-                    numbers = flat.reshape(count, len(channels)).astype(np.float64)
-                    arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-                found.append(SamplesArrived(tuple(arrivals), source, place, history, past))
-            else:
-                found.append(_PLAIN[kind](*map(_tupled, values)))
-        if at != len(record):
+        offset = _LENGTH.size + length
+        entries: list[Entry] = []
+        for kind, *values in json.loads(record[_LENGTH.size : offset]):
+            if kind != SamplesArrived.kind:
+                entries.append(_PLAIN[kind](*map(_tupled, values)))
+                continue
+            listed, source, position, history, past = values
+            arrivals = []
+            for stream, channels, count in listed:
+                times = np.frombuffer(record, "<i8", count, offset).astype(np.int64)
+                offset += times.nbytes
+                flat = np.frombuffer(record, "<f8", count * len(channels), offset)
+                offset += flat.nbytes
+                numbers = flat.reshape(count, len(channels)).astype(np.float64)
+                arrivals.append(Arrival(stream, tuple(channels), times, numbers))
+            entries.append(SamplesArrived(tuple(arrivals), source, position, history, past))
+        if offset != len(record):
             raise ValueError("length")
     except (LookupError, TypeError, ValueError, struct.error) as error:
         raise StateError(
             f"expected a record of the service's log, found other bytes: {error}",
             hint="newnormal serve verify names what is damaged; restore a backup",
         ) from error
-    return found
+    return entries
 
 
 def _tupled(value: Any) -> Any:
