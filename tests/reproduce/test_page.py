@@ -140,14 +140,14 @@ def test_an_absent_folder_is_refused_with_what_to_do(tmp_path: Path) -> None:
     ("markdown", "expected"),
     [
         (
-            "a `b*c*` **d** *e* 2*3*4",
-            "<p>a <code>b*c*</code> <strong>d</strong> <em>e</em> 2*3*4</p>",
+            "a `b*c*` **d** *e* 2 * 3 * 4",
+            "<p>a <code>b*c*</code> <strong>d</strong> <em>e</em> 2 * 3 * 4</p>",
         ),
         ("Q\\* and <b>", "<p>Q* and &lt;b&gt;</p>"),
-        ("- one\n  more\n- two", "<ul><li>one more</li><li>two</li></ul>"),
-        ("text\n- item", "<p>text</p>\n<ul><li>item</li></ul>"),
+        ("- one\n  more\n- two", "<ul>\n<li>one more</li>\n<li>two</li>\n</ul>"),
+        ("text\n- item", "<p>text</p>\n<ul>\n<li>item</li>\n</ul>"),
         ("## T\ntext", "<h3>T</h3>\n<p>text</p>"),
-        ("```\na | b\n\n# c\n```", "<pre><code>a | b\n\n# c</code></pre>"),
+        ("```\na | b\n\n# c\n```", "<pre><code>a | b\n\n# c\n</code></pre>"),
         ("[x](y_z_.csv)", '<p><a href="y_z_.csv">x</a></p>'),
     ],
 )
