@@ -13,6 +13,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from filelock import FileLock
 
 _HERE = Path(__file__).parent
 _LOCK = _HERE / ".pytest_cache" / "external.lock"
@@ -60,11 +61,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     if not item.get_closest_marker("external"):
         return (yield)
     _LOCK.parent.mkdir(exist_ok=True)
-    with _LOCK.open("w") as file:
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed or the process ends
+    with FileLock(_LOCK):
         return (yield)
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from newnormal.cli.written import age_text
-from newnormal.runtime.lock import Lock, Progress, is_held
+from newnormal.locks import is_held
+from newnormal.runtime.lock import Lock, Progress
 from tests.cli.conftest import Command, Plant
 from tests.cli.fleets import Site
 

@@ -266,7 +266,7 @@ def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
         opened.save(tmp_path / "copy")
         assert_equal(opened, Fleet.load(tmp_path / "copy"))
     assert_equal(opened, Fleet.load(tmp_path))
-    (tmp_path / "lock").write_text(f"{os.getpid() + 1}\n")
+    (tmp_path / "lock").write_text(f"\n{os.getpid() + 1}\n")
     fleet.save(tmp_path)
 
 

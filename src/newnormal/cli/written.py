@@ -56,7 +56,7 @@ class Written:
     def of_folder(cls, folder: Path, clean: bool | None) -> Written:
         """Look at a fleet's folder; `clean` is how its last `watch` ended, None without one."""
         from newnormal.fleet.folder.names import LOCK
-        from newnormal.runtime.lock import is_held
+        from newnormal.locks import is_held
 
         files = [path for path in folder.iterdir() if path.name != LOCK]
         seconds = max(

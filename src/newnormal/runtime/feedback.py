@@ -21,8 +21,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from newnormal.alarms.feedback_target import default_target, feedback_target
 from newnormal.errors import FeedbackError, StateError
+from newnormal.locks import opened_alone
 from newnormal.runtime.lock import Progress, beside
 from newnormal.state.files import sync_folder
 from newnormal.types import Alarm, Change, time_text
@@ -37,12 +38,6 @@ from newnormal.types import Alarm, Change, time_text
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None  # type: ignore[assignment]
-
-_BINARY = getattr(os, "O_BINARY", 0)
 _LARGEST = 1 << 20  # bytes of a queue file: 5,000 pieces of feedback
 
 
@@ -266,17 +261,17 @@ class Queue:
     @property
     def waiting(self) -> bool:
         """Whether there is feedback in the inbox."""
-        return self._inbox.exists() and self._inbox not in self._refused
+        return _has_content(self._inbox) and self._inbox not in self._refused
 
     @property
     def empty(self) -> bool:
         """Whether there is no feedback at all."""
-        return not (self._inbox.exists() or self._taken.exists())
+        return not (_has_content(self._inbox) or self._taken.exists())
 
     def enqueue(self, request: FeedbackRequest) -> None:
         """Write feedback to the inbox, synced to disk."""
         try:
-            with _locked(self._inbox) as handle:
+            with opened_alone(self._inbox) as handle:
                 cut_short = not _content(handle).endswith(b"\n") and os.fstat(handle).st_size
                 line = _line(request)
                 os.write(handle, b"\n" + line if cut_short else line)
@@ -299,7 +294,7 @@ class Queue:
         if not self.waiting:
             return
         try:
-            with _locked(self._inbox) as handle:
+            with opened_alone(self._inbox) as handle:
                 keys = {request.key for request in self.journal}
                 inbox = self._parsed(self._inbox, handle)
                 scheduled = [schedule(request) for request in inbox if request.key not in keys]
@@ -307,8 +302,12 @@ class Queue:
                 if new:
                     self._write([*self.journal, *new])
                     self.journal += new
-                with suppress(FileNotFoundError):  # set aside
+                try:
                     self._inbox.unlink()
+                except FileNotFoundError:  # set aside
+                    pass
+                except PermissionError:  # Windows removes no open file
+                    os.ftruncate(handle, 0)
         except OSError as error:
             self._set_aside(self._inbox, str(error.strerror))
 
@@ -381,26 +380,10 @@ class Queue:
         self._report(f"{path} is damaged ({why}): set aside as {aside.name}")
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Open a queue file against others who do the same; never one that was just removed."""
-    while True:
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | _BINARY, 0o666)
-        try:
-            if fcntl is not None:
-                with suppress(OSError):  # a file system without locks
-                    fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_at(path, handle):
-                yield handle
-                return
-        finally:
-            os.close(handle)
-
-
-def _is_at(path: Path, handle: int) -> bool:
+def _has_content(path: Path) -> bool:
     try:
-        return os.fstat(handle).st_ino == os.stat(path).st_ino
-    except FileNotFoundError:
+        return path.stat().st_size > 0
+    except OSError:
         return False
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import Fleet
-from newnormal.fleet.folder.lock import is_in_use
+from newnormal.fleet.folder.names import LOCK
 from newnormal.fleet.folder.replaying import last_marker
+from newnormal.locks import is_held
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, with_target
 from newnormal.runtime.fleet_resume import KEYS, InputPosition
 
@@ -105,7 +106,7 @@ def submit(
     request = FeedbackRequest.of(act, alarm, stream=stream, change=change)
     options: dict[str, Any] = dict(zip(("model", "threshold"), loading, strict=True))
     queue = Queue(folder, report)
-    if is_in_use(folder):
+    if is_held(folder / LOCK):
         _leave(queue, request, Fleet.load(folder, **options))
         report(f"{folder} is in use by `newnormal watch`: applied there before the next samples")
         return

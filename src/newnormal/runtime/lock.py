@@ -8,20 +8,12 @@ still there: it holds how far output may have been printed, beyond the last chec
 from __future__ import annotations
 
 import json
-import os
-import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-try:
-    import fcntl
-except ImportError:  # Windows has no such locks: stop `watch` before giving it feedback there
-    fcntl = None  # type: ignore[assignment]
+from newnormal.locks import LockFile, content_of, is_held
 
-_ATTEMPTS, _PAUSE = 3, 0.01  # `look` holds a lock for an instant: that is not a `watch`
 _SIZE = 480  # bytes of a record: always the same, so that one write replaces the last
 
 
@@ -82,67 +74,30 @@ class Lock:
     """
 
     def __init__(self, state: Path) -> None:
-        self._path = beside(state, ".{}.lock")
-        self._handle: int | None = None
+        self._file = LockFile(beside(state, ".{}.lock"))
         self.held = False
         self.keep = False
 
     def __enter__(self) -> Self:
-        attempts = 0
-        while True:
-            try:
-                handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
-            except OSError:  # a folder that cannot be written to: the state cannot be, either
-                self.held = True
-                return self
-            try:
-                if fcntl is not None:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.fstat(handle).st_ino == os.stat(self._path).st_ino:
-                    self._handle, self.held = handle, True
-                    return self
-            except BlockingIOError:
-                os.close(handle)
-                attempts += 1
-                if attempts < _ATTEMPTS:
-                    time.sleep(_PAUSE)
-                    continue
-                return self
-            except FileNotFoundError:
-                pass  # its owner has just removed it: try again
-            except OSError:  # a file system without locks
-                self._handle, self.held = handle, True
-                return self
-            os.close(handle)
+        try:
+            self.held = self._file.acquire()
+        except OSError:  # a folder that cannot be written to: the state cannot be, either
+            self.held = True
+        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        del kind, error, trace
-        if self._handle is not None:
-            if not self.keep:
-                with suppress(OSError):
-                    self._path.unlink()
-            os.close(self._handle)
-            self._handle = None
+    def __exit__(self, *error: object) -> None:
+        self._file.release(remove=not self.keep)
 
     def read(self) -> Progress | None:
         """Return the progress of the process that holds the lock, or held it when it was killed."""
         try:
-            return Progress.parse(self._path.read_bytes())
+            return Progress.parse(content_of(self._file.path))
         except OSError:
             return None
 
     def write(self, progress: Progress) -> None:
         """Write how far this process is."""
-        if self._handle is not None:
-            content = json.dumps(asdict(progress)).encode().ljust(_SIZE - 1) + b"\n"
-            with suppress(OSError):  # a full disk: the checkpoint will report it
-                os.lseek(self._handle, 0, os.SEEK_SET)
-                os.write(self._handle, content)
+        self._file.write(json.dumps(asdict(progress)).encode().ljust(_SIZE - 1) + b"\n")
 
 
 def look(state: Path) -> tuple[bool | None, Progress | None]:
@@ -153,30 +108,10 @@ def look(state: Path) -> tuple[bool | None, Progress | None]:
     """
     path = beside(state, ".{}.lock")
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError:
         return False, None
     return is_held(path), Progress.parse(content)
-
-
-def is_held(path: Path) -> bool | None:
-    """Whether a process holds a lock file; None where that cannot be known."""
-    held: bool | None = None
-    if fcntl is not None:
-        try:
-            handle = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            return False if isinstance(error, FileNotFoundError) else None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            held = False
-        except BlockingIOError:
-            held = True
-        except OSError:  # a file system without locks
-            pass
-        finally:
-            os.close(handle)
-    return held
 
 
 def beside(state: Path, name: str) -> Path:
