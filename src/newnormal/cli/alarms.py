@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, from_state
+from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, argument, from_state, option
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.words import accept_after_text, print_notes, print_text
 from newnormal.cli.written import Written, check_written
@@ -26,27 +26,19 @@ _LAST = 10  # past ones that are listed
 
 def alarms(
     state: StateOrFleet,
-    words: Annotated[
-        Optional[list[str]],  # noqa: UP045 - typer evaluates it
-        typer.Argument(
-            metavar="[STREAM] [NUMBER]",
-            help="Of a fleet, one stream; one number, in full.",
-            show_default=False,
-        ),
-    ] = None,
-    only_open: Annotated[bool, typer.Option("--open", help="Leave out what is over.")] = False,
-    last: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--last",
-            "-n",
-            metavar="N",
-            min=0,
-            help="List so many past ones; of a fleet, so many streams with something open, too.",
-            show_default=f"{_LAST}; of a fleet, 20 streams",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    words: list[str] | None = argument(
+        "Of a fleet, one stream; one number, in full.", metavar="[STREAM] [NUMBER]", shown=False
+    ),
+    only_open: bool = option("Leave out what is over.", "--open", default=False),
+    last: int | None = option(
+        "List so many past ones; of a fleet, so many streams with something open, too.",
+        "--last",
+        "-n",
+        metavar="N",
+        shown=f"{_LAST}; of a fleet, 20 streams",
+        min=0,
+    ),
+    as_json: bool = option("Print JSON, for programs.", "--json", default=False),
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:

@@ -6,11 +6,12 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING
 
 import typer
 
 from newnormal.cli.console import FAILED, put
+from newnormal.cli.options import argument, option
 from newnormal.cli.reading import read_streams
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import is_fleet
@@ -31,23 +32,16 @@ _NARROWEST = 60  # columns of a terminal
 
 @reads_input
 def check(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
-        ),
-    ],
-    model: Annotated[
-        Optional[Path],  # noqa: UP045 - typer evaluates it
-        typer.Option(
-            metavar="MODEL", help="A fitted detector: show what differs from its history too."
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 4 if there is a warning.")
-    ] = False,
+    file: str = argument(
+        "CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
+        metavar="FILE",
+        default=...,
+    ),
+    model: Path | None = option(
+        "A fitted detector: show what differs from its history too.", metavar="MODEL"
+    ),
+    as_json: bool = option("Print JSON instead of a table.", "--json", default=False),
+    strict: bool = option("Exit with 4 if there is a warning.", "--strict", default=False),
     *,
     options: InputOptions,
 ) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
 
 import typer
 
 from newnormal.cli.console import say
+from newnormal.cli.options import option
 from newnormal.errors import InputError
 from newnormal.texts import shown
 
@@ -23,10 +23,9 @@ def _data() -> None:
 
 @data_app.command("list")
 def data_list(
-    root: Annotated[
-        Optional[list[Path]],  # noqa: UP045
-        typer.Option("--data", metavar="DIR", help="Look for data here; may be repeated."),
-    ] = None,
+    root: list[Path] | None = option(
+        "Look for data here; may be repeated.", "--data", metavar="DIR"
+    ),
 ) -> None:
     """List the data sets newnormal can load, and where to get them."""
     from rich.console import Console

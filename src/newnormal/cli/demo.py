@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from newnormal.cli.bars import fit_progress
 from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.options import option
 from newnormal.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -20,10 +19,14 @@ if TYPE_CHECKING:
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Another plant.")] = 0,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the picture goes.")
-    ] = Path("newnormal-demo.png"),
+    seed: int = option("Another plant.", default=0),
+    output: Path = option(
+        "Where the picture goes.",
+        "--output",
+        "-o",
+        metavar="FILE",
+        default=Path("newnormal-demo.png"),
+    ),
 ) -> None:
     """Show on a synthetic plant why adapting matters: one table, one picture.
 

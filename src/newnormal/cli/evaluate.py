@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
 
 import typer
 
@@ -13,7 +12,7 @@ from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.measuring import measure, print_groups, print_summary
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, option
 from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
@@ -25,11 +24,8 @@ def evaluate(
     model: Model,
     input: Input,  # noqa: A002
     frozen: Frozen = False,
-    plot: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    plot: Path | None = option("Draw it: .png, .svg or .pdf.", metavar="FILE"),
+    as_json: bool = option("Print JSON instead of a table.", "--json", default=False),
     loading: Loading = None,
     rule: Rule = None,
     *,

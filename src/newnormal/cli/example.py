@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from newnormal.cli.console import put
+from newnormal.cli.options import argument, option
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -40,18 +39,11 @@ _UNITS = "temperature C, pressure bar, flow m3/h, power kW, vibration mm/s, leve
 
 
 def example(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="Where to write them; it is made.", show_default="here"
-        ),
-    ] = Path(),
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files of these names that are there.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Another number, another plant.")
-    ] = 0,
+    folder: Path = argument(
+        "Where to write them; it is made.", metavar="FOLDER", shown="here", default=Path()
+    ),
+    force: bool = option("Replace files of these names that are there.", "--force", default=False),
+    seed: int = option("Another number, another plant.", metavar="N", min=0, default=0),
 ) -> None:
     """Write files of a generated plant and of machines, and show what to do with them.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -13,17 +13,17 @@ from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 
 Stream = Annotated[
-    Optional[str],  # noqa: UP045 - typer evaluates it
+    str | None,
     typer.Argument(metavar="[STREAM]", help="The stream of a fleet.", show_default=False),
 ]
 AlarmNumber = Annotated[
-    Optional[int],  # noqa: UP045
+    int | None,
     typer.Option(
         metavar="NUMBER", help="This alarm; one of the last 100, also if it is over.", min=1
     ),
 ]
 ChangeNumber = Annotated[
-    Optional[int],  # noqa: UP045
+    int | None,
     typer.Option(metavar="NUMBER", help="This change, which is open.", min=1),
 ]
 

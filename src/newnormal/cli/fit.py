@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Optional
-
-import typer
+from typing import Any
 
 from newnormal.cli.bars import fit_progress
 from newnormal.cli.compiling import compile_first
 from newnormal.cli.console import announce_compiling, say
 from newnormal.cli.fleet_fit import check_folder, fit_fleet
-from newnormal.cli.options import importable, samples_or_time
+from newnormal.cli.options import argument, importable, option, samples_or_time
 from newnormal.cli.reading import read_streams, read_table
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.errors import ParameterError
 from newnormal.texts import counted
 
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
-_PAPER = "Options of --method m2n2"
+_paper = partial(option, panel="Options of --method m2n2")
+_fleet = partial(option, panel="Many streams")
 
 
 class Method(StrEnum):
@@ -31,154 +31,58 @@ class Method(StrEnum):
 
 @reads_input
 def fit(
-    history: Annotated[
-        str,
-        typer.Argument(
-            metavar="HISTORY",
-            help="CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="MODEL", help="Where the detector goes; a fleet is a folder."
-        ),
-    ],
-    method: Annotated[
-        Method,
-        typer.Option(
-            help="detector chooses its settings from history; m2n2 is the paper's method."
-        ),
-    ] = Method.detector,
-    alarms_per_day: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            help="The most false alarms a day that normal operation may cost.",
-            show_default="1; m2n2: none",
-        ),
-    ] = None,
-    risk: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Instead: the highest chance of a false alarm at any one sample."),
-    ] = None,
-    threshold: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="QUANTILE",
-            help="Instead: the quantile of history's scores that is anomalous, or a rule of your "
-            "own, package.module:Class.",
-            show_default="none; m2n2: 0.99",
-        ),
-    ] = None,
-    fixed_threshold: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Instead: the score that is anomalous."),
-    ] = None,
-    accept_after: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="TIME",
-            help="A change that lasts this long may become normal: samples, 1d, or never.",
-            show_default="1d, or 1440 samples",
-        ),
-    ] = None,
-    epochs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Passes over history in training.", show_default="chosen; m2n2: 10"),
-    ] = None,
-    batch: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Windows in a training step.", show_default="64"),
-    ] = None,
-    period: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Time between samples, such as 30s.", show_default="from the times"),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same detector.")] = 0,
-    window: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Samples judged together.", show_default="12", rich_help_panel=_PAPER),
-    ] = None,
-    stride: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            help="Samples a verdict waits for; divides the window.",
-            show_default="window",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    fit_stride: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            help="Step between training windows.", show_default="window", rich_help_panel=_PAPER
-        ),
-    ] = None,
-    latent: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Width of the bottleneck.", show_default="16", rich_help_panel=_PAPER),
-    ] = None,
-    decay: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            help="Share of the trend that a window keeps.",
-            show_default="0.99",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    half_life: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            help="The same as a half-life, in samples (500) or time (6h).", rich_help_panel=_PAPER
-        ),
-    ] = None,
-    lr: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            help="Size of the learning step.", show_default="0.001", rich_help_panel=_PAPER
-        ),
-    ] = None,
-    detrend: Annotated[
-        Optional[bool],  # noqa: UP045
-        typer.Option(
-            "--detrend/--no-detrend",
-            help="Track the trend and subtract it.",
-            show_default="detrend",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    adapt: Annotated[
-        Optional[bool],  # noqa: UP045
-        typer.Option(
-            "--adapt/--no-adapt",
-            help="Keep learning.",
-            show_default="adapt",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    model: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            help="The model: a name, or package.module:Class.",
-            show_default="mlp",
-            rich_help_panel=_PAPER,
-        ),
-    ] = None,
-    fleet_alarms_per_day: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            help="The most false alarms a day of all streams together.",
-            rich_help_panel="Many streams",
-        ),
-    ] = None,
-    workers: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            min=1,
-            help="Processes that fit.",
-            show_default="as many as processors",
-            rich_help_panel="Many streams",
-        ),
-    ] = None,
+    history: str = argument(
+        "CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",
+        metavar="HISTORY",
+        default=...,
+    ),
+    output: Path = option(
+        "Where the detector goes; a fleet is a folder.",
+        "--output",
+        "-o",
+        metavar="MODEL",
+        default=...,
+    ),
+    method: Method = option(
+        "detector chooses its settings from history; m2n2 is the paper's method.",
+        default=Method.detector,
+    ),
+    alarms_per_day: float | None = option(
+        "The most false alarms a day that normal operation may cost.", shown="1; m2n2: none"
+    ),
+    risk: float | None = option("Instead: the highest chance of a false alarm at any one sample."),
+    threshold: str | None = option(
+        "Instead: the quantile of history's scores that is anomalous, or a rule of your "
+        "own, package.module:Class.",
+        metavar="QUANTILE",
+        shown="none; m2n2: 0.99",
+    ),
+    fixed_threshold: float | None = option("Instead: the score that is anomalous."),
+    accept_after: str | None = option(
+        "A change that lasts this long may become normal: samples, 1d, or never.",
+        metavar="TIME",
+        shown="1d, or 1440 samples",
+    ),
+    epochs: int | None = option("Passes over history in training.", shown="chosen; m2n2: 10"),
+    batch: int | None = option("Windows in a training step.", shown="64"),
+    period: str | None = option("Time between samples, such as 30s.", shown="from the times"),
+    seed: int = option("The same seed gives the same detector.", default=0),
+    window: int | None = _paper("Samples judged together.", shown="12"),
+    stride: int | None = _paper("Samples a verdict waits for; divides the window.", shown="window"),
+    fit_stride: int | None = _paper("Step between training windows.", shown="window"),
+    latent: int | None = _paper("Width of the bottleneck.", shown="16"),
+    decay: float | None = _paper("Share of the trend that a window keeps.", shown="0.99"),
+    half_life: str | None = _paper("The same as a half-life, in samples (500) or time (6h)."),
+    lr: float | None = _paper("Size of the learning step.", shown="0.001"),
+    detrend: bool | None = _paper(
+        "Track the trend and subtract it.", "--detrend/--no-detrend", shown="detrend"
+    ),
+    adapt: bool | None = _paper("Keep learning.", "--adapt/--no-adapt", shown="adapt"),
+    model: str | None = _paper("The model: a name, or package.module:Class.", shown="mlp"),
+    fleet_alarms_per_day: float | None = _fleet(
+        "The most false alarms a day of all streams together."
+    ),
+    workers: int | None = _fleet("Processes that fit.", shown="as many as processors", min=1),
     *,
     options: InputOptions,
 ) -> None:
@@ -202,7 +106,7 @@ def fit(
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
         state_file.check_target(output, [history])
-    settings = _given(
+    settings = _chosen(
         window=window,
         stride=stride,
         fit_stride=fit_stride,
@@ -231,7 +135,7 @@ def fit(
     kind: Any = M2N2 if method is Method.m2n2 else Detector
     detector = kind(
         **settings,
-        **_given(epochs=epochs, batch=batch),
+        **_chosen(epochs=epochs, batch=batch),
         threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
         alarms_per_day=alarms_per_day,
         risk=risk,
@@ -267,7 +171,7 @@ def fit(
     )
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _chosen(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -286,7 +190,7 @@ def _refuse(name: str, value: object) -> None:
 
 def _check_many(**options: object) -> None:
     """Raise a ParameterError for an option of many streams where there is one."""
-    for name in _given(**options):
+    for name in _chosen(**options):
         raise ParameterError(
             f"{_spelled(name)}: expected only with many streams, found one",
             hint="add --by COLUMN, or give a folder with a file for each stream",
@@ -315,7 +219,7 @@ def _rule(text: str | None) -> float | str | None:
 
 def _check_one(**options: object) -> None:
     """Raise a ParameterError if the anomalous score is set in two ways."""
-    spelled = [_spelled(name) for name in _given(**options)]
+    spelled = [_spelled(name) for name in _chosen(**options)]
     if len(spelled) > 1:
         every = ", ".join(map(_spelled, options))
         raise ParameterError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from newnormal.cli.console import FAILED, put, say
-from newnormal.cli.options import Classes, Loading, Rule
+from newnormal.cli.options import Classes, Loading, Rule, argument, option
 from newnormal.cli.reading import load
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import StateError
@@ -29,10 +29,9 @@ Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a str
 @fleet_app.command()
 def check(
     folder: Folder,
-    repair: Annotated[
-        bool,
-        typer.Option("--repair", help="Repair it; what is taken away goes to FOLDER/damaged."),
-    ] = False,
+    repair: bool = option(
+        "Repair it; what is taken away goes to FOLDER/damaged.", "--repair", default=False
+    ),
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:
@@ -50,9 +49,9 @@ def check(
 def extract(
     folder: Folder,
     stream: Stream,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the detector goes.")
-    ],
+    output: Path = option(
+        "Where the detector goes.", "--output", "-o", metavar="FILE", default=...
+    ),
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:
@@ -69,9 +68,9 @@ def extract(
 def insert(
     folder: Folder,
     stream: Stream,
-    state: Annotated[
-        Path, typer.Argument(metavar="STATE", help="A detector's file, of `fit` or `extract`.")
-    ],
+    state: Path = argument(
+        "A detector's file, of `fit` or `extract`.", metavar="STATE", default=...
+    ),
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:

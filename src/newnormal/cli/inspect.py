@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from newnormal.cli.console import print_facts
-from newnormal.cli.options import Classes, Loading, Model, Rule, from_state
+from newnormal.cli.options import Classes, Loading, Model, Rule, argument, from_state, option
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.written import Written, check_written
 from newnormal.errors import ParameterError
@@ -23,11 +23,8 @@ if TYPE_CHECKING:
 
 def inspect(
     model: Model,
-    stream: Annotated[
-        Optional[str],  # noqa: UP045 - typer evaluates it
-        typer.Argument(metavar="STREAM", help="One stream of a fleet.", show_default=False),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    stream: str | None = argument("One stream of a fleet.", metavar="STREAM", shown=False),
+    as_json: bool = option("Print JSON instead of a table.", "--json", default=False),
     loading: Loading = None,
     rule: Rule = None,
 ) -> None:

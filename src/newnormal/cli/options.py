@@ -7,7 +7,7 @@ import re
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,6 +38,41 @@ class OnDuplicate(StrEnum):
 
 OWN_CLASSES = "Classes of your own"  # a panel of the help
 
+
+def option(
+    text: str,
+    *names: str,
+    default: Any = None,
+    shown: bool | str = True,
+    panel: str | None = None,
+    **more: Any,
+) -> Any:
+    """Return an option of a command, as the default value of its parameter.
+
+    Parameters
+    ----------
+    text
+        Its help.
+    names
+        How it is spelled, where that is not the parameter's name.
+    default
+        Its value where it is left out; ... if it must be there.
+    shown
+        The default as the help has it.
+    panel
+        The panel of the help that it is in.
+    more
+        Other arguments of typer's.
+    """
+    more |= {"help": text, "show_default": shown, "rich_help_panel": panel}
+    return typer.Option(default, *names, **more)
+
+
+def argument(text: str, *, default: Any = None, shown: bool | str = True, **more: Any) -> Any:
+    """Return an argument of a command, as the default value of its parameter."""
+    return typer.Argument(default, help=text, show_default=shown, **more)
+
+
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A detector, written by `newnormal fit`.")
 ]
@@ -59,7 +94,7 @@ Frozen = Annotated[
     typer.Option("--frozen", help="Hold weights and trend as they are: no learning on the way."),
 ]
 Loading = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--model",
         metavar="CLASS",
@@ -68,7 +103,7 @@ Loading = Annotated[
     ),
 ]
 Rule = Annotated[
-    Optional[str],  # noqa: UP045
+    str | None,
     typer.Option(
         "--threshold",
         metavar="CLASS",

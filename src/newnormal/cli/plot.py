@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Optional
-
-import typer
 
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names, option
 from newnormal.cli.reading_options import InputOptions, reads_input
 
 
@@ -19,20 +16,20 @@ from newnormal.cli.reading_options import InputOptions, reads_input
 def plot(
     model: Model,
     input: Input,  # noqa: A002
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="The picture: .png, .svg or .pdf."),
-    ] = Path("plot.png"),
+    output: Path = option(
+        "The picture: .png, .svg or .pdf.",
+        "--output",
+        "-o",
+        metavar="FILE",
+        default=Path("plot.png"),
+    ),
     frozen: Frozen = False,
-    channels: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="NAMES",
-            help="Draw these channels (a,b,c; repeatable), or so many. Of a fleet: these streams.",
-            show_default="4 channels, or 30 streams; those concerned first",
-        ),
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="On dark paper.")] = False,
+    channels: list[str] | None = option(
+        "Draw these channels (a,b,c; repeatable), or so many. Of a fleet: these streams.",
+        metavar="NAMES",
+        shown="4 channels, or 30 streams; those concerned first",
+    ),
+    dark: bool = option("On dark paper.", "--dark", default=False),
     loading: Loading = None,
     rule: Rule = None,
     *,

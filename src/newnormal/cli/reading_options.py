@@ -5,21 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, get_type_hints
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
-import typer
-
-from newnormal.cli.options import OWN_CLASSES, FileFormat, OnDuplicate, format_name, names
-from newnormal.cli.streams import By, LongLines, StreamNaming, Tag, Value
+from newnormal.cli.options import (
+    OWN_CLASSES,
+    FileFormat,
+    OnDuplicate,
+    format_name,
+    names,
+    option,
+)
+from newnormal.cli.streams import StreamNaming
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.tabular import Reading
 
-_TAKEN = "How the input is read: what is taken"
-_WRITTEN = "How the input is read: how it is written (found by itself where it can be)"
-_ORDER = "How the input is read: order and time"
+_many = partial(option, panel="How the input is read: many streams")
+_taken = partial(option, panel="How the input is read: what is taken")
+_written = partial(
+    option, panel="How the input is read: how it is written (found by itself where it can be)"
+)
+_ordered = partial(option, panel="How the input is read: order and time")
 
 
 class InputOptions(NamedTuple):
@@ -54,221 +62,82 @@ class InputOptions(NamedTuple):
             )
 
 
-def _option(*spelled: str, metavar: str | None, panel: str, text: str, **more: Any) -> Any:
-    return typer.Option(*spelled, metavar=metavar, help=text, rich_help_panel=panel, **more)
+def _declared(
+    by: list[str] | None = _many(
+        "The column that names the stream of a sample (a,b: several, joined by /).",
+        metavar="COLUMN",
+    ),
+    long: bool = _many(
+        "A line is a value: its time, its tag (the channel's name) and the value. "
+        "Without --by it is one stream.",
+        "--long",
+        default=False,
+    ),
+    tag: str | None = _many("The column of tags with --long; found by its name.", metavar="COLUMN"),
+    value: str | None = _many(
+        "The column of values with --long; found by its name.", metavar="COLUMN"
+    ),
+    time: str | None = _taken(
+        "The column of times; DATE,TIME for two. Found by itself if there is one.", metavar="COLUMN"
+    ),
+    columns: list[str] | None = _taken(
+        "Take only these channels (a,b,c; repeatable).", metavar="NAMES"
+    ),
+    drop: list[str] | None = _taken(
+        "Leave these columns out (a,b,c; repeatable).", metavar="NAMES"
+    ),
+    label: str | None = _taken("The column of 0/1 truth: no channel.", metavar="COLUMN"),
+    rate: list[str] | None = _taken(
+        "These columns are counters: take what they rise by, a second.", metavar="NAMES"
+    ),
+    ignore_extra: bool = _taken(
+        "Say nothing of columns that are no channel of the detector.",
+        "--ignore-extra",
+        default=False,
+    ),
+    rows: str | None = _taken(
+        "Only these samples, counted from 0: 0:400 are the first 400.", metavar="FIRST:LAST"
+    ),
+    from_: str | None = _taken("Only samples from then on.", "--from", metavar="TIME"),
+    until: str | None = _taken("Only samples before that time.", metavar="TIME"),
+    format: FileFormat | None = _written(  # noqa: A002
+        "If name and content do not show it: " + ", ".join(FileFormat) + ".",
+        "--input-format",
+        metavar="FORMAT",
+        show_choices=False,
+    ),
+    encoding: str | None = _written("Such as utf-16 or latin-1.", metavar="NAME"),
+    delimiter: str | None = _written("Between cells: one character, tab or space.", metavar="CHAR"),
+    decimal: str | None = _written("The decimal point: . or ,", metavar="CHAR"),
+    date_format: str | None = _written(
+        "day-first, month-first, or a pattern such as '%d.%m.%Y %H:%M'.", metavar="PATTERN"
+    ),
+    tz: str | None = _written("The zone of local times, such as Europe/Berlin.", metavar="ZONE"),
+    na: list[str] | None = _written("Words for missing values: Bad,-", metavar="WORDS"),
+    sheet: str | None = _written("The sheet of an Excel file.", metavar="NAME"),
+    longest_line: int | None = _written(
+        "A longer line is refused and skipped.", metavar="BYTES", min=1, shown="1000000"
+    ),
+    on_duplicate: OnDuplicate | None = _ordered(
+        "What counts of several samples of one time.",
+        metavar="|".join(OnDuplicate),
+        show_choices=False,
+        shown="last; in watch, the first",
+    ),
+    reorder: int = _ordered(
+        "Hold N samples back to put late ones in their place (watch).",
+        default=0,
+        metavar="N",
+        min=0,
+    ),
+    resample: str | None = _ordered(
+        "Bring samples to this period, such as 1min, by their mean.", metavar="TIME"
+    ),
+) -> None:
+    """Declare the options of reading: `reads_input` gives them to a command."""
 
 
-_Text = Optional[str]  # noqa: UP045 - typer evaluates it
-_Texts = Optional[list[str]]  # noqa: UP045
-
-_OPTIONS: dict[str, tuple[Any, Any]] = {
-    "time": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="COLUMN",
-                panel=_TAKEN,
-                text="The column of times; DATE,TIME for two. Found by itself if there is one.",
-            ),
-        ],
-        None,
-    ),
-    "columns": (
-        Annotated[
-            _Texts,
-            _option(
-                metavar="NAMES", panel=_TAKEN, text="Take only these channels (a,b,c; repeatable)."
-            ),
-        ],
-        None,
-    ),
-    "drop": (
-        Annotated[
-            _Texts,
-            _option(
-                metavar="NAMES", panel=_TAKEN, text="Leave these columns out (a,b,c; repeatable)."
-            ),
-        ],
-        None,
-    ),
-    "label": (
-        Annotated[
-            _Text,
-            _option(metavar="COLUMN", panel=_TAKEN, text="The column of 0/1 truth: no channel."),
-        ],
-        None,
-    ),
-    "rate": (
-        Annotated[
-            _Texts,
-            _option(
-                metavar="NAMES",
-                panel=_TAKEN,
-                text="These columns are counters: take what they rise by, a second.",
-            ),
-        ],
-        None,
-    ),
-    "ignore_extra": (
-        Annotated[
-            bool,
-            _option(
-                "--ignore-extra",
-                metavar=None,
-                panel=_TAKEN,
-                text="Say nothing of columns that are no channel of the detector.",
-            ),
-        ],
-        False,
-    ),
-    "rows": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="FIRST:LAST",
-                panel=_TAKEN,
-                text="Only these samples, counted from 0: 0:400 are the first 400.",
-            ),
-        ],
-        None,
-    ),
-    "from_": (
-        Annotated[
-            _Text,
-            _option("--from", metavar="TIME", panel=_TAKEN, text="Only samples from then on."),
-        ],
-        None,
-    ),
-    "until": (
-        Annotated[
-            _Text, _option(metavar="TIME", panel=_TAKEN, text="Only samples before that time.")
-        ],
-        None,
-    ),
-    "format": (
-        Annotated[
-            Optional[FileFormat],  # noqa: UP045
-            _option(
-                "--input-format",
-                metavar="FORMAT",
-                panel=_WRITTEN,
-                text="If name and content do not show it: " + ", ".join(FileFormat) + ".",
-                show_choices=False,
-            ),
-        ],
-        None,
-    ),
-    "encoding": (
-        Annotated[
-            _Text, _option(metavar="NAME", panel=_WRITTEN, text="Such as utf-16 or latin-1.")
-        ],
-        None,
-    ),
-    "delimiter": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="CHAR", panel=_WRITTEN, text="Between cells: one character, tab or space."
-            ),
-        ],
-        None,
-    ),
-    "decimal": (
-        Annotated[_Text, _option(metavar="CHAR", panel=_WRITTEN, text="The decimal point: . or ,")],
-        None,
-    ),
-    "date_format": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="PATTERN",
-                panel=_WRITTEN,
-                text="day-first, month-first, or a pattern such as '%d.%m.%Y %H:%M'.",
-            ),
-        ],
-        None,
-    ),
-    "tz": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="ZONE",
-                panel=_WRITTEN,
-                text="The zone of local times, such as Europe/Berlin.",
-            ),
-        ],
-        None,
-    ),
-    "na": (
-        Annotated[
-            _Texts,
-            _option(metavar="WORDS", panel=_WRITTEN, text="Words for missing values: Bad,-"),
-        ],
-        None,
-    ),
-    "sheet": (
-        Annotated[
-            _Text,
-            _option(metavar="NAME", panel=_WRITTEN, text="The sheet of an Excel file."),
-        ],
-        None,
-    ),
-    "longest_line": (
-        Annotated[
-            Optional[int],  # noqa: UP045
-            _option(
-                metavar="BYTES",
-                panel=_WRITTEN,
-                text="A longer line is refused and skipped.",
-                min=1,
-                show_default="1000000",
-            ),
-        ],
-        None,
-    ),
-    "on_duplicate": (
-        Annotated[
-            Optional[OnDuplicate],  # noqa: UP045
-            _option(
-                metavar="|".join(OnDuplicate),
-                panel=_ORDER,
-                text="What counts of several samples of one time.",
-                show_choices=False,
-                show_default="last; in watch, the first",
-            ),
-        ],
-        None,
-    ),
-    "reorder": (
-        Annotated[
-            int,
-            _option(
-                metavar="N",
-                panel=_ORDER,
-                text="Hold N samples back to put late ones in their place (watch).",
-                min=0,
-            ),
-        ],
-        0,
-    ),
-    "resample": (
-        Annotated[
-            _Text,
-            _option(
-                metavar="TIME",
-                panel=_ORDER,
-                text="Bring samples to this period, such as 1min, by their mean.",
-            ),
-        ],
-        None,
-    ),
-}
-_STREAMS: dict[str, tuple[Any, Any]] = {
-    "by": (By, None),
-    "long": (LongLines, False),
-    "tag": (Tag, None),
-    "value": (Value, None),
-}
+_STREAMS = ("by", "long", "tag", "value")
 _SEVERAL = ("columns", "drop", "rate", "na")
 
 
@@ -276,13 +145,11 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of reading, gathered in its parameter `options`."""
     hints = get_type_hints(command, include_extras=True)
     declared = inspect.signature(command).parameters
-    options = {**_STREAMS, **_OPTIONS}
+    options = inspect.signature(_declared, eval_str=True).parameters
     parameters = [
         each.replace(annotation=hints[name]) for name, each in declared.items() if name != "options"
     ]
-    for name, (annotation, default) in options.items():
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=annotation))
+    parameters += options.values()
     parameters.sort(key=_is_own_class)  # the order of the help; what is rare comes last
 
     @wraps(command)
@@ -297,7 +164,7 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_own_class(parameter: inspect.Parameter) -> bool:
-    info = parameter.annotation.__metadata__[0]
+    info = getattr(parameter.annotation, "__metadata__", (parameter.default,))[0]
     return getattr(info, "rich_help_panel", None) == OWN_CLASSES
 
 

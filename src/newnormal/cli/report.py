@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
+from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, option
 from newnormal.cli.reading_options import InputOptions, reads_input
 
 
@@ -18,9 +15,9 @@ from newnormal.cli.reading_options import InputOptions, reads_input
 def report(
     model: Model,
     input: Input,  # noqa: A002
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The page: .html.")
-    ] = Path("report.html"),
+    output: Path = option(
+        "The page: .html.", "--output", "-o", metavar="FILE", default=Path("report.html")
+    ),
     frozen: Frozen = False,
     loading: Loading = None,
     rule: Rule = None,

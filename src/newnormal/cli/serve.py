@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.help import Command, CommandGroup
+from newnormal.cli.options import argument, option
 from newnormal.errors import ParameterError
 from newnormal.texts import shown
 
@@ -43,7 +44,7 @@ token_app = typer.Typer(help="Tokens of those who may use the service.", no_args
 serve_app.add_typer(token_app, name="token", cls=CommandGroup)
 
 Data = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option("--data", metavar="FOLDER", help="The folder that keeps everything."),
 ]
 _WHERE = "newnormal-data"
@@ -52,57 +53,27 @@ _WHERE = "newnormal-data"
 @serve_app.callback()
 def serve(
     ctx: typer.Context,
-    file: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Argument(metavar="FILE", help="A configuration, such as service.toml."),
-    ] = None,
-    host: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="The address to listen on.", show_default="127.0.0.1"),
-    ] = None,
-    port: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(metavar="N", help="The port to listen on.", show_default="8765"),
-    ] = None,
-    data: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="FOLDER", help="The folder that keeps everything.", show_default=_WHERE
-        ),
-    ] = None,
-    public_url: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="URL", help="How people reach the page, for links in alerts."),
-    ] = None,
-    workers: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            metavar="N",
-            help="How many processes fit models.",
-            show_default="the processors less one, at most 4",
-        ),
-    ] = None,
-    token_file: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="PATH", help="A file with a token that may do everything."),
-    ] = None,
-    insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Everybody who reaches --host may do everything."),
-    ] = False,
-    assignments: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Any other setting, such as limits.streams=100."
-        ),
-    ] = None,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Twenty simulated machines send samples.")
-    ] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Check the configuration, try each connection, and end."),
-    ] = False,
+    file: str | None = argument("A configuration, such as service.toml.", metavar="FILE"),
+    host: str | None = option("The address to listen on.", shown="127.0.0.1"),
+    port: int | None = option("The port to listen on.", metavar="N", shown="8765"),
+    data: Path | None = option("The folder that keeps everything.", metavar="FOLDER", shown=_WHERE),
+    public_url: str | None = option(
+        "How people reach the page, for links in alerts.", metavar="URL"
+    ),
+    workers: int | None = option(
+        "How many processes fit models.", metavar="N", shown="the processors less one, at most 4"
+    ),
+    token_file: Path | None = option("A file with a token that may do everything.", metavar="PATH"),
+    insecure: bool = option(
+        "Everybody who reaches --host may do everything.", "--insecure", default=False
+    ),
+    assignments: list[str] | None = option(
+        "Any other setting, such as limits.streams=100.", "--set", metavar="NAME=VALUE"
+    ),
+    demo: bool = option("Twenty simulated machines send samples.", "--demo", default=False),
+    check: bool = option(
+        "Check the configuration, try each connection, and end.", "--check", default=False
+    ),
 ) -> None:
     """Watch streams that come over HTTP, and show them on a page.
 
@@ -263,9 +234,7 @@ def verify(folder: Folder) -> None:
 @serve_app.command(cls=Command)
 def backup(
     folder: Folder,
-    copy: Annotated[
-        Path, typer.Argument(metavar="COPY", help="A folder to make, with the copy in it.")
-    ],
+    copy: Path = argument("A folder to make, with the copy in it.", metavar="COPY", default=...),
 ) -> None:
     """Copy what a service keeps, while it runs, and verify the copy."""
     from newnormal.service.store.backup import backup as make
@@ -276,13 +245,10 @@ def backup(
 @serve_app.command(cls=Command)
 def restore(
     folder: Folder,
-    copy: Annotated[Path, typer.Argument(metavar="COPY", help="Made by `newnormal serve backup`.")],
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Move what is in FOLDER to FOLDER/before-restore-1 first."
-        ),
-    ] = False,
+    copy: Path = argument("Made by `newnormal serve backup`.", metavar="COPY", default=...),
+    overwrite: bool = option(
+        "Move what is in FOLDER to FOLDER/before-restore-1 first.", "--overwrite", default=False
+    ),
 ) -> None:
     """Put a copy in the place of what a service keeps; the service must be stopped."""
     from newnormal.service.store.backup import restore as put_back
@@ -324,14 +290,12 @@ def _folder(ctx: typer.Context, data: Path | None) -> Path:
 @token_app.command(cls=Command)
 def add(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what will use it.")],
-    role: Annotated[
-        str,
-        typer.Option(
-            metavar="read|write|operate",
-            help="read: look at everything; write: send samples too; operate: decide too.",
-        ),
-    ] = "read",
+    name: str = argument("Who or what will use it.", metavar="NAME", default=...),
+    role: str = option(
+        "read: look at everything; write: send samples too; operate: decide too.",
+        metavar="read|write|operate",
+        default="read",
+    ),
     data: Data = None,
 ) -> None:
     """Make a token, print it once, and keep only its hash. A running service takes it at once."""
@@ -371,7 +335,7 @@ def list_tokens(ctx: typer.Context, data: Data = None) -> None:
 @token_app.command(cls=Command)
 def remove(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")],
+    name: str = argument("Whose token it is.", metavar="NAME", default=...),
     data: Data = None,
 ) -> None:
     """Remove a token. A running service refuses it within seconds, and ends its sessions."""

@@ -1,54 +1,16 @@
-"""Options of many streams."""
+"""How an input holds many streams, and what a fleet is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
-
-import typer
+from typing import TYPE_CHECKING, NamedTuple
 
 from newnormal.cli.options import names
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.tabular import Long
-
-_PANEL = "How the input is read: many streams"
-
-By = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer evaluates it
-    typer.Option(
-        metavar="COLUMN",
-        help="The column that names the stream of a sample (a,b: several, joined by /).",
-        rich_help_panel=_PANEL,
-    ),
-]
-LongLines = Annotated[
-    bool,
-    typer.Option(
-        "--long",
-        help="A line is a value: its time, its tag (the channel's name) and the value. "
-        "Without --by it is one stream.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Tag = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        metavar="COLUMN",
-        help="The column of tags with --long; found by its name.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Value = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        metavar="COLUMN",
-        help="The column of values with --long; found by its name.",
-        rich_help_panel=_PANEL,
-    ),
-]
 
 
 class StreamNaming(NamedTuple):

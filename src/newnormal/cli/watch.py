@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,6 +21,7 @@ from newnormal.cli.options import (
     Model,
     Rule,
     importable,
+    option,
 )
 from newnormal.cli.reading import summary
 from newnormal.cli.reading_options import InputOptions, reads_input
@@ -41,71 +42,47 @@ _FORMS = ("text", "json")
 def watch(
     model: Model,
     input: Input,  # noqa: A002
-    state: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="FILE",
-            help="Save what was learned here, and resume from it; may be MODEL itself.",
-        ),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep reading a growing file.")] = (
-        False
+    state: Path | None = option(
+        "Save what was learned here, and resume from it; may be MODEL itself.", metavar="FILE"
     ),
-    form: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--format",
-            metavar="text|json",
-            help="text: alarms and changes in words; json: a line for each verdict.",
-            show_default="text on a terminal, else json",
-        ),
-    ] = None,
-    alarms_only: Annotated[
-        bool,
-        typer.Option("--alarms-only", help="JSON lines of alarms and changes instead of verdicts."),
-    ] = False,
-    output: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="TARGET",
-            help="A file to append to.",
-            show_default="standard output",
-        ),
-    ] = None,
-    flush: Annotated[
-        bool,
-        typer.Option(
-            "--flush", help="The input is finished when it ends: judge its tail, close its alarms."
-        ),
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at a bad line.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only problems.")] = False,
-    every: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Write the state every N samples; of each stream, in a fleet."
-        ),
-    ] = 1000,
-    source: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="CLASS",
-            rich_help_panel=OWN_CLASSES,
-            help="What reads INPUT: file, pipe, or package.module:Class.",
-            show_default="file; pipe for -",
-        ),
-    ] = None,
-    sink: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="CLASS",
-            rich_help_panel=OWN_CLASSES,
-            help="What writes the output: jsonl, or package.module:Class.",
-            show_default="jsonl",
-        ),
-    ] = None,
+    follow: bool = option("Keep reading a growing file.", "--follow", "-f", default=False),
+    form: str | None = option(
+        "text: alarms and changes in words; json: a line for each verdict.",
+        "--format",
+        metavar="text|json",
+        shown="text on a terminal, else json",
+    ),
+    alarms_only: bool = option(
+        "JSON lines of alarms and changes instead of verdicts.", "--alarms-only", default=False
+    ),
+    output: str | None = option(
+        "A file to append to.", "--output", "-o", metavar="TARGET", shown="standard output"
+    ),
+    flush: bool = option(
+        "The input is finished when it ends: judge its tail, close its alarms.",
+        "--flush",
+        default=False,
+    ),
+    strict: bool = option("Stop at a bad line.", "--strict", default=False),
+    quiet: bool = option("Print only problems.", "--quiet", "-q", default=False),
+    every: int = option(
+        "Write the state every N samples; of each stream, in a fleet.",
+        metavar="N",
+        min=1,
+        default=1000,
+    ),
+    source: str | None = option(
+        "What reads INPUT: file, pipe, or package.module:Class.",
+        metavar="CLASS",
+        shown="file; pipe for -",
+        panel=OWN_CLASSES,
+    ),
+    sink: str | None = option(
+        "What writes the output: jsonl, or package.module:Class.",
+        metavar="CLASS",
+        shown="jsonl",
+        panel=OWN_CLASSES,
+    ),
     loading: Loading = None,
     rule: Rule = None,
     *,
