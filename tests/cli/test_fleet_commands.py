@@ -259,10 +259,10 @@ def test_check_verifies_and_repairs(site: Site, newnormal: Command) -> None:
     done = newnormal("fleet", "check", site.fleet)
     assert done.returncode == 0
     assert done.stdout == f"{site.fleet}: 4 streams\nno problem found\n"
-    (share,) = site.fleet.glob("live-*.bin")
-    content = bytearray(share.read_bytes())
+    (shard,) = site.fleet.glob("live-*.bin")
+    content = bytearray(shard.read_bytes())
     content[100] ^= 1
-    share.write_bytes(content)
+    shard.write_bytes(content)
     damaged = newnormal("fleet", "check", site.fleet)
     assert damaged.returncode == 1
     assert "repair: " in damaged.stdout

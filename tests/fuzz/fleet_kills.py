@@ -121,7 +121,7 @@ def killed(folder: Path, other: Path, rng: random.Random) -> int:
 def main(folder: Path, kills: int, seed: int) -> None:
     """Kill so many processes."""
     warnings.simplefilter("ignore")
-    writer.SHARE, log.SEGMENT = 150_000, 20_000
+    writer.SHARD, log.SEGMENT = 150_000, 20_000
     rng = random.Random(seed)
     reference, reached, other = mixed_fleet(), -1, folder / "saved"
     reference.save(folder / "fleet")

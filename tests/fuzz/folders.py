@@ -107,35 +107,35 @@ def wrong_manifest(folder: Path, rng: Random) -> None:
     _write_manifest(folder, {**found, name: _change(found[name], rng)})
 
 
-def _with_share(
+def _with_shard(
     folder: Path, rng: Random, change: Callable[[bytearray, Any, Any, Any], Any]
 ) -> None:
-    """Change the blocks or the facts of a share, and make all digests fit."""
+    """Change the blocks or the facts of a shard, and make all digests fit."""
     manifest = read_manifest(folder)
-    at = rng.randrange(len(manifest.shares))
-    share = manifest.shares[at]
-    layout = manifest.layouts[share.layout]
-    content = bytearray((folder / share.name).read_bytes())
-    facts = json.loads(content[share.facts_at :])
-    facts = change(content, facts, layout, share)
+    at = rng.randrange(len(manifest.shards))
+    shard = manifest.shards[at]
+    layout = manifest.layouts[shard.layout]
+    content = bytearray((folder / shard.name).read_bytes())
+    facts = json.loads(content[shard.facts_at :])
+    facts = change(content, facts, layout, shard)
     text = json.dumps(facts).encode()
-    tail = bytes(content[share.rows * layout.nbytes : share.facts_at]) + text
+    tail = bytes(content[shard.rows * layout.nbytes : shard.facts_at]) + text
     digest = blake2b(tail, digest_size=32).hexdigest()
-    blocks = bytes(content[: share.rows * layout.nbytes])
-    _replace(folder / share.name, blocks + tail)
-    shares = list(manifest.shares)
-    shares[at] = replace(share, size=len(blocks + tail), digest=digest)
+    blocks = bytes(content[: shard.rows * layout.nbytes])
+    _replace(folder / shard.name, blocks + tail)
+    shards = list(manifest.shards)
+    shards[at] = replace(shard, size=len(blocks + tail), digest=digest)
     facts_now = json.loads((folder / "manifest.json").read_bytes())
-    _write_manifest(folder, {**facts_now, "shares": [vars(each) for each in shares]})
+    _write_manifest(folder, {**facts_now, "shards": [vars(each) for each in shards]})
 
 
 def wrong_facts(folder: Path, rng: Random) -> None:
-    _with_share(folder, rng, lambda content, facts, layout, share: _change(facts, rng))
+    _with_shard(folder, rng, lambda content, facts, layout, shard: _change(facts, rng))
 
 
 def wrong_counters(folder: Path, rng: Random) -> None:
-    def change(content: bytearray, facts: Any, layout: Any, share: Any) -> Any:
-        row = rng.randrange(share.rows)
+    def change(content: bytearray, facts: Any, layout: Any, shard: Any) -> Any:
+        row = rng.randrange(shard.rows)
         start = row * layout.nbytes
         whole = [each for each in layout.fields if np.dtype(each.dtype).kind == "i"]
         field = rng.choice(whole)
@@ -146,7 +146,7 @@ def wrong_counters(folder: Path, rng: Random) -> None:
         facts["digests"] = own[: 16 * row] + digest + own[16 * (row + 1) :]
         return facts
 
-    _with_share(folder, rng, change)
+    _with_shard(folder, rng, change)
 
 
 def wrong_record(folder: Path, rng: Random) -> None:

@@ -16,7 +16,7 @@ from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
 from newnormal.core.arena import Layout
 from newnormal.core.state import arrays
 from newnormal.errors import NewnormalWarning
-from newnormal.fleet.folder import fleet_log, log, shares, writer
+from newnormal.fleet.folder import fleet_log, log, shards, writer
 from newnormal.fleet.folder.check import check
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import read_manifest
@@ -26,9 +26,9 @@ from tests.fleets import assert_equal, assert_same_verdicts, fitted, mixed_fleet
 
 
 @pytest.fixture
-def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have several shares of each shape, and several files of the log."""
-    monkeypatch.setattr(writer, "SHARE", 150_000)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have several shards of each shape, and several files of the log."""
+    monkeypatch.setattr(writer, "SHARD", 150_000)
     monkeypatch.setattr(log, "SEGMENT", 3000)
 
 
@@ -47,7 +47,7 @@ def abandon(fleet: Fleet) -> None:
 
 
 def live_file(folder: Path, at: int = 0) -> Path:
-    return folder / read_manifest(folder).shares[at].name
+    return folder / read_manifest(folder).shards[at].name
 
 
 def flip(path: Path, at: int) -> None:
@@ -59,7 +59,7 @@ def flip(path: Path, at: int) -> None:
 # ---------------------------------------------------------------------- save and load
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_shards")
 def test_a_saved_fleet_is_loaded_bit_for_bit_and_goes_on_alike(tmp_path: Path) -> None:
     fleet = lived(120)
     some = next(name for name, opened in fleet.changes_.items() if opened)
@@ -156,7 +156,7 @@ def test_a_fleet_of_a_later_version_says_so(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- open
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("every", [1, 5, 1000])
 def test_a_fleet_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path, every: int) -> None:
     fleet = lived(20)
@@ -202,7 +202,7 @@ def test_run_flush_and_samples_that_cannot_be_taken_are_replayed(tmp_path: Path)
     abandon(opened)
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_shards")
 def test_verdicts_since_the_last_checkpoint_come_again_after_a_kill(tmp_path: Path) -> None:
     lived(20).save(tmp_path)
     opened = Fleet.open(tmp_path, every=40)
@@ -237,14 +237,14 @@ def test_a_marker_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) 
         Fleet.open(tmp_path).mark(bytes(fleet_log.LONGEST_MARKER + 1))
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_shards")
 def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> None:
     lived(5).save(tmp_path)
     with Fleet.open(tmp_path, every=10) as opened:
         for number in range(5, 100):
             opened.step(tick(opened, number))
         assert opened._log is not None
-        assert len(opened._log.writer.shares) > 5
+        assert len(opened._log.writer.shards) > 5
         files = FileLog(tmp_path, str(read_manifest(tmp_path).log_id)).files
         assert 0 < files[0][0] <= read_manifest(tmp_path).first
         assert sum(path.stat().st_size for _, path in files) < opened.position / 3
@@ -286,7 +286,7 @@ def test_loading_reads_again_what_a_writer_replaced_meanwhile(
     assert_equal(opened, Fleet.load(tmp_path))
 
 
-@pytest.mark.usefixtures("small_shares")
+@pytest.mark.usefixtures("small_shards")
 def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
     fleet = lived(10)
     fleet.save(tmp_path)
@@ -384,12 +384,12 @@ def test_a_block_without_the_farthest_levels_of_changes_has_their_present_ones()
     source, target = stream.block.copy(), np.zeros_like(stream.block)
     after = own["changes.after"]
     source[after.offset : after.offset + after.nbytes] = 7
-    shares._copy_fields(older, source, wanted, target)
+    shards._copy_fields(older, source, wanted, target)
     for name in ("changes.after", "changes.farthest"):
         assert (target[own[name].offset :][: own[name].nbytes] == 7).all()
     fewer = replace(older, fields=tuple(e for e in older.fields if e.name != "changes.after"))
     with pytest.raises(StateError, match=r"changes.after: expected <f8 of shape .*, found none"):
-        shares._copy_fields(fewer, source, wanted, target)
+        shards._copy_fields(fewer, source, wanted, target)
 
 
 # ---------------------------------------------------------------------- damage

@@ -662,7 +662,7 @@ class Fleet:
     ) -> Self:
         """Return the fleet of a folder, which goes on there: a kill at any moment loses nothing.
 
-        Every call is written to a log before it changes the fleet, and a share of the streams is
+        Every call is written to a log before it changes the fleet, and a shard of the streams is
         saved at a time. No other process can open the folder until `close`; use it as a context.
 
         Parameters
@@ -693,10 +693,10 @@ class Fleet:
             fleet._replay(log, files, end, on_replay)
             log.recover(end.position)
             writer = FolderWriter(path)
-            writer.adopt(files.manifest, files.shares)
-            writer.dirty = set(range(len(writer.shares)))
+            writer.adopt(files.manifest, files.shards)
+            writer.dirty = set(range(len(writer.shards)))
             fleet._log = FleetLog(writer, lock, fleet._contents, end, log, every)
-            if any(share.changed for share in writer.shares):
+            if any(shard.changed for shard in writer.shards):
                 fleet._log.structure()
         except BaseException:
             lock.release()
@@ -724,7 +724,7 @@ class Fleet:
                         hint="use Fleet.open(folder)",
                     )
                 fleet = cls._of(path, files, model, threshold)
-                writer.adopt(manifest, files.shares)
+                writer.adopt(manifest, files.shards)
             else:
                 fleet = cls()
             end = LogEnd(fleet._end.position, None, 0)

@@ -117,10 +117,10 @@ class Streams:
         return stream
 
     def restore(self, stream: Stream) -> None:
-        """Add a stream that was made elsewhere; `share` says of what."""
+        """Add a stream that was made elsewhere; `common` has what it shares."""
         self._place(stream)
 
-    def share(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:
+    def common(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:
         """Return what streams of one fit, and those of one shape, have in common."""
         return self._fit(fitted), self._shapes.setdefault(shape.layout, shape)
 

@@ -121,7 +121,7 @@ class _Check:
         self.folder, self.given = folder, given
         self.report = Report(folder)
         self.readable = False  # whether there is any stream
-        self.rewrite = False  # whether shares have to be written anew
+        self.rewrite = False  # whether shards have to be written anew
         self.damaged: set[str] = set()  # files to keep beside
 
     def run(self, repair: bool) -> Report:
@@ -272,7 +272,7 @@ class _Check:
             log.lenient = True
             end = log_end(log, manifest, whole=False)
             fleet._replay(log, read, end, None)
-        ordered = [(member.order, member.stream) for _, own in read.shares for member in own]
+        ordered = [(member.order, member.stream) for _, own in read.shards for member in own]
         ordered += [each for lost in read.lost for each in _begun_again(read.fits, lost)]
         streams = Streams()
         for _, stream in sorted(ordered, key=lambda each: each[0]):
@@ -300,7 +300,7 @@ def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]
     for name, place, order in zip(lost.names, lost.fits, lost.orders, strict=True):
         fit = _fit(fits, place)
         if fit is not None:
-            block, shape = Streams().share(fit.fitted, fit.shape)
+            block, shape = Streams().common(fit.fitted, fit.shape)
             stream = Stream(name, fit.shell, block, shape)
             stream.put(fit.fitted.initial())
             found.append((order, stream))

@@ -1,4 +1,4 @@
-"""A fleet that is open on its folder: what changes it is logged first, shares are saved in turn."""
+"""A fleet that is open on its folder: what changes it is logged first, shards are saved in turn."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class FleetLog(CallerLog):
     log
         Where records go.
     every
-        Calls with samples, within which each share is saved once.
+        Calls with samples, within which each shard is saved once.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class FleetLog(CallerLog):
         super().__init__(writer, lock, contents, end)
         self._log, self._every = log, every
         self._attached: bytes | None = None  # goes with the next record
-        self._calls = 0  # with samples, since shares were saved
-        self._next = 0  # the share that is saved next
+        self._calls = 0  # with samples, since shards were saved
+        self._next = 0  # the shard that is saved next
         self._is_arranged = True
 
     # ------------------------------------------------------------------ records
@@ -142,7 +142,7 @@ class FleetLog(CallerLog):
         """Log samples, before they are judged."""
         self._settle()
         self._calls += 1
-        if self._calls * len(self.writer.shares) >= self._every:
+        if self._calls * len(self.writer.shards) >= self._every:
             self._roll()
         self._append(SAMPLES, Samples.of(gathered, flush, self.writer.ids))
         self._touch(gathered)
@@ -180,7 +180,7 @@ class FleetLog(CallerLog):
         self._is_arranged = True
 
     def checkpoint(self, position: int | None = None) -> None:
-        """Save every share that has changed; `position` is for a caller that keeps the log."""
+        """Save every shard that has changed; `position` is for a caller that keeps the log."""
         if position is not None:
             raise ParameterError(
                 "position: expected none, found one: this fleet keeps its log itself",
@@ -196,12 +196,12 @@ class FleetLog(CallerLog):
             self.structure()
 
     def _roll(self) -> None:
-        """Save the shares whose turn it is."""
-        shares = len(self.writer.shares)
-        count = min(max(1, self._calls * shares // self._every), shares)
-        turn = [(self._next + at) % shares for at in range(count)]
+        """Save the shards whose turn it is."""
+        shards = len(self.writer.shards)
+        count = min(max(1, self._calls * shards // self._every), shards)
+        turn = [(self._next + at) % shards for at in range(count)]
         self.writer.write([at for at in turn if at in self.writer.dirty], self.position)
-        self._next = (self._next + count) % shares
+        self._next = (self._next + count) % shards
         self._calls = 0
         self._publish()
 

@@ -1,7 +1,7 @@
 """The manifest of a fleet's folder: which files belong to it, and how far each of them is.
 
 It is small, whatever the number of streams: what is kept of each stream is in the files of the
-shares. It is replaced at every checkpoint, and nothing is a part of the fleet before it says so.
+shards. It is replaced at every checkpoint, and nothing is a part of the fleet before it says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from newnormal.state.schema import Facts
 FORMAT = "newnormal fleet"
 VERSION = 1
 _LONGEST = 1 << 28  # bytes of a manifest
-_MOST = 1 << 20  # shares, layouts
+_MOST = 1 << 20  # shards, layouts
 _LARGEST = 2**62
 
 
@@ -32,8 +32,8 @@ class LayoutError(StateError):
 
 
 @dataclass(frozen=True)
-class ShareFile:
-    """The file of a share of the streams: its blocks, and behind them what describes them."""
+class ShardFile:
+    """The file of a shard of the streams: its blocks, and behind them what describes them."""
 
     name: str
     layout: int
@@ -59,7 +59,7 @@ class Manifest:
     ticks, incidents
         Of the fleet at `position`.
     position
-        Of the log when this was written: no share is further.
+        Of the log when this was written: no shard is further.
     log_id
         The name of the log's files; None where the caller keeps the log.
     marker, marked
@@ -71,7 +71,7 @@ class Manifest:
     events
         The file of the events that nobody has taken, if there are any.
     streams
-        The file of all streams' names and fits, which is needed only where a share is damaged.
+        The file of all streams' names and fits, which is needed only where a shard is damaged.
     """
 
     detector: dict[str, Any]
@@ -89,19 +89,19 @@ class Manifest:
     events: str | None
     streams: str
     layouts: tuple[Layout, ...] = ()
-    shares: tuple[ShareFile, ...] = ()
+    shards: tuple[ShardFile, ...] = ()
     version: int = field(default=VERSION)
 
     @property
     def files(self) -> set[str]:
         """The names of the files that belong to the fleet, besides the log's."""
         events = set() if self.events is None else {self.events}
-        return {self.fits, self.streams, *(share.name for share in self.shares)} | events
+        return {self.fits, self.streams, *(shard.name for shard in self.shards)} | events
 
     @property
     def first(self) -> int:
         """The position from which on the log is needed."""
-        return min((share.position for share in self.shares), default=self.position)
+        return min((shard.position for shard in self.shards), default=self.position)
 
     def write(self, folder: Path) -> None:
         """Write it to the folder, in the place of the one before."""
@@ -110,7 +110,7 @@ class Manifest:
             "format": FORMAT,
             "marker": None if self.marker is None else self.marker.hex(),
             "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in self.layouts],
-            "shares": [vars(share) for share in self.shares],
+            "shards": [vars(shard) for shard in self.shards],
         }
         facts["sha256"] = _digest(facts)
         content = (json.dumps(facts, allow_nan=False) + "\n").encode()
@@ -155,12 +155,12 @@ class Manifest:
             layout_of(each.list("fields", 10_000), each.count("nbytes"))
             for each in facts.parts("layouts", _MOST)
         )
-        shares = tuple(_share(each, len(layouts)) for each in facts.parts("shares", _MOST))
+        shards = tuple(_shard(each, len(layouts)) for each in facts.parts("shards", _MOST))
         limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
         marker = facts.text("marker") if facts.has("marker") else facts.take("marker")
         position = facts.count("position")
-        if any(share.position > position for share in shares):
-            raise StateError("shares: expected positions up to that of the manifest, found others")
+        if any(shard.position > position for shard in shards):
+            raise StateError("shards: expected positions up to that of the manifest, found others")
         found = cls(
             detector=facts.part("detector").rest(),
             limit=limit,
@@ -177,7 +177,7 @@ class Manifest:
             events=_name(facts, "events") if facts.has("events") else facts.take("events"),
             streams=_name(facts, "streams"),
             layouts=layouts,
-            shares=shares,
+            shards=shards,
             version=facts.count("version", 1),
         )
         if found.log_id is not None and not found.log_id.isalnum():
@@ -239,8 +239,8 @@ def layout_of(fields: list[Any], nbytes: int) -> Layout:
     return Layout(tuple(found), nbytes)
 
 
-def _share(facts: Facts, layouts: int) -> ShareFile:
-    found = ShareFile(
+def _shard(facts: Facts, layouts: int) -> ShardFile:
+    found = ShardFile(
         name=_name(facts, "name"),
         layout=facts.count("layout", 0, layouts - 1),
         rows=facts.count("rows", 1, _LARGEST),

@@ -13,10 +13,10 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import Fit, FitReader
 from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.listing import read_events, read_listing
-from newnormal.fleet.folder.manifest import Manifest, ShareFile, read_manifest
+from newnormal.fleet.folder.manifest import Manifest, ShardFile, read_manifest
 from newnormal.fleet.folder.names import AGAIN
-from newnormal.fleet.folder.shares import Member, ShareReader
-from newnormal.fleet.folder.writer import Share
+from newnormal.fleet.folder.shards import Member, ShardReader
+from newnormal.fleet.folder.writer import Shard
 from newnormal.fleet.processors import cores
 from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
@@ -45,7 +45,7 @@ class Read:
 
     manifest: Manifest
     streams: Streams
-    shares: list[tuple[Share, list[Member]]] = field(default_factory=list)
+    shards: list[tuple[Shard, list[Member]]] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     events: list[FleetEvent] = field(default_factory=list)
     fits: FitReader | None = None
@@ -81,14 +81,14 @@ def read_streams(
     *,
     skip_damaged: bool = False,
 ) -> Read:
-    """Return the streams of all shares; with `skip_damaged` without those that are damaged.
+    """Return the streams of all shards; with `skip_damaged` without those that are damaged.
 
     A file that is not there is a FileNotFoundError, unless damaged ones are skipped.
     """
     fits = FitReader(folder, manifest.fits, manifest.fits_size, model, threshold)
     read = Read(manifest, Streams(), fits=fits)
     readers = _opened(folder, manifest, read, skip_damaged)
-    found: list[tuple[int, Stream, int, ShareReader]] = []
+    found: list[tuple[int, Stream, int, ShardReader]] = []
     for reader in readers:
         found += _streams_of(reader, read, skip_damaged)
     if read.lost and skip_damaged:
@@ -103,26 +103,26 @@ def read_streams(
     for reader in readers:
         own = members[id(reader)]
         if own:
-            share = Share(own[0].stream.shape.layout, file=reader.file)
-            share.changed = share.layout != reader.layout or len(own) < reader.file.rows
-            read.shares.append((share, own))
+            shard = Shard(own[0].stream.shape.layout, file=reader.file)
+            shard.changed = shard.layout != reader.layout or len(own) < reader.file.rows
+            read.shards.append((shard, own))
     if manifest.events is not None:
         read.events = _events(folder, manifest.events, read, skip_damaged)
     return read
 
 
-def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[ShareReader]:
-    def opened(file: ShareFile) -> ShareReader | Exception:
+def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[ShardReader]:
+    def opened(file: ShardFile) -> ShardReader | Exception:
         try:
-            return ShareReader.open(folder, file, manifest.layouts[file.layout])
+            return ShardReader.open(folder, file, manifest.layouts[file.layout])
         except (FileNotFoundError, StateError) as error:
             return error
 
     with ThreadPoolExecutor(min(cores(), 8)) as pool:  # digests are computed in parallel
-        found = list(pool.map(opened, manifest.shares))
+        found = list(pool.map(opened, manifest.shards))
     readers = []
-    for file, each in zip(manifest.shares, found, strict=True):
-        if isinstance(each, ShareReader):
+    for file, each in zip(manifest.shards, found, strict=True):
+        if isinstance(each, ShardReader):
             readers.append(each)
             continue
         if not skip:
@@ -135,11 +135,11 @@ def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[Sh
 
 
 def _streams_of(
-    reader: ShareReader, read: Read, skip: bool
-) -> list[tuple[int, Stream, int, ShareReader]]:
-    """Return the streams of a share: order, stream, row."""
+    reader: ShardReader, read: Read, skip: bool
+) -> list[tuple[int, Stream, int, ShardReader]]:
+    """Return the streams of a shard: order, stream, row."""
     assert read.fits is not None
-    found: list[tuple[int, Stream, int, ShareReader]] = []
+    found: list[tuple[int, Stream, int, ShardReader]] = []
     fits: dict[int, Fit] = {}
     for row in range(reader.file.rows):
         try:
@@ -168,7 +168,7 @@ def _streams_of(
             if not whole:
                 one = {name: array[row : row + 1] for name, array in fields.items()}
                 check_counters(one, [fit.fitted], [reader.name[row]])
-            block, shape = read.streams.share(fit.fitted, fit.shape)
+            block, shape = read.streams.common(fit.fitted, fit.shape)
             own = reader.block(row) if shape.layout == reader.layout else None
             stream = Stream(reader.name[row], fit.shell, block, shape, own)
             reader.place(row, stream)
@@ -179,14 +179,14 @@ def _streams_of(
     return found
 
 
-def _lost(reader: ShareReader, row: int, error: StateError) -> Lost:
+def _lost(reader: ShardReader, row: int, error: StateError) -> Lost:
     return Lost(
         (reader.name[row],), error, reader.file.name, (reader.fit[row],), (reader.order[row],)
     )
 
 
-def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[ShareReader]) -> None:
-    """Name the streams of shares that cannot be read at all, from the listing of all streams."""
+def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[ShardReader]) -> None:
+    """Name the streams of shards that cannot be read at all, from the listing of all streams."""
     nameless = [lost for lost in read.lost if not lost.names]
     if not nameless:
         return
@@ -217,7 +217,7 @@ def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[Share
 
 def _damaged(folder: Path, read: Read, manifest: Manifest) -> StateError:
     names = read.lost_names
-    total = sum(share.rows for share in manifest.shares)
+    total = sum(shard.rows for shard in manifest.shards)
     listed = ", ".join(map(repr, names[:5])) + (" and more" if len(names) > 5 else "")
     return StateError(
         f"{folder}: {len(names)} of {total} streams are damaged: {listed}; "
@@ -226,7 +226,7 @@ def _damaged(folder: Path, read: Read, manifest: Manifest) -> StateError:
     )
 
 
-def _check_once(folder: Path, found: list[tuple[int, Stream, int, ShareReader]]) -> None:
+def _check_once(folder: Path, found: list[tuple[int, Stream, int, ShardReader]]) -> None:
     names = {stream.name for _, stream, _, _ in found}
     ids = {reader.id[row] for _, _, row, reader in found}
     if len(names) < len(found) or len(ids) < len(found):

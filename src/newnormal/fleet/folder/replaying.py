@@ -101,7 +101,7 @@ def replay(
     act: Callable[[str, Act], object],
     judged: Callable[[int, FleetVerdicts], None],
 ) -> None:
-    """Apply the records of a log, each to the streams whose share does not have it.
+    """Apply the records of a log, each to the streams whose shard does not have it.
 
     `advance` and `act` are called for records after the position of the manifest, which apply to
     all streams, and `judged` with what `advance` returned. What comes before changes streams only:
@@ -160,11 +160,11 @@ class _Where:
         groups: list[Group] = read.streams.groups
         rows: list[tuple[int, int, int, int]] = []
         numbers = {id(group): at for at, group in enumerate(groups)}
-        for share, members in read.shares:
-            assert share.file is not None
+        for shard, members in read.shards:
+            assert shard.file is not None
             for member in members:
                 group, at = read.streams.where(member.stream.name)
-                rows.append((member.id, numbers[id(group)], at, share.file.position))
+                rows.append((member.id, numbers[id(group)], at, shard.file.position))
         rows.sort()
         table = np.array(rows, np.int64).reshape(-1, 4)
         self._groups = groups

@@ -1,4 +1,4 @@
-"""Writes a fleet to its folder: shares of the streams under new names, then the manifest."""
+"""Writes a fleet to its folder: shards of the streams under new names, then the manifest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from newnormal.core.arena import Layout
 from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import FitWriter
 from newnormal.fleet.folder.listing import EventWriter, write_listing
-from newnormal.fleet.folder.manifest import Manifest, ShareFile
+from newnormal.fleet.folder.manifest import Manifest, ShardFile
 from newnormal.fleet.folder.names import is_ours, log_start
-from newnormal.fleet.folder.shares import Member, write_share
+from newnormal.fleet.folder.shards import Member, write_shard
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
@@ -24,7 +24,7 @@ from newnormal.fleet.streams import Streams
 from newnormal.state.files import remove_file
 from newnormal.types import Ints
 
-SHARE = 32 << 20  # bytes of blocks in a file
+SHARD = 32 << 20  # bytes of blocks in a file
 _MOST_IDS = 2**32 - 1
 _WASTE = 1 << 20  # bytes of fits that nobody needs, up to which they stay
 
@@ -43,12 +43,12 @@ class Contents:
 
 
 @dataclass
-class Share:
+class Shard:
     """Streams that are written together."""
 
     layout: Layout
     members: dict[str, None] = field(default_factory=dict)  # their names, in the order of rows
-    file: ShareFile | None = None  # None: it was never written
+    file: ShardFile | None = None  # None: it was never written
     changed: bool = True  # which streams it has changed: what is on the disk is not of use
 
 
@@ -59,42 +59,42 @@ class _Known:
     id: int
     order: int
     stream: Stream
-    share: Share
+    shard: Shard
 
 
 class FolderWriter:
-    """Writes the streams of a fleet, by shares.
+    """Writes the streams of a fleet, by shards.
 
     Attributes
     ----------
-    shares
+    shards
         All of them.
     dirty
-        The positions in `shares` of those that streams have changed since they were written.
+        The positions in `shards` of those that streams have changed since they were written.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.shares: list[Share] = []
+        self.shards: list[Shard] = []
         self.dirty: set[int] = set()
         self.fits = FitWriter(folder)
         self._known: dict[str, _Known] = {}
         self._next_id = self._next_order = 0
         self._listing: str | None = None  # the file of all streams' names
         self._events = EventWriter()
-        self._ids: dict[int, tuple[Ints, Ints]] = {}  # by group: numbers, shares
+        self._ids: dict[int, tuple[Ints, Ints]] = {}  # by group: numbers, shards
 
     # ------------------------------------------------------------------ which streams are where
 
-    def adopt(self, manifest: Manifest, shares: list[tuple[Share, list[Member]]]) -> None:
+    def adopt(self, manifest: Manifest, shards: list[tuple[Shard, list[Member]]]) -> None:
         """Go on from a folder as it was read."""
         self.fits = FitWriter(self.folder, manifest.fits, manifest.fits_size)
         self._next_id, self._listing = manifest.next_id, manifest.streams
-        for share, members in shares:
-            self.shares.append(share)
+        for shard, members in shards:
+            self.shards.append(shard)
             for member in members:
-                share.members[member.stream.name] = None
-                known = _Known(member.id, member.order, member.stream, share)
+                shard.members[member.stream.name] = None
+                known = _Known(member.id, member.order, member.stream, shard)
                 self._known[member.stream.name] = known
                 self.fits.know(member.stream.fitted, member.stream.shell, member.fit)
                 self._next_order = max(self._next_order, member.order + 1)
@@ -104,15 +104,15 @@ class FolderWriter:
         self._next_id = max(self._next_id, number)
 
     def arrange(self, streams: Streams) -> None:
-        """Give new streams a number and a share, and forget those that are gone."""
+        """Give new streams a number and a shard, and forget those that are gone."""
         self._ids.clear()
         orders = {name: known.order for name, known in self._known.items()}
         for name, known in list(self._known.items()):
             if name not in streams or streams[name] is not known.stream:
-                del self._known[name], known.share.members[name]
-                known.share.changed = True
+                del self._known[name], known.shard.members[name]
+                known.shard.changed = True
                 self._listing = None
-        room = {share.layout: share for share in self.shares if not _is_full(share)}
+        room = {shard.layout: shard for shard in self.shards if not _is_full(shard)}
         last = -1
         for stream in streams:
             known_now = self._known.get(stream.name)
@@ -123,18 +123,18 @@ class FolderWriter:
             if known_now is not None and known_now.order == order:
                 continue
             if known_now is not None:
-                known_now.order, known_now.share.changed = order, True
+                known_now.order, known_now.shard.changed = order, True
             else:
-                share = room.get(stream.shape.layout)
-                if share is None or _is_full(share):
-                    share = room[stream.shape.layout] = Share(stream.shape.layout)
-                    self.shares.append(share)
-                self._known[stream.name] = _Known(self._new_id(), order, stream, share)
-                share.members[stream.name] = None
-                share.changed = True
+                shard = room.get(stream.shape.layout)
+                if shard is None or _is_full(shard):
+                    shard = room[stream.shape.layout] = Shard(stream.shape.layout)
+                    self.shards.append(shard)
+                self._known[stream.name] = _Known(self._new_id(), order, stream, shard)
+                shard.members[stream.name] = None
+                shard.changed = True
             self._listing = None
-        self.shares = [share for share in self.shares if share.members]
-        self.dirty = set(range(len(self.shares)))
+        self.shards = [shard for shard in self.shards if shard.members]
+        self.dirty = set(range(len(self.shards)))
 
     def _new_id(self) -> int:
         if self._next_id >= _MOST_IDS:
@@ -155,11 +155,11 @@ class FolderWriter:
 
     def _of(self, group: Group) -> tuple[Ints, Ints]:
         if id(group) not in self._ids:
-            numbers = {id(share): at for at, share in enumerate(self.shares)}
+            numbers = {id(shard): at for at, shard in enumerate(self.shards)}
             known = [self._known[stream.name] for stream in group.streams]
             ids = np.array([each.id for each in known], np.int64)
-            shares = np.array([numbers[id(each.share)] for each in known], np.int64)
-            self._ids[id(group)] = ids, shares
+            shards = np.array([numbers[id(each.shard)] for each in known], np.int64)
+            self._ids[id(group)] = ids, shards
         return self._ids[id(group)]
 
     def id_of(self, name: str) -> int:
@@ -169,25 +169,25 @@ class FolderWriter:
     # ------------------------------------------------------------------ to the disk
 
     def write(self, which: Iterable[int], position: int) -> None:
-        """Write shares as they are, which is up to a position of the log."""
+        """Write shards as they are, which is up to a position of the log."""
         layouts = self._layouts()
         for at in which:
-            share = self.shares[at]
-            members = [self._member(name) for name in share.members]
-            share.file = write_share(self.folder, members, layouts[share.layout], position)
-            share.changed = False
+            shard = self.shards[at]
+            members = [self._member(name) for name in shard.members]
+            shard.file = write_shard(self.folder, members, layouts[shard.layout], position)
+            shard.changed = False
             self.dirty.discard(at)
 
     def write_changed(self, position: int) -> None:
-        """Write the shares whose streams are others than before, and fits they need."""
+        """Write the shards whose streams are others than before, and fits they need."""
         fits = self.fits
         if not fits.name or fits.size - fits.used(self._fitted()) > max(_WASTE, fits.size // 2):
             self.fits = FitWriter(self.folder)
-            for share in self.shares:
-                share.changed = True
+            for shard in self.shards:
+                shard.changed = True
             self._listing = None
         self.fits.add(known.stream for known in self._known.values())
-        self.write([at for at, share in enumerate(self.shares) if share.changed], position)
+        self.write([at for at, shard in enumerate(self.shards) if shard.changed], position)
         if self._listing is None:
             known = self._known
             columns = {
@@ -203,7 +203,7 @@ class FolderWriter:
         return [
             each.stream
             for each in self._known.values()
-            if each.share.file is not None and not each.share.changed
+            if each.shard.file is not None and not each.shard.changed
         ]
 
     def _member(self, name: str) -> Member:
@@ -212,8 +212,8 @@ class FolderWriter:
 
     def _layouts(self) -> dict[Layout, int]:
         found: dict[Layout, int] = {}
-        for share in self.shares:
-            found.setdefault(share.layout, len(found))
+        for shard in self.shards:
+            found.setdefault(shard.layout, len(found))
         return found
 
     def publish(
@@ -225,11 +225,11 @@ class FolderWriter:
     ) -> Manifest:
         """Write the manifest, and remove what it does not refer to."""
         layouts = self._layouts()
-        for at, share in enumerate(self.shares):
-            assert share.file is not None
-            here = layouts[share.layout]
-            moved = position if at not in self.dirty else share.file.position
-            share.file = replace(share.file, layout=here, position=moved)
+        for at, shard in enumerate(self.shards):
+            assert shard.file is not None
+            here = layouts[shard.layout]
+            moved = position if at not in self.dirty else shard.file.position
+            shard.file = replace(shard.file, layout=here, position=moved)
         assert self._listing is not None
         manifest = Manifest(
             detector=contents.detector,
@@ -247,7 +247,7 @@ class FolderWriter:
             events=self._events.write(self.folder, contents.events),
             streams=self._listing,
             layouts=tuple(layouts),
-            shares=tuple(share.file for share in self.shares if share.file is not None),
+            shards=tuple(shard.file for shard in self.shards if shard.file is not None),
         )
         manifest.write(self.folder)
         for path in leftovers(self.folder, manifest):
@@ -267,5 +267,5 @@ def leftovers(folder: Path, manifest: Manifest) -> list[Path]:
     )
 
 
-def _is_full(share: Share) -> bool:
-    return (len(share.members) + 1) * share.layout.nbytes > SHARE and bool(share.members)
+def _is_full(shard: Shard) -> bool:
+    return (len(shard.members) + 1) * shard.layout.nbytes > SHARD and bool(shard.members)

@@ -1,4 +1,4 @@
-"""The file of a share of the streams: their blocks, one after the other, and what they are.
+"""The file of a shard of the streams: their blocks, one after the other, and what they are.
 
 Behind the blocks come what streams have only sometimes (shadows and baselines, as blocks of their
 own) and facts as JSON: number, order, name and fit of each stream, a digest of each block, and its
@@ -25,7 +25,7 @@ from newnormal.alarms.feedback_target import PAST
 from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, view
 from newnormal.errors import StateError
 from newnormal.fleet.folder.limits import check_counters
-from newnormal.fleet.folder.manifest import ShareFile, layout_of
+from newnormal.fleet.folder.manifest import ShardFile, layout_of
 from newnormal.fleet.folder.names import AGAIN, new_name
 from newnormal.fleet.stream import Stream
 from newnormal.packing.events import EventReader, past_facts
@@ -40,7 +40,7 @@ _PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
 
 
 class Member(NamedTuple):
-    """A stream of a share."""
+    """A stream of a shard."""
 
     id: int  # never used again
     order: int  # its place among the streams of the fleet
@@ -48,8 +48,8 @@ class Member(NamedTuple):
     fit: tuple[int, int]  # offset and length in the file of the fits
 
 
-def write_share(folder: Path, members: Sequence[Member], layout: int, position: int) -> ShareFile:
-    """Write the file of a share under a new name."""
+def write_shard(folder: Path, members: Sequence[Member], layout: int, position: int) -> ShardFile:
+    """Write the file of a shard under a new name."""
     blocks = [member.stream.block for member in members]
     rare = _Rare()
     past: dict[str, Any] = {}
@@ -76,7 +76,7 @@ def write_share(folder: Path, members: Sequence[Member], layout: int, position: 
     content: list[Any] = [block.data for block in blocks]
     write_new(folder / name, content + tail)
     facts_at = sum(map(len, blocks)) + sum(map(len, rare.blocks))
-    return ShareFile(
+    return ShardFile(
         name, layout, len(members), facts_at, facts_at + len(text), digest.hexdigest(), position
     )
 
@@ -86,7 +86,7 @@ def _digest(block: Any) -> str:
 
 
 class _Rare:
-    """What some streams of a share have besides, as blocks."""
+    """What some streams of a shard have besides, as blocks."""
 
     def __init__(self) -> None:
         self.places: list[list[Any]] = []  # row, name, layout, offset
@@ -114,8 +114,8 @@ class _Rare:
 
 
 @dataclass
-class ShareReader:
-    """Reads the file of a share, in steps: what is damaged is known before anything is used.
+class ShardReader:
+    """Reads the file of a shard, in steps: what is damaged is known before anything is used.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class ShareReader:
         The rows whose blocks are not what was written.
     """
 
-    file: ShareFile
+    file: ShardFile
     layout: Layout
     content: NDArray[np.uint8]
     id: list[int] = field(default_factory=list)
@@ -135,7 +135,7 @@ class ShareReader:
     damaged: list[int] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, file: ShareFile, layout: Layout) -> ShareReader:
+    def open(cls, folder: Path, file: ShardFile, layout: Layout) -> ShardReader:
         """Map the file, and read what its streams are."""
         path = folder / file.name
         try:
