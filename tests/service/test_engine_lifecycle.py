@@ -546,6 +546,6 @@ def test_what_cannot_be_applied_is_applied_anew_and_followers_are_told(
         rows = service.store.samples.rows(1, HISTORY, HISTORY + 19)
         assert not np.isnan(rows.scores).any()
         seen = []
-        while (message := follower.get(0.0)) is not None:
+        while (message := follower.get()) is not None:
             seen.append(type(message))
         assert Resync in seen and set(seen) <= {Resync, Tick}

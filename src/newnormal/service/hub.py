@@ -1,4 +1,4 @@
-"""What happens, to everybody who follows it: pages, clients and sinks."""
+"""Publish events to subscribers."""
 
 from __future__ import annotations
 
@@ -25,41 +25,38 @@ Message = EventRow | Tick | Resync
 
 
 class Subscription:
-    """The messages for one subscriber, from any thread; `get` waits, `aget` in an event loop."""
+    """The messages for one subscriber, from any thread."""
 
     def __init__(self, hub: Hub, most: int) -> None:
         self._hub, self._most = hub, most
         self._messages: deque[Message] = deque()
-        self._condition = threading.Condition()
+        self._lock = threading.Lock()
         self._wake: Callable[[], None] | None = None
         self.closed = False
 
     def put(self, message: Message) -> None:
         """Add a message; where there is no room, drop all and say so."""
-        with self._condition:
+        with self._lock:
             if len(self._messages) >= self._most:
                 self._messages.clear()
                 self._messages.append(Resync())
             if isinstance(message, Tick) and self._messages:
                 last = self._messages[-1]
-                if isinstance(last, Tick):  # the newer one says it all
+                if isinstance(last, Tick):  # the newer one has all of it
                     self._messages[-1] = Tick({**last.streams, **message.streams})
                     return
             self._messages.append(message)
-            self._condition.notify()
             wake = self._wake
         if wake is not None:
             wake()
 
-    def get(self, timeout: float | None = None) -> Message | None:
-        """Return the next message; None if none came in time, or when it is closed."""
-        with self._condition:
-            if not self._messages and not self.closed:
-                self._condition.wait(timeout)
+    def get(self) -> Message | None:
+        """Return the next message; None if there is none."""
+        with self._lock:
             return self._messages.popleft() if self._messages else None
 
     async def aget(self, timeout: float | None = None) -> Message | None:
-        """Do as `get` in an event loop."""
+        """Return the next message; None if none came in time, or when it is closed."""
         loop = asyncio.get_running_loop()
         there = asyncio.Event()
 
@@ -69,26 +66,22 @@ class Subscription:
             except RuntimeError:  # the loop has ended, and with it the subscriber
                 self.close()
 
-        with self._condition:
-            if self._messages:
-                return self._messages.popleft()
-            if self.closed:
-                return None
-            self._wake = wake
-        try:
-            await asyncio.wait_for(there.wait(), timeout)
-        except TimeoutError:
-            pass
-        finally:
-            self._wake = None
-        with self._condition:
-            return self._messages.popleft() if self._messages else None
+        with self._lock:
+            waits = not self._messages and not self.closed
+            self._wake = wake if waits else None
+        if waits:
+            try:
+                await asyncio.wait_for(there.wait(), timeout)
+            except TimeoutError:
+                pass
+            finally:
+                self._wake = None
+        return self.get()
 
     def close(self) -> None:
         """End it."""
-        with self._condition:
+        with self._lock:
             self.closed = True
-            self._condition.notify_all()
             wake = self._wake
         self._hub.leave(self)
         if wake is not None:
@@ -116,10 +109,10 @@ class Hub:
 
     def subscribe(self, maxsize: int = 1000) -> Subscription:
         """Return a new subscription, of at most so many messages that wait."""
-        found = Subscription(self, maxsize)
+        subscription = Subscription(self, maxsize)
         with self._lock:
-            self._subscribers.add(found)
-        return found
+            self._subscribers.add(subscription)
+        return subscription
 
     def leave(self, subscription: Subscription) -> None:
         """Forget a subscription."""
@@ -130,10 +123,10 @@ class Hub:
         """Give a message to all."""
         with self._lock:
             subscribers = list(self._subscribers)
-        for each in subscribers:
-            each.put(message)
+        for subscriber in subscribers:
+            subscriber.put(message)
 
     def close(self) -> None:
         """End all subscriptions."""
-        for each in list(self._subscribers):
-            each.close()
+        for subscriber in list(self._subscribers):
+            subscriber.close()

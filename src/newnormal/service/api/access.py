@@ -103,17 +103,17 @@ class Access:
         return not self._tokens() and (config.insecure or is_loopback(config.host))
 
     def caller(self, request: Request) -> Caller:
-        """Return who makes a request; a Problem where that is nobody who may."""
+        """Return the caller; raise 401 or 403 if there is none with access."""
         self._check_site(request)
         if self.open:
             self._check_browser(request)
             return Caller(_LOCAL, OPERATE)
         token = _sent_token(request.headers.get("authorization", ""))
         if token is not None:
-            found = self._token(token)
-            if found is None:
+            known = self._token(token)
+            if known is None:
                 raise _unknown("expected a token of this service, found another one")
-            return Caller(found[0], found[1])
+            return Caller(known[0], known[1])
         return self._of_session(request)
 
     def _of_session(self, request: Request) -> Caller:
@@ -146,8 +146,8 @@ class Access:
         now = time.monotonic()
         if not 0 <= now - self._stored[0] < _STALE:
             self._stored = (now, self._read_tokens())
-        given = {each.name: (each.hash, each.role) for each in self._service.config.tokens}
-        return {**self._stored[1], **given}
+        configured = self._service.config.tokens
+        return {**self._stored[1], **{token.name: (token.hash, token.role) for token in configured}}
 
     def _read_tokens(self) -> dict[str, tuple[str, str]]:
         try:
@@ -157,26 +157,26 @@ class Access:
                 raise
             return self._stored[1]  # those of before: health says what is wrong with the store
         return {
-            name: (str(each["hash"]), str(each["role"]))
-            for name, each in stored.items()
-            if isinstance(each, Mapping) and each.get("role") in ROLES and "hash" in each
+            name: (str(token["hash"]), str(token["role"]))
+            for name, token in stored.items()
+            if isinstance(token, Mapping) and token.get("role") in ROLES and "hash" in token
         }
 
     def _token(self, token: str) -> tuple[str, str, str] | None:
         """Return name, role and hash of a token."""
-        found = None
+        match = None
         for name, (hashed, role) in self._tokens().items():
             if token_matches(token, hashed):  # all are compared, however soon one fits
-                found = (name, role, hashed)
-        return found if token else None
+                match = (name, role, hashed)
+        return match if token else None
 
     # --- sessions
 
     async def login(self, token: str, client: str) -> tuple[str, Session, str]:
         """Begin a session; return its cookie, itself and its role."""
         self._check_tries(client)
-        found = self._token(token)
-        if found is None:
+        known = self._token(token)
+        if known is None:
             self._count_failure(client)
             raise HttpProblem(
                 401,
@@ -184,11 +184,11 @@ class Access:
                 "newnormal serve token add NAME makes one",
             )
         self._failed.pop(client, None)
-        name, role, hashed = found
+        name, role, hashed = known
         cookie = secrets.token_urlsafe(32)
         session = Session(name, secrets.token_urlsafe(32), self._clock() + LIFETIME, hashed)
         sessions = self._known_sessions()
-        ended = [key for key, each in sessions.items() if each.expires <= self._clock()]
+        ended = [key for key, other in sessions.items() if other.expires <= self._clock()]
         rest = len(sessions) - len(ended) - _MOST_SESSIONS + 1
         if rest > 0:
             oldest = sorted(sessions, key=lambda key: sessions[key].expires)
@@ -264,7 +264,7 @@ class Access:
             return
         if site not in (None, "same-origin", "none"):
             raise _foreign(f"found one of a page of {site}")
-        if origin is not None and not self._own(origin, headers.get("host", "")):
+        if origin is not None and not self._is_own(origin, headers.get("host", "")):
             raise _foreign(f"found one of {origin[:100]!r}")
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if "x-newnormal" not in headers and kind != "application/json":
@@ -274,31 +274,31 @@ class Access:
                 "set X-Newnormal: 1",
             )
 
-    def _own(self, origin: str, host: str) -> bool:
+    def _is_own(self, origin: str, host: str) -> bool:
         """Whether an origin is that of the service itself."""
         try:
-            place = urlsplit(origin).netloc.lower()
-            own = {host.lower(), urlsplit(self._service.config.public_url or "").netloc.lower()}
+            netloc = urlsplit(origin).netloc.lower()
+            public = urlsplit(self._service.config.public_url or "").netloc.lower()
         except ValueError:
             return False
-        return bool(place) and place in own
+        return bool(netloc) and netloc in (host.lower(), public)
 
 
 def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
     """Return the dependency of a route that a role is needed for."""
 
-    async def caller(request: Request) -> Caller:
-        found: Caller = request.app.state.access.caller(request)
-        if not found.may(role):
+    async def checked(request: Request) -> Caller:
+        caller: Caller = request.app.state.access.caller(request)
+        if not caller.may(role):
             raise HttpProblem(
                 403,
-                f"expected a token of the role {role}, found one of {found.role}",
+                f"expected a token of the role {role}, found one of {caller.role}",
                 "the operator makes one: newnormal serve token add NAME --role " + role,
             )
-        return found
+        return caller
 
-    caller.__dict__["role"] = role
-    return caller
+    checked.__dict__["role"] = role
+    return checked
 
 
 def _sent_token(header: str) -> str | None:

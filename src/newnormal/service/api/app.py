@@ -69,8 +69,8 @@ def make_app(service: Service) -> FastAPI:
     mount_decoders(app, PREFIX)  # first, since routes are tried in their order
     app.include_router(files.router)
     app.include_router(operations.root)
-    for each in (history, streams, items, events, session, operations):
-        app.include_router(each.router, prefix=PREFIX)
+    for module in (history, streams, items, events, session, operations):
+        app.include_router(module.router, prefix=PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=READS)
     async def document(request: Request) -> Response:
@@ -82,10 +82,10 @@ def make_app(service: Service) -> FastAPI:
 
 def _document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with how to say who one is."""
-    found = app.openapi()
-    found.setdefault("components", {})["securitySchemes"] = {
+    document = app.openapi()
+    document.setdefault("components", {})["securitySchemes"] = {
         "token": {"type": "http", "scheme": "bearer"},
         "session": {"type": "apiKey", "in": "cookie", "name": "newnormal_session"},
     }
-    found["security"] = [{"token": []}, {"session": []}, {}]
-    return found
+    document["security"] = [{"token": []}, {"session": []}, {}]
+    return document

@@ -75,14 +75,14 @@ async def read_json(request: Request) -> Mapping[str, Any]:
     if not body.strip():
         return {}
     try:
-        found = json.loads(body)
+        value = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HttpProblem(
             400, f"expected a body of JSON, found other text: {error}", "send an object"
         ) from None
-    if not isinstance(found, Mapping):
-        raise HttpProblem(422, f"expected a JSON object, found {_kind(found)}", "such as {}")
-    return found
+    if not isinstance(value, Mapping):
+        raise HttpProblem(422, f"expected a JSON object, found {_kind(value)}", "such as {}")
+    return value
 
 
 class Gunzip:
@@ -96,7 +96,7 @@ class Gunzip:
 
     def pieces(self, chunk: bytes) -> list[bytes]:
         """Return what a chunk becomes."""
-        found = []
+        pieces = []
         while chunk:
             if self._inner.eof:
                 chunk = chunk.lstrip(b"\0")  # some programs fill up the last block
@@ -120,9 +120,9 @@ class Gunzip:
                     {"Connection": "close"},
                 )
             if piece:
-                found.append(piece)
+                pieces.append(piece)
             chunk = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
-        return found
+        return pieces
 
     def end(self) -> None:
         """Complain if the end is missing."""

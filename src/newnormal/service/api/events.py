@@ -39,11 +39,11 @@ async def listed_events(
     limit: Limit = 100,
 ) -> Response:
     """List events in the order in which they happened."""
-    place = None if after is None else _place(after, "after")
+    start = None if after is None else _event_id(after, "after")
     _check_stream(stream)
-    found = await reading(service.store.events.read, after=_id(place), stream=stream, limit=limit)
-    cursor = found[-1].id if found else after
-    return answer({"items": [event_json(each) for each in found], "cursor": cursor})
+    read = await reading(service.store.events.read, after=start, stream=stream, limit=limit)
+    cursor = read[-1].id if read else after
+    return answer({"items": [event_json(event) for event in read], "cursor": cursor})
 
 
 @router.get(
@@ -66,8 +66,8 @@ async def events(
     ``tick`` has the number of the newest sample of each stream that has news; ``resync`` says that
     events were left out.
     """
-    given, name = (last_event_id, "Last-Event-ID") if last_event_id else (after, "after")
-    place = None if not given else _place(given, name)
+    text, name = (last_event_id, "Last-Event-ID") if last_event_id else (after, "after")
+    start = None if not text else _event_id(text, name)
     _check_stream(stream)
     seats = request.app.state.seats
     if len(seats) >= service.config.limits.subscribers:
@@ -80,7 +80,7 @@ async def events(
     seat = object()
     seats.add(seat)
     return StreamingResponse(
-        _sent(request, service, reading, seat, place, stream, ticks),
+        _sent(request, service, reading, seat, start, stream, ticks),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -91,7 +91,7 @@ async def _sent(
     service: Service,
     reading: ReadingThreads,
     seat: object,
-    place: tuple[int, int] | None,
+    start: str | None,
     stream: int | None,
     ticks: bool,
 ) -> AsyncIterator[str]:
@@ -100,8 +100,8 @@ async def _sent(
         yield "retry: 2000\n\n"
         # What the store has is read after subscribing: an event is in one of the two, or in both.
         newest = (-1, -1)
-        if place is not None:
-            missed, complete = await reading(_missed, service, place, stream)
+        if start is not None:
+            missed, complete = await reading(_missed, service, start, stream)
             if not complete:
                 yield _message("resync", {})
             for event in missed:
@@ -131,23 +131,21 @@ async def _sent(
         request.app.state.seats.discard(seat)
 
 
-def _missed(
-    service: Service, place: tuple[int, int], stream: int | None
-) -> tuple[list[EventRow], bool]:
-    """Return the events after a place; none, and False, if there are too many."""
-    found: list[EventRow] = []
-    while len(found) <= _MOST_MISSED:
-        after = (found[-1].position, found[-1].order) if found else place
-        page = service.store.events.read(after=_id(after), stream=stream, limit=MOST)
-        found += page
+def _missed(service: Service, start: str, stream: int | None) -> tuple[list[EventRow], bool]:
+    """Return the events after one; none, and False, if there are too many."""
+    missed: list[EventRow] = []
+    while len(missed) <= _MOST_MISSED:
+        after = missed[-1].id if missed else start
+        page = service.store.events.read(after=after, stream=stream, limit=MOST)
+        missed += page
         if len(page) < MOST:
-            return found, True
+            return missed, True
     return [], False
 
 
 def _moved(streams: Any, only: int | None) -> dict[str, int]:
     if only is None:
-        return {str(each): int(number) for each, number in streams.items()}
+        return {str(stream): int(number) for stream, number in streams.items()}
     return {str(only): int(streams[only])} if only in streams else {}
 
 
@@ -157,19 +155,16 @@ def _message(kind: str, body: Any, id: str | None = None) -> str:  # noqa: A002
     return f"{first}event: {kind}\ndata: {text}\n\n"  # JSON has no line ends
 
 
-def _place(text: str, name: str) -> tuple[int, int]:
-    found = _ID.fullmatch(text.strip())
-    if found is None:
+def _event_id(text: str, name: str) -> str:
+    """Return the id of an event in its plain form."""
+    match = _ID.fullmatch(text.strip())
+    if match is None:
         raise HttpProblem(
             422,
             f"{name}: expected the id of an event, such as 12-0, found {text[:60]!r}",
             "leave it out for what happens from now on",
         )
-    return int(found[1]), int(found[2])
-
-
-def _id(place: tuple[int, int] | None) -> str | None:
-    return None if place is None else f"{place[0]}-{place[1]}"
+    return f"{int(match[1])}-{int(match[2])}"
 
 
 def _check_stream(stream: int | None) -> None:

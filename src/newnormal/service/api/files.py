@@ -49,10 +49,10 @@ async def static(request: Request, name: str) -> Response:
 
 def _file(request: Request, name: str) -> Response:
     kind = _KINDS.get(name[name.rfind(".") :] if "." in name else "")
-    found = _found(name) if kind is not None and _NAME.fullmatch(name) else None
-    if found is None or kind is None:
+    file = _located(name) if kind is not None and _NAME.fullmatch(name) else None
+    if file is None or kind is None:
         raise HttpProblem(404, f"expected a file of the page, found {name!r}", "the page is at /")
-    body = found.read_bytes()
+    body = file.read_bytes()
     tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
     if tag in request.headers.get("if-none-match", ""):
@@ -60,7 +60,7 @@ def _file(request: Request, name: str) -> Response:
     return Response(body, 200, headers, kind)
 
 
-def _found(name: str) -> Traversable | None:
+def _located(name: str) -> Traversable | None:
     package = files("newnormal")
     for folder in _FOLDERS:
         file = package.joinpath(folder).joinpath(name)

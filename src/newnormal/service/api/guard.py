@@ -60,8 +60,8 @@ class Guard:
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
-                given = {name for name, _ in message["headers"]}
-                more = [each for each in _HEADERS if each[0] not in given]
+                names = {name for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in names]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
@@ -129,11 +129,11 @@ class Guard:
         config = self._service.config
         if not config.allowed_hosts and not self._access.open:
             return
-        found = [value for name, value in scope["headers"] if name == b"host"]
-        host = _host(found[0].decode("latin-1")) if len(found) == 1 else None
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = _host(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
         if host is not None and (_is_address(host) or host in self._names(config)):
             return
-        shown = "none" if not found else repr(found[0][:100].decode("latin-1"))
+        shown = "none" if not hosts else repr(hosts[0][:100].decode("latin-1"))
         raise HttpProblem(
             421,
             f"expected a Host that this service has, found {shown}",
@@ -142,8 +142,8 @@ class Guard:
 
     def _names(self, config: Any) -> set[str]:
         public = urlsplit(config.public_url or "").hostname or ""
-        given = {str(each).lower() for each in config.allowed_hosts}
-        return {"localhost", config.host.lower(), public, *given, *_own_names()} - {""}
+        allowed = {str(name).lower() for name in config.allowed_hosts}
+        return {"localhost", config.host.lower(), public, *allowed, *_machine_names()} - {""}
 
 
 def _host(value: str) -> str | None:
@@ -166,5 +166,5 @@ def _is_address(host: str) -> bool:
 
 
 @cache
-def _own_names() -> frozenset[str]:
+def _machine_names() -> frozenset[str]:
     return frozenset({socket.gethostname().lower()})

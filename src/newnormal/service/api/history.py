@@ -92,27 +92,27 @@ async def history(
     path = Path(name)
     try:
         with _room(), os.fdopen(handle, "wb") as file:
-            taken = _Taking(file, limits.decompressed)
+            taken = _HistoryFile(file, limits.decompressed)
             await receive_body(request, taken.take, limits.decompressed, limits.decompressed)
             taken.end()
         arrivals, notes = await reading(
             _read, path, stream, tuple(filter(None, by.split(","))), long, options
         )
-        channels = max((len(each.channels) for each in arrivals), default=0)
+        channels = max((len(arrival.channels) for arrival in arrivals), default=0)
         if channels > limits.channels:
             raise HttpProblem(
                 413,
                 f"expected at most {limits.channels} channels, found {channels}",
                 "leave columns out, or raise limits.channels",
             )
-        for each in arrivals:
-            _check_without_model(service, each.stream)
+        for arrival in arrivals:
+            _check_without_model(service, arrival.stream)
         position = await pushed(service, arrivals, history=True)
     finally:
         path.unlink(missing_ok=True)
     return answer(
         {
-            "samples": sum(len(each.times) for each in arrivals),
+            "samples": sum(len(arrival.times) for arrival in arrivals),
             "streams": len(arrivals),
             "position": position,
             "found": notes,
@@ -121,11 +121,11 @@ async def history(
 
 
 def _check_without_model(service: Service, name: str) -> None:
-    found = service.stream_named(name)
-    if found is not None and found.state in (FITTING, LIVE):
+    view = service.stream_named(name)
+    if view is not None and view.state in (FITTING, LIVE):
         raise HttpProblem(
             409,
-            f"expected a stream without a model, found {name!r}, which is {found.state}",
+            f"expected a stream without a model, found {name!r}, which is {view.state}",
             "push samples and ask for a refit, or remove the stream first",
         )
 
@@ -144,7 +144,7 @@ def _room() -> Iterator[None]:
         ) from None
 
 
-class _Taking:
+class _HistoryFile:
     """Write pieces to a file; undo gzip where the file itself is compressed."""
 
     def __init__(self, file: Any, most: int) -> None:
@@ -162,8 +162,8 @@ class _Taking:
                 return
             self._begin()
             piece = self._head
-        for each in (piece,) if self._unpack is None else self._unpack.pieces(piece):
-            self._file.write(each)
+        for part in (piece,) if self._unpack is None else self._unpack.pieces(piece):
+            self._file.write(part)
 
     def _begin(self) -> None:
         self._begun = True
@@ -209,7 +209,7 @@ def _read(
     except MissingExtraError as error:
         raise HttpProblem(415, error.message.replace(str(path), _NAME), "save it as CSV") from None
     arrivals = [_arrival(name, table) for name, table in tables.items()]
-    return arrivals, [each.replace(str(path), _NAME)[:300] for each in notes[:_MOST_NOTES]]
+    return arrivals, [note.replace(str(path), _NAME)[:300] for note in notes[:_MOST_NOTES]]
 
 
 def _arrival(name: str, table: Table) -> Arrival:

@@ -66,17 +66,17 @@ async def items(
         cursor=cursor,
         limit=limit,
     )
-    return answer({"items": [_json(service, each) for each in page.items], "cursor": page.cursor})
+    return answer({"items": [_json(service, item) for item in page.items], "cursor": page.cursor})
 
 
 @router.get("/{key}", dependencies=READS, responses=gives(schemas.ItemDetail))
-async def item(found: AnItem, service: TheService, reading: Threads) -> Response:
+async def item(item: AnItem, service: TheService, reading: Threads) -> Response:
     """Return an item with its comments and what belongs to it."""
 
     def read() -> Response:
-        comments = [comment_json(each) for each in service.store.items.comments(found.key)]
-        related = [_json(service, each) for each in _related(service, found)]
-        return answer({**_json(service, found), "comments": comments, "related": related})
+        comments = [comment_json(written) for written in service.store.items.comments(item.key)]
+        related = [_json(service, other) for other in _related(service, item)]
+        return answer({**_json(service, item), "comments": comments, "related": related})
 
     return await reading(read)
 
@@ -86,11 +86,9 @@ async def item(found: AnItem, service: TheService, reading: Threads) -> Response
     responses=gives(schemas.Decided),
     openapi_extra=schemas.takes(schemas.Decision),
 )
-async def accept(
-    request: Request, caller: Operator, found: AnItem, service: TheService
-) -> Response:
+async def accept(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
     """Accept an alarm or a change: what it is about is normal from now on."""
-    return await _decide(request, caller.who, found, service, "accept")
+    return await _decide(request, caller.who, item, service, "accept")
 
 
 @router.post(
@@ -98,11 +96,9 @@ async def accept(
     responses=gives(schemas.Decided),
     openapi_extra=schemas.takes(schemas.Decision),
 )
-async def reject(
-    request: Request, caller: Operator, found: AnItem, service: TheService
-) -> Response:
+async def reject(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
     """Reject an alarm or a change: it is not to be learned."""
-    return await _decide(request, caller.who, found, service, "reject")
+    return await _decide(request, caller.who, item, service, "reject")
 
 
 @router.post(
@@ -112,21 +108,21 @@ async def reject(
     openapi_extra=schemas.takes(schemas.NewComment),
 )
 async def comment(
-    request: Request, caller: Operator, found: AnItem, service: TheService, reading: Threads
+    request: Request, caller: Operator, item: AnItem, service: TheService, reading: Threads
 ) -> Response:
     """Write a comment."""
     text = comment_of(await read_json(request), "text", 1)
-    made = Comment(found.key, time.time_ns(), caller.who, text)
+    made = Comment(item.key, time.time_ns(), caller.who, text)
     await reading(service.store.items.add_comment, made)
     return answer(comment_json(made), 201)
 
 
-async def _decide(request: Request, who: str, found: Item, service: Service, verb: str) -> Response:
+async def _decide(request: Request, who: str, item: Item, service: Service, verb: str) -> Response:
     text = comment_of(await read_json(request), "comment")
     changed = await applied(
-        lambda: service.decide(found.key, verb, stream=found.stream, who=who, comment=text)
+        lambda: service.decide(item.key, verb, stream=item.stream, who=who, comment=text)
     )
-    return answer({"item": _json(service, found if changed is None else changed)})
+    return answer({"item": _json(service, item if changed is None else changed)})
 
 
 def _json(service: Service, item: Item) -> dict[str, Any]:
@@ -140,19 +136,19 @@ def _related(service: Service, item: Item) -> list[Item]:
     if item.stream is None:
         return _of_incident(service, item)
     page = service.store.items.page(stream=item.stream, begin=begin, end=end, limit=_RELATED)
-    found = [each for each in page.items if each.key != item.key]
+    related = [other for other in page.items if other.key != item.key]
     view = service.stream(item.stream)
     if view is not None and item.kind == "alarm":
         incidents = service.store.items.page(
             kinds=["incident"], begin=begin, end=end, limit=_RELATED
         )
-        found += [each for each in incidents.items if view.name in each.body.get("streams", {})]
-    return found[:_RELATED]
+        related += [it for it in incidents.items if view.name in it.body.get("streams", {})]
+    return related[:_RELATED]
 
 
 def _of_incident(service: Service, item: Item) -> list[Item]:
     """Return the first alarms of an incident."""
-    found = []
+    first = []
     for name, number in list(item.body.get("streams", {}).items())[:_RELATED]:
         view = service.stream_named(name)
         if view is None:
@@ -160,5 +156,5 @@ def _of_incident(service: Service, item: Item) -> list[Item]:
         alarms = service.store.items.page(
             kinds=["alarm"], stream=view.id, begin=item.opened - _NEAR, limit=_RELATED
         )
-        found += [each for each in alarms.items if each.number == number][:1]
-    return found
+        first += [alarm for alarm in alarms.items if alarm.number == number][:1]
+    return first

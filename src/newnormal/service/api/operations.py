@@ -17,10 +17,22 @@ from newnormal.service.api.bodies import read_json
 from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
 from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.settings import settings_json
 from newnormal.service.api.shown import answer, finite
 from newnormal.service.api.times import iso, nanoseconds
+from newnormal.service.config import ServiceConfig
 from newnormal.service.connectors import alert_sinks
+from newnormal.service.demo import MACHINES, SPEED
+
+_SHOWN = (  # settings that are no secret; options of sinks and sources may be, or have one inside
+    "host",
+    "port",
+    "public_url",
+    "insecure",
+    "workers",
+    "checkpoint_every",
+    "service_alarms_per_day",
+    "demo",
+)
 
 router = APIRouter(tags=["operation"])
 root = APIRouter(tags=["operation"])
@@ -74,17 +86,17 @@ async def health(service: TheService, reading: Threads) -> Response:
 @router.get("/settings", dependencies=READS, responses=gives(schemas.Settings))
 async def settings(service: TheService) -> Response:
     """Return the configuration, without secrets."""
-    return answer({"version": __version__, **settings_json(service.config)})
+    return answer({"version": __version__, **_settings(service.config)})
 
 
 @router.get("/alerts", dependencies=READS, responses=gives(schemas.Alerts))
 async def alerts(service: TheService, reading: Threads) -> Response:
     """Return how many alerts of each sink wait, were delivered and fail."""
     counts = await reading(service.store.outbox.counts)
-    named = {each.name: {"kind": each.kind} for each in alert_sinks(service.config.sinks)}
+    named = {sink.name: {"kind": sink.kind} for sink in alert_sinks(service.config.sinks)}
     sinks: dict[str, dict[str, Any]] = {
-        name: {**named.get(name, {}), **each, "oldest": iso(each["oldest"] or None)}
-        for name, each in counts.items()
+        name: {**named.get(name, {}), **of_sink, "oldest": iso(of_sink["oldest"] or None)}
+        for name, of_sink in counts.items()
     }
     for name, facts in named.items():
         sinks.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
@@ -94,8 +106,8 @@ async def alerts(service: TheService, reading: Threads) -> Response:
 @router.get("/maintenance", dependencies=READS, responses=gives(schemas.WindowList))
 async def maintenance(service: TheService, reading: Threads) -> Response:
     """List maintenance windows, the one that begins last first."""
-    found = await reading(windows, service.store.settings)
-    return answer({"items": [_window(each) for each in found]})
+    kept = await reading(windows, service.store.settings)
+    return answer({"items": [_window(window) for window in kept]})
 
 
 @router.post(
@@ -115,8 +127,8 @@ async def begin_maintenance(
         raise HttpProblem(422, "end: expected a time, found none", "say when the window ends")
     end = nanoseconds(body["end"], "end")
     texts = {}
-    for name, usual in (("streams", "*"), ("reason", "")):
-        texts[name] = body.get(name, usual)
+    for name, default in (("streams", "*"), ("reason", "")):
+        texts[name] = body.get(name, default)
         if not isinstance(texts[name], str):
             raise HttpProblem(422, f"{name}: expected text, found {str(texts[name])[:60]}")
         texts[name] = texts[name].encode("utf-8", "backslashreplace").decode()
@@ -145,6 +157,21 @@ async def end_maintenance(service: TheService, reading: Threads, name: str) -> R
             "GET api/v1/maintenance lists them",
         )
     return answer({"done": True})
+
+
+def _settings(config: ServiceConfig) -> dict[str, Any]:
+    """Return the configuration as people may see it: no token, no hash, no option."""
+    shown: dict[str, Any] = {name: getattr(config, name) for name in _SHOWN}
+    for name in ("streams", "limits", "retention"):
+        shown[name] = vars(getattr(config, name))
+    shown["overrides"] = [{"match": o.match, "given": dict(o.given)} for o in config.overrides]
+    shown["tokens"] = [{"name": token.name, "role": token.role} for token in config.tokens]
+    for name in ("sinks", "sources"):
+        shown[name] = [{"name": c.name, "kind": c.kind} for c in getattr(config, name)]
+    # Machines of the demo live faster than those who look at them.
+    simulated = {"machines": len(MACHINES), "minutes_a_second": SPEED}
+    shown["simulated"] = simulated if config.demo else None
+    return dict(finite(shown))
 
 
 def _window(window: Window) -> dict[str, Any]:

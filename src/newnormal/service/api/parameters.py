@@ -22,18 +22,16 @@ _KEY = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 
 
 def _service(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 def _reading(request: Request) -> ReadingThreads:
-    found: ReadingThreads = request.app.state.reading
-    return found
+    reading: ReadingThreads = request.app.state.reading
+    return reading
 
 
-READS, WRITES, OPERATES = ([Depends(needs(each))] for each in (READ, WRITE, OPERATE))
-Reader = Annotated[Caller, Depends(needs(READ))]
-Writer = Annotated[Caller, Depends(needs(WRITE))]
+READS, WRITES, OPERATES = ([Depends(needs(role))] for role in (READ, WRITE, OPERATE))
 Operator = Annotated[Caller, Depends(needs(OPERATE))]
 TheService = Annotated[Service, Depends(_service)]
 Threads = Annotated[ReadingThreads, Depends(_reading)]
@@ -44,14 +42,14 @@ async def _stream(
     id: Annotated[int, Path(description="the number of a stream")],  # noqa: A002
     service: TheService,
 ) -> StreamView:
-    found = service.stream(id)
-    if found is None:
+    view = service.stream(id)
+    if view is None:
         raise HttpProblem(
             404,
             f"expected the number of a stream, found {str(id)[:40]}",
             "GET api/v1/streams lists them",
         )
-    return found
+    return view
 
 
 async def _item(
@@ -59,23 +57,23 @@ async def _item(
     service: TheService,
     reading: Threads,
 ) -> Item:
-    found = await reading(service.store.items.get, key) if _KEY.fullmatch(key) else None
-    if found is None:
+    item = await reading(service.store.items.get, key) if _KEY.fullmatch(key) else None
+    if item is None:
         raise HttpProblem(
             404,
             f"expected the key of an alarm, a change or an incident, found {key[:100]!r}",
             "GET api/v1/items lists them",
         )
-    return found
+    return item
 
 
 AStream = Annotated[StreamView, Depends(_stream)]
 AnItem = Annotated[Item, Depends(_item)]
 
 
-def cursor_text(place: list[Any]) -> str:
-    """Return where a list goes on, as text that nobody needs to read."""
-    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode().rstrip("=")
+def cursor_text(key: list[Any]) -> str:
+    """Return the sorting key of a list's last entry as text that nobody needs to read."""
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
 def cursor_of(text: str, kinds: tuple[type, ...]) -> list[Any]:
@@ -85,9 +83,9 @@ def cursor_of(text: str, kinds: tuple[type, ...]) -> list[Any]:
     [1, 'a']
     """
     try:
-        place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        fits = isinstance(place, list) and len(place) == len(kinds)
-        if not fits or not all(isinstance(a, b) for a, b in zip(place, kinds, strict=True)):
+        key = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        fits = isinstance(key, list) and len(key) == len(kinds)
+        if not fits or not all(isinstance(a, b) for a, b in zip(key, kinds, strict=True)):
             raise ValueError
     except (ValueError, binascii.Error, RecursionError):
         raise HttpProblem(
@@ -95,7 +93,7 @@ def cursor_of(text: str, kinds: tuple[type, ...]) -> list[Any]:
             f"cursor: expected one that a list of the same order gave, found {text[:60]!r}",
             "leave it out to begin with the first entry",
         ) from None
-    return list(place)
+    return list(key)
 
 
 def listed(text: str | None, name: str, known: tuple[str, ...]) -> list[str] | None:
@@ -104,7 +102,7 @@ def listed(text: str | None, name: str, known: tuple[str, ...]) -> list[str] | N
     >>> listed("alarm,change", "kind", ("alarm", "change", "silence"))
     ['alarm', 'change']
     """
-    words = [each.strip() for each in (text or "").split(",") if each.strip()]
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
     for word in words:
         if word not in known:
             raise HttpProblem(

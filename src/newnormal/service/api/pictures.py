@@ -33,17 +33,11 @@ def series_json(series: ThinnedSeries, known: Sequence[str], period: int | None)
         "score": _column(series.scores, gaps),
         "threshold": _column(series.thresholds, gaps),
     }
-    places = {name: at for at, name in enumerate(known)}
+    position_of = {name: position for position, name in enumerate(known)}
     for k, name in enumerate(series.channels):
-        at = places[name]
-        for kind, values in (
-            ("low", series.low),
-            ("high", series.high),
-            ("expected", series.expected),
-            ("least", series.least),
-            ("most", series.most),
-        ):
-            columns[f"{kind}:{at}"] = _column(values[:, k], gaps)
+        for kind in ("low", "high", "expected", "least", "most"):
+            values = getattr(series, kind)[:, k]
+            columns[f"{kind}:{position_of[name]}"] = _column(values, gaps)
     middles = (x[gaps - 1] + x[gaps]) / 2
     return {
         "x": np.insert(x, gaps, middles).round(6).tolist(),
@@ -65,17 +59,17 @@ def _gaps(series: ThinnedSeries, period: int | None) -> Any:
 def _column(values: Floats, gaps: Any) -> list[float | None]:
     """Return values as JSON has them, to a millionth of what they span: a picture shows less."""
     numbers = np.insert(np.asarray(values, np.float64), gaps, np.nan)
-    known = np.isfinite(numbers)
-    if not known.any():
+    finite_ones = np.isfinite(numbers)
+    if not finite_ones.any():
         return [None] * len(numbers)
-    span = float(np.ptp(numbers[known]))
+    span = float(np.ptp(numbers[finite_ones]))
     if 1e-200 < span < 1e200:
         decimals = 6 - math.floor(math.log10(span))
         numbers = np.round(numbers, decimals) if decimals < 300 else numbers
-    found: list[float | None] = [*numbers.tolist()]
-    for at in np.flatnonzero(~known).tolist():
-        found[at] = None
-    return found
+    return [
+        number if is_finite else None
+        for number, is_finite in zip(numbers.tolist(), finite_ones, strict=True)
+    ]
 
 
 def picture_json(
@@ -91,19 +85,22 @@ def picture_json(
     store = service.store
     first, margins = _edges(store, view)
     newest = view.newest
-    found = {}
-    for kind in ("alarm", "change"):
-        page = store.items.page(
-            kinds=[kind], stream=view.id, begin=begin, end=end, limit=_MOST_EVENTS
+    alarms, changes = (
+        sorted(
+            store.items.page(
+                kinds=[kind], stream=view.id, begin=begin, end=end, limit=_MOST_EVENTS
+            ).items,
+            key=lambda item: item.opened,
         )
-        found[kind] = sorted(page.items, key=lambda each: each.opened)
-    concern = _concern(found["alarm"], found["change"])
+        for kind in ("alarm", "change")
+    )
+    concern = _concern(alarms, changes)
     counts = view.counts
     stream = {
         "id": view.id,
         "name": view.name,
         "state": view.state,
-        "status": _status(found["alarm"], found["change"]),
+        "status": _status(alarms, changes),
         "samples": view.samples,
         "anomalous": None,
         "missing": 0,
@@ -119,12 +116,12 @@ def picture_json(
             }
             for name in view.channels
         ],
-        "alarms": [_alarm(each, view) for each in found["alarm"]],
-        "changes": [_change(each, newest) for each in found["change"]],
+        "alarms": [_alarm(item, view) for item in alarms],
+        "changes": [_change(item, newest) for item in changes],
         "labels": None,
         "more": {
-            "alarms": _more(counts.get("alarms"), found["alarm"], begin, end),
-            "changes": _more(counts.get("changes"), found["change"], begin, end),
+            "alarms": _more(counts.get("alarms"), alarms, begin, end),
+            "changes": _more(counts.get("changes"), changes, begin, end),
             "channels": 0,
         },
         "sparkline": None,
@@ -150,29 +147,28 @@ def _edges(store: Store, view: StreamView) -> tuple[int | None, dict[str, float 
 
 def _concern(alarms: Sequence[Item], changes: Sequence[Item]) -> dict[str, float]:
     """Return how much each channel had to do with what happened, of which 1 is the most."""
-    found: dict[str, float] = {}
+    concern: dict[str, float] = {}
     for item in alarms:
         for name, share in item.body["peak"]["channels"].items():
-            found[name] = max(found.get(name, 0.0), float(share))
+            concern[name] = max(concern.get(name, 0.0), float(share))
     for item in changes:
-        for name in item.body["channels"]:
-            found[name] = 1.0
-    return found
+        concern |= dict.fromkeys(item.body["channels"], 1.0)
+    return concern
 
 
 def _status(alarms: Sequence[Item], changes: Sequence[Item]) -> str:
-    if any(each.open for each in alarms):
+    if any(item.open for item in alarms):
         return "in alarm"
-    states = {each.state for each in changes}
+    states = {item.state for item in changes}
     if "pending" in states:
         return "change pending"
     return "change rejected" if "rejected" in states else "normal"
 
 
-def _more(total: int | None, found: Sequence[Item], begin: int | None, end: int | None) -> int:
+def _more(total: int | None, shown: Sequence[Item], begin: int | None, end: int | None) -> int:
     if total is None or begin is not None or end is not None:
         return 0
-    return max(0, total - len(found))
+    return max(0, total - len(shown))
 
 
 def _alarm(item: Item, view: StreamView) -> dict[str, Any]:

@@ -58,9 +58,9 @@ def problem_of(error: NewnormalError, status: int = 400) -> HttpProblem:
     An error may say its status itself, in an attribute `status`, and with it after how many
     seconds to try again, in `retry_after`.
     """
-    said = getattr(error, "status", None)
-    if isinstance(said, int):
-        status = said
+    own_status = getattr(error, "status", None)
+    if isinstance(own_status, int):
+        status = own_status
     elif isinstance(error, StateError):  # a full disk, most often
         status = 503
     elif isinstance(error, FeedbackError):
@@ -74,48 +74,40 @@ def problem_of(error: NewnormalError, status: int = 400) -> HttpProblem:
 def answer_problems(app: FastAPI) -> None:
     """Answer everything that goes wrong in an app with JSON."""
 
-    async def refused(request: Request, error: Exception) -> Response:  # noqa: ARG001
-        assert isinstance(error, HttpProblem)
-        return problem_answer(error)
+    async def handle(request: Request, error: Exception) -> Response:
+        return problem_answer(_problem(request, error))
 
-    async def known(request: Request, error: Exception) -> Response:  # noqa: ARG001
-        assert isinstance(error, NewnormalError)
-        return problem_answer(problem_of(error))
+    for kind in (HttpProblem, NewnormalError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, handle)
 
-    async def invalid(request: Request, error: Exception) -> Response:  # noqa: ARG001
-        assert isinstance(error, RequestValidationError)
-        return problem_answer(_of_validation(error.errors()))
 
-    async def http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        return problem_answer(_of_http(request, error))
-
-    async def unexpected(request: Request, error: Exception) -> Response:
-        _LOGGER.error("%s %s: %r", request.method, request.scope["path"], error)
-        return problem_answer(
-            HttpProblem(
-                500,
-                "the service failed to answer; the request may have had no effect",
-                "its log has the reason: please report it",
-            )
-        )
-
-    app.add_exception_handler(HttpProblem, refused)
-    app.add_exception_handler(NewnormalError, known)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)
+def _problem(request: Request, error: Exception) -> HttpProblem:
+    match error:
+        case HttpProblem():
+            return error
+        case NewnormalError():
+            return problem_of(error)
+        case RequestValidationError():
+            return _of_validation(error.errors())
+        case HTTPException():
+            return _of_http(request, error)
+    _LOGGER.error("%s %s: %r", request.method, request.scope["path"], error)
+    return HttpProblem(
+        500,
+        "the service failed to answer; the request may have had no effect",
+        "its log has the reason: please report it",
+    )
 
 
 def _of_validation(errors: Any) -> HttpProblem:
     first: dict[str, Any] = errors[0] if errors else {"msg": "another request"}
-    place = [str(each) for each in first.get("loc", ()) if each not in ("query", "path", "body")]
-    name = ".".join(place) or "request"
-    found = _short(repr(first.get("input")), 60)
-    said = str(first.get("msg", "")).removeprefix("Input should be ").rstrip(".")
+    path = [str(part) for part in first.get("loc", ()) if part not in ("query", "path", "body")]
+    name = ".".join(path) or "request"
+    value = _short(repr(first.get("input")), 60)
+    message = str(first.get("msg", "")).removeprefix("Input should be ").rstrip(".")
     return HttpProblem(
         422,
-        f"{name}: expected {said[:1].lower() + said[1:]}, found {found}",
+        f"{name}: expected {message[:1].lower() + message[1:]}, found {value}",
         "api/v1/openapi.json describes every parameter",
     )
 

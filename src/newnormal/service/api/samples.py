@@ -58,13 +58,13 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
         service: Service = request.app.state.service
         reading: ReadingThreads = request.app.state.reading
         limits = service.config.limits
-        own = DecoderLimits(limits.samples_per_request, limits.channels, limits.decompressed)
-        decoder = made.get(own)
+        of_decoder = DecoderLimits(limits.samples_per_request, limits.channels, limits.decompressed)
+        decoder = made.get(of_decoder)
         if decoder is None:
             made.clear()
-            decoder = made[own] = kind(own)
+            decoder = made[of_decoder] = kind(of_decoder)
         body = await read_body(request, limits.max_body, limits.decompressed, kind.encodings)
-        headers = {each.lower(): value for each, value in request.headers.items()}
+        headers = {header.lower(): value for header, value in request.headers.items()}
         headers[QUERY] = request.url.query
         if len(body) <= _SMALL:
             arrivals = _decoded(name, decoder, body, headers)
@@ -108,8 +108,8 @@ async def _taken(
         if len(arrivals) == 1:
             return 0, [Refusal(arrivals[0], str(error))]
     positions, refused = [0], []
-    for each in arrivals:
-        position, others = await _taken(service, (each,), partial=True)
+    for arrival in arrivals:
+        position, others = await _taken(service, (arrival,), partial=True)
         positions.append(position)
         refused += others
     return max(positions), refused
@@ -117,7 +117,7 @@ async def _taken(
 
 async def pushed(service: Service, arrivals: Sequence[Arrival], **options: Any) -> int:
     """Return the position of samples once they are durable; 0 if there are none."""
-    some = [each for each in arrivals if len(each.times)]
+    some = [arrival for arrival in arrivals if len(arrival.times)]
     if not some:
         return 0
     return await asyncio.wrap_future(service.push(some, **options))

@@ -44,9 +44,9 @@ async def login(request: Request) -> Response:
         )
     client = request.client.host if request.client else ""
     cookie, made, role = await access.login(token.strip(), client)
-    found = answer({"who": made.who, "role": role, "csrf": made.csrf, "login": True})
+    response = answer({"who": made.who, "role": role, "csrf": made.csrf, "login": True})
     public = request.app.state.service.config.public_url or ""
-    found.set_cookie(
+    response.set_cookie(
         COOKIE,
         cookie,
         max_age=LIFETIME,
@@ -55,7 +55,7 @@ async def login(request: Request) -> Response:
         secure=request.url.scheme == "https" or public.startswith("https:"),
         path="/",
     )
-    return found
+    return response
 
 
 @router.post("/logout", responses=gives(schemas.Done))
@@ -64,9 +64,9 @@ async def logout(request: Request) -> Response:
     access: Access = request.app.state.access
     access.check_foreign(request)
     await access.logout(request)
-    found = answer({"done": True})
-    found.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
-    return found
+    response = answer({"done": True})
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
 
 
 def _facts(request: Request, access: Access) -> dict[str, Any]:
@@ -74,6 +74,6 @@ def _facts(request: Request, access: Access) -> dict[str, Any]:
         caller = access.caller(request)
     except HttpProblem:
         return {"who": None, "role": None, "csrf": None, "login": True}
-    _, known = access.session(request)
-    csrf = None if known is None else known.csrf
+    _, current = access.session(request)
+    csrf = None if current is None else current.csrf
     return {"who": caller.who, "role": caller.role, "csrf": csrf, "login": not access.open}

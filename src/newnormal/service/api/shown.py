@@ -83,7 +83,7 @@ def _short(value: float) -> float | None:
 
 def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
     """Return a stream; in lists in brief, since there may be thousands."""
-    found: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "id": view.id,
         "name": view.name,
         "state": view.state,
@@ -104,8 +104,8 @@ def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
         "problem": view.problem,
     }
     if full:
-        found |= {"channels": list(view.channels), "counts": dict(view.counts)}
-    return found
+        shown |= {"channels": list(view.channels), "counts": dict(view.counts)}
+    return shown
 
 
 def item_json(item: Item, stream: StreamView | None) -> dict[str, Any]:

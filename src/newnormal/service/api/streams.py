@@ -95,18 +95,18 @@ def _page(
     chosen.sort(key=key)
     total = len(chosen)
     if cursor is not None:
-        place = tuple(cursor_of(cursor, _KINDS[sort]))
-        chosen = [each for each in chosen if key(each) > place]
-    found = chosen[offset : offset + limit]
+        last = tuple(cursor_of(cursor, _KINDS[sort]))
+        chosen = [view for view in chosen if key(view) > last]
+    page = chosen[offset : offset + limit]
     more = len(chosen) > offset + limit
     counts: dict[str, int] = {}
-    for each in views:
-        for name in {each.state, each.attention} - {""}:
+    for view in views:
+        for name in {view.state, view.attention} - {""}:
             counts[name] = counts.get(name, 0) + 1
     return answer(
         {
-            "items": [stream_json(each, full=False) for each in found],
-            "cursor": cursor_text(list(key(found[-1]))) if more and found else None,
+            "items": [stream_json(view, full=False) for view in page],
+            "cursor": cursor_text(list(key(page[-1]))) if more and page else None,
             "total": total,
             "streams": len(views),
             "counts": counts,
@@ -125,11 +125,11 @@ def _chosen(
         kinds |= {""} if "none" in wanted else set()
     part = search.casefold()
     return [
-        each
-        for each in views
-        if (not part or part in each.name.casefold())
-        and (states is None or each.state in states)
-        and (wanted is None or each.attention in kinds)
+        view
+        for view in views
+        if (not part or part in view.name.casefold())
+        and (states is None or view.state in states)
+        and (wanted is None or view.attention in kinds)
     ]
 
 
@@ -139,8 +139,8 @@ def _urgency(view: StreamView) -> tuple[Any, ...]:
 
 
 def _badness(view: StreamView) -> tuple[Any, ...]:
-    known = view.ratio == view.ratio
-    return (-min(float(view.ratio), 1e300) if known else 1.0, view.name, view.id)
+    is_number = view.ratio == view.ratio
+    return (-min(float(view.ratio), 1e300) if is_number else 1.0, view.name, view.id)
 
 
 _KEYS: dict[str, Callable[[StreamView], tuple[Any, ...]]] = {
@@ -160,14 +160,14 @@ _KINDS: dict[str, tuple[type, ...]] = {
 @router.get("/by-name/{name:path}", dependencies=READS, responses=gives(schemas.StreamFacts))
 async def by_name(service: TheService, name: str) -> Response:
     """Return a stream by its name."""
-    found = service.stream_named(name)
-    if found is None:
+    view = service.stream_named(name)
+    if view is None:
         raise HttpProblem(
             404,
             f"expected the name of a stream, found {name[:200]!r}",
             "GET api/v1/streams?search= finds names by a part",
         )
-    return answer(stream_json(found))
+    return answer(stream_json(view))
 
 
 @router.get("/{id}", dependencies=READS, responses=gives(schemas.StreamFacts))
@@ -200,8 +200,8 @@ async def series(
         return answer({"x": [], "columns": {}, "per": 1, "exact": False, "anomalous": []})
 
     def read() -> Response:
-        found = service.store.samples.series(view.id, start, end, points, names)
-        return answer(series_json(found, view.channels, view.period))
+        stretch = service.store.samples.series(view.id, start, end, points, names)
+        return answer(series_json(stretch, view.channels, view.period))
 
     return await reading(read)
 
@@ -217,25 +217,25 @@ def _channels(view: StreamView, text: str | None) -> tuple[str, ...]:
         return view.channels[:_MOST_CHANNELS]
     if text in view.channels:  # a name may have commas
         return (text,)
-    found = []
+    names = []
     for word in text.split(",") if text else ():
         if word in view.channels:
-            found.append(word)
+            names.append(word)
         elif word.isascii() and word.isdigit() and len(word) < 6 and int(word) < len(view.channels):
-            found.append(view.channels[int(word)])
+            names.append(view.channels[int(word)])
         else:
             raise HttpProblem(
                 422,
                 f"channels: expected channels of {view.name!r}, found {word[:100]!r}",
                 "GET api/v1/streams/ID lists them; commas separate names or positions",
             )
-    if len(found) > _MOST_CHANNELS:
+    if len(names) > _MOST_CHANNELS:
         raise HttpProblem(
             422,
-            f"channels: expected at most {_MOST_CHANNELS}, found {len(found)}",
+            f"channels: expected at most {_MOST_CHANNELS}, found {len(names)}",
             "ask for the others in another request",
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 @router.get("/{id}/picture", dependencies=READS, responses=gives(schemas.PictureFacts))
@@ -248,16 +248,16 @@ async def picture(
 ) -> Response:
     """Return alarms, changes and channels of a stream as a report's page has them."""
     start, end = _range(begin, to)
-    given = (None if begin is None else start, None if to is None else end)
-    return answer(await reading(picture_json, service, view, *given))
+    limits = (None if begin is None else start, None if to is None else end)
+    return answer(await reading(picture_json, service, view, *limits))
 
 
 @router.get("/{id}/models", dependencies=READS, responses=gives(schemas.ModelList))
 async def models(view: AStream, service: TheService, reading: Threads) -> Response:
     """List the models that a stream has had, newest first."""
-    found = [model_json(each) for each in await reading(service.models, view.id)]
-    found.sort(key=lambda each: -each["generation"])
-    return answer({"items": found, "generation": view.generation})
+    fitted = [model_json(model) for model in await reading(service.models, view.id)]
+    fitted.sort(key=lambda model: -model["generation"])
+    return answer({"items": fitted, "generation": view.generation})
 
 
 @router.post(
@@ -280,7 +280,7 @@ async def restore(view: AStream, service: TheService, generation: int) -> Respon
 async def refit(request: Request, view: AStream, service: TheService) -> Response:
     """Fit again, on the newest history or on the samples `first` to `last`."""
     body = await read_json(request)
-    given = {}
+    numbers = {}
     for name in ("first", "last"):
         value = body.get(name)
         if value is None:
@@ -292,10 +292,10 @@ async def refit(request: Request, view: AStream, service: TheService) -> Respons
                 f"found {str(value)[:60]}",
                 f"it has {view.samples:,} samples, counted from 0",
             )
-        given[name] = value
-    if given.get("last", view.samples) < given.get("first", 0):
+        numbers[name] = value
+    if numbers.get("last", view.samples) < numbers.get("first", 0):
         raise HttpProblem(422, "expected first before last, found it after", "exchange them")
-    await applied(lambda: service.refit(view.id, **given))
+    await applied(lambda: service.refit(view.id, **numbers))
     return answer({"done": True})
 
 
