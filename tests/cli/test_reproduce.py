@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from newnormal.cli.reproduce import add_to, reproduce_app
 from newnormal.errors import MissingExtraError
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.registry import ENTRIES, Entry
+from newnormal_reproduce.registry import ENTRIES, ExperimentEntry
 from tests.cli.conftest import Command
 
 TOY = """
@@ -180,7 +180,9 @@ def test_one_that_fails_does_not_stop_the_others_and_is_named_at_the_end(
 ) -> None:
     run: list[str] = []
 
-    def write(entry: Entry, runner: Runner, output: Path, **request: object) -> tuple[Path, ...]:
+    def write(
+        entry: ExperimentEntry, runner: Runner, output: Path, **request: object
+    ) -> tuple[Path, ...]:
         run.append(entry.name)
         if entry.name in ("main", "shift"):
             raise OSError("the disk is full")

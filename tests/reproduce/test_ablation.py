@@ -15,11 +15,11 @@ from newnormal.errors import DatasetError, ParameterError
 from newnormal.metrics import auprc, auroc, best_f1, confusion
 from newnormal_reproduce.engine.comparison import Comparison
 from newnormal_reproduce.engine.experiment import Experiment
-from newnormal_reproduce.engine.fit import Fit
+from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import Figure, Rule, settings
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.sweep import Failure, sweep
-from newnormal_reproduce.engine.trial import Outcome, Trial
+from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import VARIANTS, Variant
 from newnormal_reproduce.paper.ablation import ablation
 
@@ -69,7 +69,7 @@ def trial(root: Path) -> Trial:
     return runner.trial(stream, "mlp", "frozen", Rule(99.0), SEEDS[0])
 
 
-def run_of(result: Experiment, row: str, rule: str, seed: int = SEEDS[0]) -> Outcome:
+def run_of(result: Experiment, row: str, rule: str, seed: int = SEEDS[0]) -> TrialOutcome:
     (run,) = [
         each
         for trial, each in result.outcomes.items()
@@ -156,7 +156,7 @@ def test_only_adapting_variants_learn(result: Experiment) -> None:
 def test_scores_depend_on_the_threshold_only_where_the_variant_adapts(
     row: Variant, data: Dataset, trial: Trial
 ) -> None:
-    fitted = Fit.on(data.train, trial)
+    fitted = TrialFit.on(data.train, trial)
     low, high = (
         fitted.as_variant(row, tau, decay=0.4, lr=0.1).run(data.test).scores for tau in (0.5, 50.0)
     )
@@ -166,7 +166,7 @@ def test_scores_depend_on_the_threshold_only_where_the_variant_adapts(
 def test_variants_leave_each_other_and_the_fitted_detector_alone(
     data: Dataset, trial: Trial
 ) -> None:
-    fitted = Fit.on(data.train, trial)
+    fitted = TrialFit.on(data.train, trial)
     before, after = (
         [fitted.as_variant(row, 0.5, decay=0.4, lr=0.1).run(data.test).scores for row in VARIANTS]
         for _ in range(2)

@@ -16,10 +16,10 @@ from newnormal.detector import Detector
 from newnormal.metrics import auprc
 from newnormal_reproduce.engine import fingerprint
 from newnormal_reproduce.engine.drifting import DRIFTING, KINDS, grown, kind_of
-from newnormal_reproduce.engine.fit import Fit
+from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import DEFAULT, Figure, Rule, settings
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.store import Store
+from newnormal_reproduce.engine.store import ResultStore
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.variants import variant_named
 from newnormal_reproduce.ours.averages import covered, macro, shared
@@ -86,9 +86,9 @@ def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
     stream = runner.streams.about("SMD/3-4")
     trial = runner.trial(stream, "pca", "frozen", Rule(99.0), 1)
     data = load_stream(stream.name, stream.root)
-    fitted = Fit.on(data.train, trial)
-    Store.write_fit(tmp_path / "fit.nn", fitted)
-    stored = Store.read_fit(tmp_path / "fit.nn", "pca")
+    fitted = TrialFit.on(data.train, trial)
+    ResultStore.write_fit(tmp_path / "fit.nn", fitted)
+    stored = ResultStore.read_fit(tmp_path / "fit.nn", "pca")
     assert stored is not None
     ref, comp = (
         each.as_variant(variant_named("frozen"), 1.0, decay=1.0, lr=0.0).run(data.test).scores

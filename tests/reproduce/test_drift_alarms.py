@@ -26,10 +26,10 @@ from newnormal_reproduce.engine.drifting import (
     faulty,
     normal_part,
 )
-from newnormal_reproduce.engine.fit import Fit
+from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import DEFAULT, Figure, Rule
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.store import Store
+from newnormal_reproduce.engine.store import ResultStore
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.variants import FROZEN, variant_named
 from newnormal_reproduce.ours import drift_alarms
@@ -38,7 +38,7 @@ from newnormal_reproduce.ours.drift_alarms import (
     ACCEPT_AFTER,
     LIMIT,
     NOTHING,
-    Alarms,
+    DriftAlarms,
     Fault,
     absorbed,
     acceptances,
@@ -67,7 +67,7 @@ def result(runner: Runner) -> Drift:
 
 
 @pytest.fixture(scope="module")
-def alarms(result: Drift) -> Alarms:
+def alarms(result: Drift) -> DriftAlarms:
     return result.alarms
 
 
@@ -87,9 +87,9 @@ def story(*spans: tuple[int, int | None, str]) -> list[RealEvent]:
 # ---------------------------------------------------------------------- the detector behind a row
 
 
-def fit(runner: Runner, history: Floats, model: str = DEFAULT) -> Fit:
+def fit(runner: Runner, history: Floats, model: str = DEFAULT) -> TrialFit:
     stream = runner.streams.about(STREAMS[0])
-    return Fit.on(history, runner.trial(stream, model, "DT+TTA", Rule(99.0), 7))
+    return TrialFit.on(history, runner.trial(stream, model, "DT+TTA", Rule(99.0), 7))
 
 
 def small(samples: int = 1500) -> tuple[Floats, Floats]:
@@ -97,10 +97,10 @@ def small(samples: int = 1500) -> tuple[Floats, Floats]:
     return data.train[:samples], np.concatenate([data.test[:samples], data.test[-samples:]])
 
 
-def stored(fit: Fit, folder: Path) -> Fit:
+def stored(fit: TrialFit, folder: Path) -> TrialFit:
     """Return a fit as it is read back from the store."""
-    Store.write_fit(folder / "fit.nn", fit)
-    read = Store.read_fit(folder / "fit.nn", DEFAULT)
+    ResultStore.write_fit(folder / "fit.nn", fit)
+    read = ResultStore.read_fit(folder / "fit.nn", DEFAULT)
     assert read is not None
     return read
 
@@ -350,7 +350,7 @@ def test_faults_are_the_same_each_time_and_other_streams_have_none() -> None:
 # ---------------------------------------------------------------------- the experiment
 
 
-def test_every_run_is_measured_once(alarms: Alarms) -> None:
+def test_every_run_is_measured_once(alarms: DriftAlarms) -> None:
     runs = {(stream, seed) for stream in STREAMS for seed in (1, 2)}
     assert {(of.stream, of.seed) for of in alarms.counts} == runs
     assert {PLAIN, FIXED, OURS} < {of.row for of in alarms.counts}
@@ -365,7 +365,7 @@ def test_every_run_is_measured_once(alarms: Alarms) -> None:
 
 
 def test_counts_are_those_of_a_detector_with_the_limit_and_of_a_rows_own_threshold(
-    result: Drift, alarms: Alarms
+    result: Drift, alarms: DriftAlarms
 ) -> None:
     experiment = result.experiment
     stream = experiment.runner.streams.about(STREAMS[1])
@@ -385,7 +385,7 @@ def test_counts_are_those_of_a_detector_with_the_limit_and_of_a_rows_own_thresho
         assert alarms.counts[of].openings > 0
 
 
-def test_no_fault_is_accepted_early_or_once_rejected(alarms: Alarms) -> None:
+def test_no_fault_is_accepted_early_or_once_rejected(alarms: DriftAlarms) -> None:
     mine = alarms.mine()
     assert len(mine) == 2 * len(FAULTS)
     assert not any(each.early for each in mine)
@@ -399,13 +399,15 @@ def test_no_fault_is_accepted_early_or_once_rejected(alarms: Alarms) -> None:
     assert shares["drift/wave-level", "offset"][PLAIN] == Figure(0.0, 0.0)
 
 
-def test_a_level_that_moves_is_accepted_once_after_a_day_and_before_two(alarms: Alarms) -> None:
+def test_a_level_that_moves_is_accepted_once_after_a_day_and_before_two(
+    alarms: DriftAlarms,
+) -> None:
     for each in alarms.changes()["drift/wave-level", "level"]:
         assert ACCEPT_AFTER <= each.after <= 2 * ACCEPT_AFTER
     assert {what for _, what in alarms.changes()} == {NOTHING, "level", "scale"}
 
 
-def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
+def test_the_page_and_the_csv_say_so(result: Drift, alarms: DriftAlarms) -> None:
     page = result.markdown()
     said = "It accepted 0 of 8 such faults without feedback before `accept_after`, and 0 of the 8 "
     assert said in page
@@ -435,14 +437,14 @@ def test_the_page_and_the_csv_say_so(result: Drift, alarms: Alarms) -> None:
 
 
 def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
-    runner: Runner, result: Drift, alarms: Alarms, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, result: Drift, alarms: DriftAlarms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Runner(runner.store.folder, cache=runner.store.folder, overrides=FAST, compute=False)
 
-    def refuse(*_: object) -> Fit:
+    def refuse(*_: object) -> TrialFit:
         raise AssertionError
 
-    monkeypatch.setattr(Fit, "on", refuse)
+    monkeypatch.setattr(TrialFit, "on", refuse)
     asked: dict[str, Any] = {"datasets": list(STREAMS), "models": ["mlp", DEFAULT]}
     again = drift(kept, seeds=[1, 2], **asked)
     assert again.alarms.csv() == alarms.csv()

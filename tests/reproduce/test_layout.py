@@ -29,7 +29,7 @@ def imported(path: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_every_entry_has_a_function(entry: newnormal_reproduce.registry.Entry) -> None:
+def test_every_entry_has_a_function(entry: newnormal_reproduce.registry.ExperimentEntry) -> None:
     assert callable(entry.load())
     assert entry.help.endswith(")")
 

@@ -12,7 +12,7 @@ import pytest
 
 from newnormal.errors import FeedbackError, ParameterError
 from newnormal_reproduce.ours.obvious import ObviousFaults, accept_newest, obvious_faults
-from newnormal_reproduce.ours.obvious_results import Judged, Night, Results
+from newnormal_reproduce.ours.obvious_results import FaultRun, Night, ObviousResults
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +28,8 @@ def small() -> ObviousFaults:
     return found
 
 
-def run(**fields: Any) -> Judged:
-    usual = Judged("1min", "sine-1", "sine", 1, 1, "step", 1, 3.0, 2, 1, 2.0, 0.1, 0.2)
+def run(**fields: Any) -> FaultRun:
+    usual = FaultRun("1min", "sine-1", "sine", 1, 1, "step", 1, 3.0, 2, 1, 2.0, 0.1, 0.2)
     return usual._replace(**fields)
 
 
@@ -87,7 +87,7 @@ def test_the_nightly_job_is_run_in_three_variants(tmp_path: Path) -> None:
 
 
 def test_shares_are_of_runs_with_a_fault_and_rates_of_those_without() -> None:
-    results = Results(
+    results = ObviousResults(
         judged=(
             run(found=1),
             run(found=0, kind="ar", fault="drop"),
@@ -108,15 +108,15 @@ def test_shares_are_of_runs_with_a_fault_and_rates_of_those_without() -> None:
 
 
 def test_missed_faults_are_named_with_their_seeds() -> None:
-    missed = Results(judged=(run(found=0, seed=1), run(found=0, seed=2)))
+    missed = ObviousResults(judged=(run(found=0, seed=1), run(found=0, seed=2)))
     page = ObviousFaults(missed, {}, "command").markdown()
     assert "Missed, with their seeds: step on sine-1 (1, 2)." in page
-    page = ObviousFaults(Results(judged=(run(),)), {}, "command").markdown()
+    page = ObviousFaults(ObviousResults(judged=(run(),)), {}, "command").markdown()
     assert "None was missed." in page
 
 
 def test_a_failure_is_a_line_and_never_a_number() -> None:
-    found = ObviousFaults(Results(), {"1min/ar-1, seed 3": "ValueError: no"}, "command")
+    found = ObviousFaults(ObviousResults(), {"1min/ar-1, seed 3": "ValueError: no"}, "command")
     assert "| 1min/ar-1, seed 3 | ValueError: no |" in found.markdown()
     (line,) = csv.DictReader(found.csv().splitlines())
     assert (line["status"], line["stream"], line["note"]) == (
@@ -135,7 +135,7 @@ def test_nights_are_shown_seed_by_seed() -> None:
     nights = tuple(
         Night("nightly/new", seed, seed, accepted=seed > 1, later=seed - 1) for seed in (1, 2)
     )
-    page = ObviousFaults(Results(nights=nights), {}, "command").markdown()
+    page = ObviousFaults(ObviousResults(nights=nights), {}, "command").markdown()
     assert "| new | alarms in the first night | 1, 2 |" in page
     assert "| new | accepted | 0, 1 |" in page
     assert "| new | alarms in the next 5 days | 0, 1 |" in page
@@ -177,7 +177,7 @@ def test_the_newest_change_or_alarm_is_accepted() -> None:
 
 def test_examples_are_of_the_first_rate_and_of_different_kinds() -> None:
     shown: Any = np.zeros(3)
-    results = Results(
+    results = ObviousResults(
         judged=(
             run(fault="spike", kind="ar", shown=shown),
             run(fault="spike", kind="sine", shown=shown),

@@ -17,7 +17,7 @@ import newnormal
 from newnormal.errors import ParameterError
 from newnormal_reproduce.engine import fingerprint
 from newnormal_reproduce.engine.evaluation import diverges
-from newnormal_reproduce.engine.fit import Fit
+from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import Rule
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
@@ -100,10 +100,10 @@ def test_a_fit_is_kept_so_that_a_new_variant_of_it_does_not_fit_again(
     runner = Runner(root, cache=tmp_path / "cache")
     runner.run(planned(runner, (1,))[:1])
 
-    def refuse(*_: object) -> Fit:
+    def refuse(*_: object) -> TrialFit:
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr(Fit, "on", refuse)
+    monkeypatch.setattr(TrialFit, "on", refuse)
     results = runner.run(planned(runner, (1,)))
     assert results.failures == {}
     assert runner.computed == 4
@@ -231,7 +231,7 @@ def test_a_rate_that_diverges_on_history_is_divided_by_ten_until_it_does_not(roo
     assert found in [1e4 / 10**k for k in range(1, 8)]
 
     history = load_stream("SMD/1-4", root).train
-    fitted = Fit.on(history, wild)
+    fitted = TrialFit.on(history, wild)
     tau = outcomes[wild].tau
     still = fitted.as_variant(variant_named("frozen"), tau, decay=0.5, lr=0.0).run(history).scores
     tta = variant_named("TTA")

@@ -17,7 +17,7 @@ from newnormal.errors import ParameterError
 from newnormal.metrics import auprc, auroc
 from newnormal_reproduce.engine.competitors import Competitor, competitors, overrides
 from newnormal_reproduce.engine.experiment import Experiment
-from newnormal_reproduce.engine.plan import Plan
+from newnormal_reproduce.engine.plan import TrialPlan
 from newnormal_reproduce.engine.published import (
     Rule,
     anoshift_table,
@@ -509,7 +509,7 @@ def test_anoshift_half_way_has_the_seeds_that_are_there(shifted: AnoShift, years
 
 def test_all_of_it_has_anoshift_where_it_is_and_only_there(years: Path, root: Path) -> None:
     def chosen(*roots: Path, datasets: list[str] | None = None) -> dict[str, Any]:
-        found = _chosen(Plan.of(Runner(roots), datasets=datasets))
+        found = _chosen(TrialPlan.of(Runner(roots), datasets=datasets))
         return {entry.name: streams for entry, streams in found}
 
     assert "anoshift" not in chosen(root)

@@ -1,4 +1,4 @@
-"""Every experiment, one `Entry` each, in the order of the paper.
+"""Every experiment, one `ExperimentEntry` each, in the order of the paper.
 
 The command ``newnormal reproduce``, the order of ``reproduce all`` and the HTML page are made from
 this list. To add an experiment, write its module and add its entry.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
-    from newnormal_reproduce.engine.plan import Plan, Request
+    from newnormal_reproduce.engine.plan import Request, TrialPlan
     from newnormal_reproduce.engine.runner import Runner
 
 
@@ -22,13 +22,13 @@ class Input(Enum):
     """What an experiment is called with."""
 
     TRIALS = "trials"  # a `Runner` and a `Request`; results are stored
-    DATA = "data"  # `Streams`, datasets and progress; nothing is stored
+    DATA = "data"  # `DataStreams`, datasets and progress; nothing is stored
     MODELS = "models"  # models and progress, no data; nothing is stored
     GENERATED = "generated"  # generated streams, seeds, processes and progress; nothing is stored
 
 
 @dataclass(frozen=True)
-class Entry:
+class ExperimentEntry:
     """An experiment.
 
     Attributes
@@ -79,7 +79,7 @@ class Entry:
 
 
 ENTRIES = (
-    Entry(
+    ExperimentEntry(
         "datasets",
         "paper.dataset_table:dataset_table",
         "The data",
@@ -87,7 +87,7 @@ ENTRIES = (
         "Sizes, features and share of anomalies of every data set found.",
         Input.DATA,
     ),
-    Entry(
+    ExperimentEntry(
         "shift",
         "paper.shift:shift",
         "How far normal moves",
@@ -96,7 +96,7 @@ ENTRIES = (
         Input.DATA,
         kept=False,
     ),
-    Entry(
+    ExperimentEntry(
         "main",
         "paper.main:main",
         "The main table",
@@ -108,14 +108,14 @@ ENTRIES = (
         ),
         "Five models as fitted, and the MLP with detrending and adaptation.",
     ),
-    Entry(
+    ExperimentEntry(
         "curves",
         "paper.curves:curves",
         "All thresholds at once",
         ("fig:main_roc", "fig:ab_f1trace"),
         "ROC and precision-recall curves, and F1 against the threshold.",
     ),
-    Entry(
+    ExperimentEntry(
         "anoshift",
         "paper.anoshift:anoshift",
         "Ten years of network traffic",
@@ -123,21 +123,21 @@ ENTRIES = (
         "AnoShift: NEAR, FAR, and year by year.",
         only="AnoShift",
     ),
-    Entry(
+    ExperimentEntry(
         "ablation",
         "paper.ablation:ablation",
         "The ablation",
         ("table:Ablation", "table:Ablation_Full", "table:Appendix:DetailExpAb"),
         "The MLP frozen, detrended, adapted, and both.",
     ),
-    Entry(
+    ExperimentEntry(
         "traces",
         "paper.traces:traces",
         "Scores over time",
         ("fig:Main_Figure (c)", "fig:main_ion", "fig:ab_qual", "fig:A_anosc"),
         "Scores, thresholds and alarms of each model, and its expectations.",
     ),
-    Entry(
+    ExperimentEntry(
         "cost",
         "paper.cost:cost",
         "The cost of each model",
@@ -146,28 +146,28 @@ ENTRIES = (
         Input.MODELS,
         kept=False,
     ),
-    Entry(
+    ExperimentEntry(
         "all-models",
         "paper.all_models:all_models",
         "Every model, detrended and adapted",
         (),
         "Detrending, adaptation and both on all five models.",
     ),
-    Entry(
+    ExperimentEntry(
         "peers",
         "ours.peers:peers",
         "Beside classic detectors",
         (),
         "PCA, isolation forest, LOF, one-class SVM and ECOD on every stream found.",
     ),
-    Entry(
+    ExperimentEntry(
         "drift",
         "ours.drift:drift",
         "No settings",
         (),
         "Detector, which chooses its settings, beside fixed settings, and when normal changes.",
     ),
-    Entry(
+    ExperimentEntry(
         "obvious",
         "ours.obvious:obvious_faults",
         "Obvious faults",
@@ -179,12 +179,14 @@ ENTRIES = (
 )
 
 
-def entry_named(name: str) -> Entry:
+def entry_named(name: str) -> ExperimentEntry:
     """Return the entry of an experiment."""
     return next(entry for entry in ENTRIES if entry.name == name)
 
 
-def write(entry: Entry, runner: Runner, output: Path, **request: Unpack[Request]) -> Sequence[Path]:
+def write(
+    entry: ExperimentEntry, runner: Runner, output: Path, **request: Unpack[Request]
+) -> Sequence[Path]:
     """Run an experiment, write its files into a folder, and return their paths.
 
     What failed is in the pages, and in the runner's `failed`.
@@ -222,10 +224,10 @@ def write_all(
     streams if data sets are named. A runner that does not compute leaves out experiments that are
     not `kept`.
     """
-    from newnormal_reproduce.engine.plan import Plan
+    from newnormal_reproduce.engine.plan import TrialPlan
     from newnormal_reproduce.report.site import build
 
-    plan = Plan.of(runner, **request)
+    plan = TrialPlan.of(runner, **request)
     # A wrong request is an error now, not once for each experiment.
     plan.competitors(())
     plan.streams(())
@@ -240,7 +242,7 @@ def write_all(
     yield "page", (build(output),)
 
 
-def _chosen(plan: Plan) -> Iterator[tuple[Entry, Sequence[str] | None]]:
+def _chosen(plan: TrialPlan) -> Iterator[tuple[ExperimentEntry, Sequence[str] | None]]:
     """Yield the experiments to run, each with its streams; None: the usual ones."""
     everything = plan.datasets is None
     names = plan.runner.streams.places if plan.datasets is None else plan.datasets

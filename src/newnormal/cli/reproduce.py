@@ -20,7 +20,7 @@ from newnormal.texts import shown
 if TYPE_CHECKING:
     from newnormal_reproduce.engine.plan import Request
     from newnormal_reproduce.engine.runner import Runner
-    from newnormal_reproduce.registry import Entry
+    from newnormal_reproduce.registry import ExperimentEntry
 
 Data = Annotated[
     list[Path], typer.Option(metavar="DIR", help="Folder of benchmark data; may be repeated.")
@@ -155,7 +155,7 @@ def _add(
         _exit_if_failed(runner)
 
 
-def _add_entry(app: typer.Typer, entry: Entry) -> None:
+def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
     """Add the command of an experiment, with the options that it uses."""
     from newnormal_reproduce.registry import Input, write
 

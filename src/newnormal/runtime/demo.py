@@ -26,7 +26,7 @@ _QUIET = np.timedelta64(1, "h")  # without a false alarm
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class DemoRow:
     """The results of one detector on the live part.
 
     Attributes
@@ -70,8 +70,8 @@ class PlantDemo:
 
     data: Dataset
     trend: Floats
-    frozen: Row
-    adapting: Row
+    frozen: DemoRow
+    adapting: DemoRow
 
 
 def fit_on_history(detector: BaseDetector, data: Dataset, **callbacks: Any) -> None:
@@ -124,7 +124,7 @@ def picture(demo: PlantDemo) -> Figure:
     )
 
 
-def _judge(name: str, detector: BaseDetector, data: Dataset) -> Row:
+def _judge(name: str, detector: BaseDetector, data: Dataset) -> DemoRow:
     detector.run(data.test[: 10 * detector.window_])
     detector.reset()
     start = time.perf_counter()
@@ -135,7 +135,7 @@ def _judge(name: str, detector: BaseDetector, data: Dataset) -> Row:
     after = slice(data.shifts[0], None)
     normal = data.labels[after] == 0
     false = verdicts.anomalous[after] & normal
-    return Row(
+    return DemoRow(
         name=name,
         settings=repr(detector),
         verdicts=verdicts,
@@ -170,7 +170,7 @@ def _trend(detector: BaseDetector, data: Dataset) -> Floats:
     return trend
 
 
-def _remark(row: Row) -> str:
+def _remark(row: DemoRow) -> str:
     quiet = ", not one quiet hour"
     if row.quiet_after is not None:
         quiet = f", quiet again after {row.quiet_after / np.timedelta64(1, 'h'):.1f} h"

@@ -11,7 +11,7 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 from newnormal.models import find
-from newnormal_reproduce.engine.published import DEFAULT, Options, title
+from newnormal_reproduce.engine.published import DEFAULT, TrialOptions, title
 
 PAPER_MODELS = ("mlp", "lstm", "lstm-diagonal", "usad", "thoc", "transformer")
 FIVE = tuple(model for model in PAPER_MODELS if model != "lstm-diagonal")
@@ -24,7 +24,7 @@ _NAMES = {
     "bert": "BERT",
     DEFAULT: "default",
 }
-_OPTIONS = {field.name: field.type for field in fields(Options)}
+_OPTIONS = {field.name: field.type for field in fields(TrialOptions)}
 
 
 @dataclass(frozen=True)

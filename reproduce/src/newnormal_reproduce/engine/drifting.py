@@ -23,7 +23,7 @@ ONSET = SAMPLES_PER_DAY  # the normal sample of the live part at which a sensor 
 
 
 @dataclass(frozen=True)
-class Kind:
+class DriftKind:
     """One kind of stream.
 
     Attributes
@@ -64,9 +64,9 @@ def grown(seed: int, *, factor: float = 1.6) -> Dataset:
 
 
 KINDS = (
-    Kind("drift/plant", ("level", "dynamics"), plant, partial(plant, level_shift=0.0)),
-    Kind("drift/wave-level", ("level",), neurips_ts_uni, partial(neurips_ts_uni, shift=0.0)),
-    Kind("drift/wave-scale", ("scale",), grown),
+    DriftKind("drift/plant", ("level", "dynamics"), plant, partial(plant, level_shift=0.0)),
+    DriftKind("drift/wave-level", ("level",), neurips_ts_uni, partial(neurips_ts_uni, shift=0.0)),
+    DriftKind("drift/wave-scale", ("scale",), grown),
 )
 
 # The streams by name, such as "drift/plant-1".
@@ -75,7 +75,7 @@ DRIFTING: dict[str, Callable[[], Dataset]] = {
 }
 
 
-def kind_of(stream: str) -> Kind | None:
+def kind_of(stream: str) -> DriftKind | None:
     """Return the kind of a stream, or None if it is not generated here.
 
     Examples

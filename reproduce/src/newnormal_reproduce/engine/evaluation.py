@@ -12,8 +12,8 @@ import numpy as np
 from newnormal import Detector, metrics
 from newnormal.datasets import Dataset
 from newnormal_reproduce.engine.arrays import Floats
-from newnormal_reproduce.engine.fit import Fit
-from newnormal_reproduce.engine.trial import Judgement, Outcome, Trial
+from newnormal_reproduce.engine.fit import TrialFit
+from newnormal_reproduce.engine.trial import SampleVerdicts, Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import FROZEN, Variant, variant_named
 
 _LARGE = 10.0  # times the score without learning: learning on history should lower it
@@ -34,12 +34,12 @@ class _Run(NamedTuple):
 class Evaluator:
     """A fitted detector and a data set, on which trials are evaluated one after the other."""
 
-    fit: Fit
+    fit: TrialFit
     data: Dataset
     _runs: dict[tuple[object, ...], _Run] = field(default_factory=dict)
     _rates: dict[tuple[object, ...], float] = field(default_factory=dict)
 
-    def evaluate(self, trial: Trial, path: Path) -> tuple[Outcome, Judgement]:
+    def evaluate(self, trial: Trial, path: Path) -> tuple[TrialOutcome, SampleVerdicts]:
         """Return the outcome of a trial, and the verdict of each sample."""
         variant = variant_named(trial.variant)
         tau = self.threshold(trial)
@@ -51,8 +51,8 @@ class Evaluator:
         thresholds = np.full(len(run.scores), tau)
         if isinstance(self.fit.detector, Detector):
             thresholds = run.thresholds
-        judgement = Judgement(run.scores, thresholds, np.asarray(run.scores >= thresholds))
-        outcome = Outcome(
+        judgement = SampleVerdicts(run.scores, thresholds, np.asarray(run.scores >= thresholds))
+        outcome = TrialOutcome(
             trial=trial,
             tau=tau,
             lr=lr,
@@ -112,7 +112,7 @@ class Evaluator:
 
 
 def diverges(
-    fit: Fit,
+    fit: TrialFit,
     variant: Variant,
     tau: float,
     decay: float,

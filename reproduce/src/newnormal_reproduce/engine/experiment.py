@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from newnormal.metrics import Report
 from newnormal_reproduce.engine.comparison import Comparison, paper_figure
 from newnormal_reproduce.engine.competitors import Competitor
-from newnormal_reproduce.engine.published import APPENDIX_SEED, Figure, Options, Rules, title
+from newnormal_reproduce.engine.published import APPENDIX_SEED, Figure, Rules, TrialOptions, title
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Stream
-from newnormal_reproduce.engine.trial import Outcome, Trial
+from newnormal_reproduce.engine.streams import DataStream
+from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import FROZEN, Variant
 
 Page: TypeAlias = "Callable[[Experiment], str]"
@@ -37,7 +37,7 @@ class Line:
         One trial for each seed and threshold.
     """
 
-    stream: Stream
+    stream: DataStream
     competitor: Competitor
     variant: Variant
     rules: Rules
@@ -95,7 +95,7 @@ class Experiment:
     name: str
     runner: Runner
     lines: tuple[tuple[Line, tuple[Trial, ...]], ...]
-    outcomes: Mapping[Trial, Outcome]
+    outcomes: Mapping[Trial, TrialOutcome]
     failures: Mapping[Trial, str]
     not_run: Mapping[str, str]
     command: str
@@ -111,7 +111,7 @@ class Experiment:
         """Return the seeds for which some of these trials have an outcome."""
         return sorted({trial.seed for trial in trials if trial in self.outcomes})
 
-    def found(self, trials: Iterable[Trial], rule: object) -> list[Outcome]:
+    def found(self, trials: Iterable[Trial], rule: object) -> list[TrialOutcome]:
         """Return the outcomes of those trials with a rule."""
         return [
             self.outcomes[trial]
@@ -119,7 +119,7 @@ class Experiment:
             if trial in self.outcomes and trial.rule == rule
         ]
 
-    def shown(self, trials: Iterable[Trial], rule: object) -> Outcome | None:
+    def shown(self, trials: Iterable[Trial], rule: object) -> TrialOutcome | None:
         """Return one outcome with a rule: of the appendix's seed, or else of the first."""
         found = self.found(trials, rule)
         return min(
@@ -164,7 +164,7 @@ class Experiment:
     def csv(self) -> str:
         """Return a line a trial, and a line for each data set not found and each failure."""
         text = io.StringIO()
-        options = [field.name for field in fields(Options)]
+        options = [field.name for field in fields(TrialOptions)]
         measures = [field.name for field in fields(Report) if field.name != "threshold"]
         head = ["status", "dataset", "model", "variant", "seed", "measures", "rule", "oracle"]
         table = csv.DictWriter(

@@ -15,7 +15,7 @@ from newnormal_reproduce.engine.variants import Variant
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class TrialFit:
     """A detector fitted once, from which every variant starts with the same weights.
 
     Attributes
@@ -33,7 +33,7 @@ class Fit:
     seconds: float
 
     @classmethod
-    def on(cls, history: Floats, trial: Trial) -> Fit:
+    def on(cls, history: Floats, trial: Trial) -> TrialFit:
         """Fit the trial's model on history."""
         unfitted = _detector(trial)
         began = time.perf_counter()

@@ -16,7 +16,12 @@ from newnormal_reproduce.engine.competitors import Competitor, competitors
 from newnormal_reproduce.engine.experiment import Draw, Experiment, Line, Page
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.runner import Runner, RunnerOptions
-from newnormal_reproduce.engine.streams import Roots, Stream, Streams, where_to_get
+from newnormal_reproduce.engine.streams import (
+    DataStream,
+    DataStreams,
+    Roots,
+    where_to_get,
+)
 from newnormal_reproduce.engine.sweep import Progress
 from newnormal_reproduce.engine.variants import Variant, variants_named
 
@@ -24,7 +29,7 @@ _FAILED = "failed: "
 
 
 class Request(RunnerOptions, total=False):
-    """What narrows an experiment, as in `Plan.of`, and options of a new `Runner`."""
+    """What narrows an experiment, as in `TrialPlan.of`, and options of a new `Runner`."""
 
     datasets: Sequence[str] | None
     models: Sequence[str] | None
@@ -34,7 +39,7 @@ class Request(RunnerOptions, total=False):
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """What is requested of an experiment."""
 
     runner: Runner
@@ -55,7 +60,7 @@ class Plan:
         seeds: Sequence[int] | None = None,
         extra: str | PathLike[str] | None = None,
         **runner_options: Unpack[RunnerOptions],
-    ) -> Plan:
+    ) -> TrialPlan:
         """Return a plan; None means what the experiment usually has.
 
         Parameters
@@ -118,7 +123,7 @@ class Plan:
         self,
         name: str,
         usual: Sequence[str],
-        lines_of: Callable[[Stream], Iterable[Line]],
+        lines_of: Callable[[DataStream], Iterable[Line]],
         *,
         pages: Mapping[str, Page],
         draw: Draw | None = None,
@@ -170,16 +175,18 @@ class Plan:
         )
 
 
-class Found(NamedTuple):
+class RequestedStreams(NamedTuple):
     """The requested streams that exist, and why others are missing."""
 
-    streams: list[Stream]
+    streams: list[DataStream]
     not_run: dict[str, str]
 
 
-def find_streams(streams: Streams, names: Sequence[str], progress: Progress | None = None) -> Found:
+def find_streams(
+    streams: DataStreams, names: Sequence[str], progress: Progress | None = None
+) -> RequestedStreams:
     """Read each of the named streams that exists."""
-    found = Found([], {})
+    found = RequestedStreams([], {})
     for done, name in enumerate(names):
         if progress is not None:
             progress(done, len(names), name)

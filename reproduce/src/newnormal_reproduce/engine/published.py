@@ -103,7 +103,7 @@ class Rules(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class PaperSetting:
     """The paper's settings for its MLP on one data set.
 
     Attributes
@@ -139,7 +139,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class TrialOptions:
     """Options of `newnormal.M2N2` for one model on one data set; 0 means the detector's default."""
 
     window: int
@@ -153,9 +153,9 @@ class Options:
 
 
 @cache
-def _settings() -> tuple[Setting, ...]:
+def _settings() -> tuple[PaperSetting, ...]:
     return tuple(
-        Setting(
+        PaperSetting(
             **{
                 **block,
                 "like": block["name"],
@@ -169,7 +169,7 @@ def _settings() -> tuple[Setting, ...]:
     )
 
 
-def settings(datasets: Sequence[str] | None = None) -> tuple[Setting, ...]:
+def settings(datasets: Sequence[str] | None = None) -> tuple[PaperSetting, ...]:
     """Return the paper's settings for some of its data sets, or all nine, in its order.
 
     Examples
@@ -190,7 +190,7 @@ def settings(datasets: Sequence[str] | None = None) -> tuple[Setting, ...]:
     return tuple(setting for setting in _settings() if setting.name.lower() in wanted)
 
 
-def borrowed(name: str, channels: int) -> Setting:
+def borrowed(name: str, channels: int) -> PaperSetting:
     """Return settings for a stream that is not in the paper, chosen by its channels alone.
 
     One channel: those of Yahoo (A1-R20). Several: those of SMD (M-2-1). Every threshold is Q99.
@@ -208,7 +208,7 @@ def borrowed(name: str, channels: int) -> Setting:
     )
 
 
-def options(model: str, setting: Setting) -> Options:
+def options(model: str, setting: PaperSetting) -> TrialOptions:
     """Return a model's options on a data set; a model that is not in the paper has the MLP's.
 
     γ and η are the MLP's for every model. `DEFAULT` has no options: `Detector` chooses them.
@@ -220,7 +220,7 @@ def options(model: str, setting: Setting) -> Options:
     Options(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
     """
     if model == DEFAULT:
-        return Options(**dict.fromkeys((field.name for field in fields(Options)), 0))
+        return TrialOptions(**dict.fromkeys((field.name for field in fields(TrialOptions)), 0))
     own: dict[str, int] = {}
     block = _model(model)
     if block is not None:
@@ -231,7 +231,7 @@ def options(model: str, setting: Setting) -> Options:
         name: getattr(setting, name)
         for name in ("window", "fit_stride", "latent", "decay", "lr", "epochs", "batch")
     }
-    return Options(**{"stride": setting.window, **mlp, **own})
+    return TrialOptions(**{"stride": setting.window, **mlp, **own})
 
 
 def title(model: str) -> str | None:

@@ -24,12 +24,18 @@ from typing import Any, NamedTuple, TypedDict
 
 from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.evaluation import Evaluator
-from newnormal_reproduce.engine.fit import Fit
+from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import Rule, options
-from newnormal_reproduce.engine.store import Store
-from newnormal_reproduce.engine.streams import Roots, Stream, Streams, forget_data, load_stream
+from newnormal_reproduce.engine.store import ResultStore
+from newnormal_reproduce.engine.streams import (
+    DataStream,
+    DataStreams,
+    Roots,
+    forget_data,
+    load_stream,
+)
 from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
-from newnormal_reproduce.engine.trial import Outcome, Trial
+from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import variant_named
 
 
@@ -43,18 +49,18 @@ class RunnerOptions(TypedDict, total=False):
     overrides: Mapping[str, Mapping[str, Any]] | None
 
 
-class Results(NamedTuple):
+class TrialResults(NamedTuple):
     """An outcome or an error for each trial."""
 
-    outcomes: dict[Trial, Outcome]
+    outcomes: dict[Trial, TrialOutcome]
     failures: dict[Trial, str]
 
 
 @dataclass(frozen=True)
-class _Task:
+class _FitTask:
     """The trials that share a fit, and the paths of their results."""
 
-    stream: Stream
+    stream: DataStream
     fit_path: Path
     trials: tuple[tuple[Trial, Path], ...]
 
@@ -101,11 +107,11 @@ class Runner:
         progress: Progress | None = None,
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        self.streams = Streams(roots)
+        self.streams = DataStreams(roots)
         if cache is None:
             cache = tempfile.mkdtemp(prefix="newnormal-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
-        self.store = Store(Path(cache))
+        self.store = ResultStore(Path(cache))
         self.processes = processes
         self.compute = compute
         self.progress = progress
@@ -116,7 +122,7 @@ class Runner:
 
     def trial(
         self,
-        stream: Stream,
+        stream: DataStream,
         model: str,
         variant: str,
         rule: Rule,
@@ -147,13 +153,13 @@ class Runner:
             steady=steady,
         )
 
-    def run(self, trials: Iterable[Trial]) -> Results:
+    def run(self, trials: Iterable[Trial]) -> TrialResults:
         """Compute the trials that are not on disk, and return the results of all.
 
         A runner that does not compute leaves out what is not on disk; that is no failure.
         """
         wanted = list(dict.fromkeys(trials))
-        outcomes: dict[Trial, Outcome] = {}
+        outcomes: dict[Trial, TrialOutcome] = {}
         failures: dict[Trial, str] = {}
         left: dict[tuple[Path, str], list[tuple[Trial, Path]]] = {}
         for trial in wanted:
@@ -171,7 +177,7 @@ class Runner:
                 key = self.store.fit_path(trial, stream), stream.name
                 left.setdefault(key, []).append((trial, path))
         tasks = [
-            _Task(self.streams.about(name), fit_path, tuple(group))
+            _FitTask(self.streams.about(name), fit_path, tuple(group))
             for (fit_path, name), group in left.items()
         ]
         for result in self._sweep(tasks, len(wanted), len(outcomes)):
@@ -183,7 +189,7 @@ class Runner:
         for trial, why in failures.items():
             self.note_failure(trial.model, why, trial.dataset)
         self.computed += sum(trial in outcomes for group in left.values() for trial, _ in group)
-        return Results(
+        return TrialResults(
             {trial: outcomes[trial] for trial in wanted if trial in outcomes},
             {trial: failures[trial] for trial in wanted if trial in failures},
         )
@@ -194,17 +200,17 @@ class Runner:
         if where and where not in places:
             places.append(where)
 
-    def has_fit(self, outcome: Outcome) -> bool:
+    def has_fit(self, outcome: TrialOutcome) -> bool:
         """Return whether the fit of an outcome is on disk, or may be computed again."""
         stream = self.streams.about(outcome.trial.dataset)
-        return self.compute or Store.has_fit(self.store.fit_path(outcome.trial, stream))
+        return self.compute or ResultStore.has_fit(self.store.fit_path(outcome.trial, stream))
 
-    def fit(self, outcome: Outcome) -> Fit:
+    def fit(self, outcome: TrialOutcome) -> TrialFit:
         """Return the fit of an outcome; fit again if it is not on disk."""
         stream = self.streams.about(outcome.trial.dataset)
         return _fit(self.store.fit_path(outcome.trial, stream), outcome.trial, stream)
 
-    def detector(self, outcome: Outcome) -> AnyDetector:
+    def detector(self, outcome: TrialOutcome) -> AnyDetector:
         """Return the detector of an outcome as it was before the test part."""
         trial = outcome.trial
         variant = variant_named(trial.variant)
@@ -213,8 +219,8 @@ class Runner:
         )
 
     def _sweep(
-        self, tasks: Sequence[_Task], total: int, done: int
-    ) -> list[Results | Failure[_Task]]:
+        self, tasks: Sequence[_FitTask], total: int, done: int
+    ) -> list[TrialResults | Failure[_FitTask]]:
         def progress(what: str, more: int = 0) -> None:
             nonlocal done
             done += more
@@ -234,7 +240,7 @@ class Runner:
 
 
 def _by_stream(
-    overrides: Mapping[str, Mapping[str, Any]], streams: Streams
+    overrides: Mapping[str, Mapping[str, Any]], streams: DataStreams
 ) -> dict[tuple[str, str | None], Mapping[str, Any]]:
     """Return options by model and stream; None means every stream."""
     found: dict[tuple[str, str | None], Mapping[str, Any]] = {}
@@ -245,7 +251,7 @@ def _by_stream(
     return found
 
 
-def _work(task: _Task) -> Results:
+def _work(task: _FitTask) -> TrialResults:
     """Fit, or read the fit; then evaluate trial by trial, and store each outcome at once."""
     data = load_stream(task.stream.name, task.stream.root)
     evaluator = Evaluator(_fit(task.fit_path, task.trials[0][0], task.stream), data)
@@ -253,16 +259,16 @@ def _work(task: _Task) -> Results:
     for trial, path in task.trials:
         try:
             outcome, judgement = evaluator.evaluate(trial, path)
-            Store.write(outcome, judgement)
+            ResultStore.write(outcome, judgement)
             outcomes[trial] = outcome
         except Exception as error:  # noqa: BLE001 - one failed trial must not lose the others
             failures[trial] = f"{type(error).__name__}: {error}"
-    return Results(outcomes, failures)
+    return TrialResults(outcomes, failures)
 
 
-def _fit(path: Path, trial: Trial, stream: Stream) -> Fit:
-    fit = Store.read_fit(path, trial.model)
+def _fit(path: Path, trial: Trial, stream: DataStream) -> TrialFit:
+    fit = ResultStore.read_fit(path, trial.model)
     if fit is None:
-        fit = Fit.on(load_stream(stream.name, stream.root).train, trial)
-        Store.write_fit(path, fit)
+        fit = TrialFit.on(load_stream(stream.name, stream.root).train, trial)
+        ResultStore.write_fit(path, fit)
     return fit

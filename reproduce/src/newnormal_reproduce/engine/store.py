@@ -18,16 +18,16 @@ import newnormal
 from newnormal.errors import StateError
 from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.fingerprint import evaluation_code, fitting_code
-from newnormal_reproduce.engine.fit import Fit
-from newnormal_reproduce.engine.streams import Stream
-from newnormal_reproduce.engine.trial import Judgement, Outcome, Trial
+from newnormal_reproduce.engine.fit import TrialFit
+from newnormal_reproduce.engine.streams import DataStream
+from newnormal_reproduce.engine.trial import SampleVerdicts, Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import variant_named
 
 _SCORES = ".scores.npz"  # ends the name of what a fit keeps beside the detector
 
 
 @dataclass(frozen=True)
-class Store:
+class ResultStore:
     """A folder of fitted detectors and of outcomes.
 
     A file is written beside its place and moved there when it is complete, so that a run may be
@@ -36,13 +36,13 @@ class Store:
 
     folder: Path
 
-    def fit_path(self, trial: Trial, stream: Stream) -> Path:
+    def fit_path(self, trial: Trial, stream: DataStream) -> Path:
         """Return the path of the trial's fitted detector, which several trials share."""
         key = _key({**trial.fit_facts(), "data": stream.train_digest}, fitting_code(trial.model))
         owner = trial.dataset.partition("/")[0]  # streams of one data set may share their history
         return self.folder / "fits" / f"{_plain(owner, trial.model, trial.seed)}-{key}.nn"
 
-    def path(self, trial: Trial, stream: Stream) -> Path:
+    def path(self, trial: Trial, stream: DataStream) -> Path:
         """Return the path of the trial's outcome."""
         variant = variant_named(trial.variant)
         facts = trial.facts() | trial.fit_facts()
@@ -59,16 +59,16 @@ class Store:
 
     # The outcome's own path is not in the file: the folder may have been moved.
     @staticmethod
-    def read(path: Path) -> Outcome | None:
+    def read(path: Path) -> TrialOutcome | None:
         """Return an outcome, or None if there is no complete one."""
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                return Outcome.from_json(str(file["facts"]), path)
+                return TrialOutcome.from_json(str(file["facts"]), path)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None
 
     @staticmethod
-    def write(outcome: Outcome, judgement: Judgement) -> None:
+    def write(outcome: TrialOutcome, judgement: SampleVerdicts) -> None:
         """Write an outcome with the verdict of each sample."""
         facts = np.array(outcome.to_json())
         _write_arrays(outcome.path, {"facts": facts, **judgement._asdict()})
@@ -79,9 +79,9 @@ class Store:
         return path.is_file() and _beside(path).is_file()
 
     @staticmethod
-    def read_fit(path: Path, model: str) -> Fit | None:
+    def read_fit(path: Path, model: str) -> TrialFit | None:
         """Return a fitted detector, or None if there is no complete one."""
-        if not Store.has_fit(path):
+        if not ResultStore.has_fit(path):
             return None
         try:
             with _beside(path).open("rb") as raw, np.load(raw, allow_pickle=False) as file:
@@ -89,12 +89,12 @@ class Store:
             # A state file does not choose what is imported: the trial names the class.
             detector = newnormal.load(path, model if ":" in model else None)
             assert isinstance(detector, AnyDetector)
-            return Fit(detector, scores, seconds)
+            return TrialFit(detector, scores, seconds)
         except (StateError, OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None
 
     @staticmethod
-    def write_fit(path: Path, fit: Fit) -> None:
+    def write_fit(path: Path, fit: TrialFit) -> None:
         """Write a fitted detector, unless its model cannot be saved."""
         _write_arrays(
             _beside(path), {"scores": fit.history_scores, "seconds": np.array(fit.seconds)}

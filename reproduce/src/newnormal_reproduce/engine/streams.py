@@ -16,7 +16,7 @@ from newnormal import datasets
 from newnormal.datasets import Dataset, neurips_ts_mul, neurips_ts_uni, plant
 from newnormal.errors import DatasetError, ParameterError
 from newnormal_reproduce.engine.drifting import DRIFTING
-from newnormal_reproduce.engine.published import Setting, borrowed, settings
+from newnormal_reproduce.engine.published import PaperSetting, borrowed, settings
 
 Roots: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -30,7 +30,7 @@ _GENERATED = {**SYNTHETIC, **DRIFTING}
 
 
 @dataclass(frozen=True)
-class Stream:
+class DataStream:
     """A stream that was found: its folder, its size, and digests of its content."""
 
     name: str
@@ -43,13 +43,13 @@ class Stream:
     digest: str
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> PaperSetting:
         """The paper's settings for it, or `borrowed` ones."""
         found = [each for each in settings() if each.name == self.name]
         return found[0] if found else borrowed(self.name, self.channels)
 
 
-class Streams:
+class DataStreams:
     """The streams in some folders; the first folder that has a stream is used."""
 
     def __init__(self, roots: Roots) -> None:
@@ -62,7 +62,7 @@ class Streams:
                     "them",
                 )
         self._folders = folders
-        self._about: dict[str, Stream] = {}
+        self._about: dict[str, DataStream] = {}
 
     @cached_property
     def places(self) -> dict[str, Path]:
@@ -73,13 +73,13 @@ class Streams:
             for name in datasets.available(folder)
         }
 
-    def about(self, name: str) -> Stream:
+    def about(self, name: str) -> DataStream:
         """Return the description of a stream, which is read once for that."""
         if name not in self._about:
             root = self.places.get(name, Path())
             data = load_stream(name, root)
             train = _digest(data.train)
-            self._about[name] = Stream(
+            self._about[name] = DataStream(
                 name=name,
                 root=root,
                 channels=len(data.channels),

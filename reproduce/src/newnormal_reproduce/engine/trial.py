@@ -13,7 +13,7 @@ import numpy as np
 
 from newnormal.metrics import Report
 from newnormal_reproduce.engine.arrays import Bools, Floats
-from newnormal_reproduce.engine.published import Options, Rule
+from newnormal_reproduce.engine.published import Rule, TrialOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Trial:
     variant: str
     rule: Rule
     seed: int
-    options: Options
+    options: TrialOptions
     steady: bool = False
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ class Trial:
             **{
                 **facts,
                 "rule": Rule.parse(facts["rule"]),
-                "options": Options(**facts["options"]),
+                "options": TrialOptions(**facts["options"]),
             }
         )
 
 
-class Judgement(NamedTuple):
+class SampleVerdicts(NamedTuple):
     """The score, threshold and verdict of each test sample."""
 
     scores: Floats
@@ -81,7 +81,7 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class TrialOutcome:
     """The result of a trial.
 
     Attributes
@@ -113,10 +113,10 @@ class Outcome:
     path: Path
 
     @property
-    def judgement(self) -> Judgement:
+    def judgement(self) -> SampleVerdicts:
         """Scores, thresholds and verdicts of every test sample, read from the file."""
         with np.load(self.path, allow_pickle=False) as file:
-            return Judgement(file["scores"], file["thresholds"], file["anomalous"])
+            return SampleVerdicts(file["scores"], file["thresholds"], file["anomalous"])
 
     def to_json(self) -> str:
         """Return everything but the arrays and the path."""
@@ -127,7 +127,7 @@ class Outcome:
         return json.dumps(facts, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str, path: Path) -> Outcome:
+    def from_json(cls, text: str, path: Path) -> TrialOutcome:
         """Return the outcome that `to_json` wrote."""
         facts = json.loads(text)
         report: dict[str, Any] = {

@@ -19,13 +19,13 @@ from newnormal import M2N2
 from newnormal_reproduce.engine.competitors import Competitor
 from newnormal_reproduce.engine.drifting import DRIFTING
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import DEFAULT, SEEDS, Rule, Rules, settings
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Roots, Stream
+from newnormal_reproduce.engine.streams import DataStream, Roots
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
 from newnormal_reproduce.ours import drift_page
-from newnormal_reproduce.ours.drift_alarms import Alarms
+from newnormal_reproduce.ours.drift_alarms import DriftAlarms
 from newnormal_reproduce.ours.drift_figures import (
     COLLECTIONS,
     COMPONENTS,
@@ -53,9 +53,9 @@ class Drift:
         self.figures = Figures(experiment)
 
     @cached_property
-    def alarms(self) -> Alarms:
+    def alarms(self) -> DriftAlarms:
         """The alarms; the detectors run again to count them."""
-        return Alarms.of(self.experiment)
+        return DriftAlarms.of(self.experiment)
 
     @cached_property
     def operator(self) -> Operator:
@@ -119,18 +119,18 @@ def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: every stream found but AnoShift's, and generated ones, such as
-        ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023. Another model runs
-        frozen.
+        As in `TrialPlan.of`. By default: every stream found but AnoShift's, and generated ones,
+        such as ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023. Another model
+        runs frozen.
     """
     if request.get("seeds") is None:
         request["seeds"] = _SEEDS
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)
     places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]
     found = dict.fromkeys([*(setting.name for setting in settings()), *places])
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor in taking_part:
             yield from _lines(stream, competitor, plan.seeds)
 
@@ -144,7 +144,7 @@ def _order(stream: str) -> int:
     return COLLECTIONS.index(owner) if owner in COLLECTIONS else len(COLLECTIONS)
 
 
-def _lines(stream: Stream, competitor: Competitor, seeds: tuple[int, ...]) -> Iterator[Line]:
+def _lines(stream: DataStream, competitor: Competitor, seeds: tuple[int, ...]) -> Iterator[Line]:
     rules = Rules(_RULE, _RULE)
     if competitor.model == DEFAULT:
         yield Line(stream, competitor, BOTH, rules, seeds, compared=False)

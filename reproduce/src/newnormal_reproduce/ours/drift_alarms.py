@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from newnormal import Event
 from newnormal.metrics import AlarmCounts, trace_alarms
 from newnormal_reproduce.engine.arrays import AnyDetector, Bools
-from newnormal_reproduce.engine.drifting import ONSET, SAMPLES_PER_DAY, Kind, faulty, kind_of
+from newnormal_reproduce.engine.drifting import ONSET, SAMPLES_PER_DAY, DriftKind, faulty, kind_of
 from newnormal_reproduce.engine.experiment import Experiment
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.ours.drift_around import Around, Shares, shares
 from newnormal_reproduce.ours.drift_figures import OURS, TUNED, collection
 from newnormal_reproduce.ours.watching import watch
@@ -34,7 +34,7 @@ _ENDS = ("closed", "accepted", "rejected", "reverted")  # kinds of event
 NOTHING = "nothing"  # changed before the first shift
 
 
-class Acceptance(NamedTuple):
+class ChangeResponse(NamedTuple):
     """How one change of normal was accepted, or not.
 
     Attributes
@@ -112,7 +112,7 @@ def accepted(events: Iterable[Event]) -> list[Event]:
 
 def acceptances(
     events: Sequence[Event], changes: Sequence[str], shifts: Sequence[int], samples: int
-) -> list[Acceptance]:
+) -> list[ChangeResponse]:
     """Return the first acceptance after each change and before the next, if there is one."""
     found = []
     for change, start, end in zip(changes, shifts, [*shifts[1:], samples], strict=True):
@@ -127,7 +127,7 @@ def acceptances(
         ]
         openings = sum(opening for opening, _ in spans)
         longest = max((length for _, length in spans), default=0)
-        found.append(Acceptance(change, after, age, openings, longest))
+        found.append(ChangeResponse(change, after, age, openings, longest))
     return found
 
 
@@ -213,7 +213,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Alarms:
+class DriftAlarms:
     """The alarms of each row, computed again from the stored fits; the results are not stored.
 
     The default detector has a limit of `LIMIT` alarms a day, every other row its own threshold.
@@ -232,11 +232,11 @@ class Alarms:
 
     counts: dict[Run, AlarmCounts] = field(default_factory=dict)
     around: dict[Run, list[Shares]] = field(default_factory=dict)
-    acceptances: dict[Run, list[Acceptance]] = field(default_factory=dict)
+    acceptances: dict[Run, list[ChangeResponse]] = field(default_factory=dict)
     faults: dict[Run, list[Fault]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, experiment: Experiment) -> Alarms:
+    def of(cls, experiment: Experiment) -> DriftAlarms:
         """Measure all runs of an experiment whose fits are stored, or may be computed."""
         alarms = cls()
         for line, trials in experiment.lines:
@@ -250,7 +250,9 @@ class Alarms:
                     alarms._measure(of, outcome, kind_of(stream), experiment.runner)
         return alarms
 
-    def _measure(self, of: Run, outcome: Outcome, kind: Kind | None, runner: Runner) -> None:
+    def _measure(
+        self, of: Run, outcome: TrialOutcome, kind: DriftKind | None, runner: Runner
+    ) -> None:
         ours = of.row == OURS
         detector = runner.fit(outcome).with_limit(LIMIT) if ours else runner.detector(outcome)
         detector.track_alarms()
@@ -283,12 +285,12 @@ class Alarms:
             for which, rows in parts.items()
         }
 
-    def changes(self) -> dict[tuple[str, str], list[Acceptance]]:
+    def changes(self) -> dict[tuple[str, str], list[ChangeResponse]]:
         """Return the acceptances of each change, over streams and seeds, by the streams' kind.
 
         The change before the first one is `NOTHING`.
         """
-        found: dict[tuple[str, str], list[Acceptance]] = {}
+        found: dict[tuple[str, str], list[ChangeResponse]] = {}
         for of, every in self.acceptances.items():
             for each in every:
                 found.setdefault((collection(of.stream), each.change), []).append(each)
@@ -319,7 +321,7 @@ class Alarms:
         text = io.StringIO()
         counted = [each.name for each in fields(AlarmCounts) if each.name != "delays"]
         counted += ["found", "median_delay"]
-        own = dict.fromkeys([*counted, "change", *Shares._fields, *Acceptance._fields])
+        own = dict.fromkeys([*counted, "change", *Shares._fields, *ChangeResponse._fields])
         own |= dict.fromkeys(Fault._fields)
         head = ["dataset", "collection", "row", "seed", "measure"]
         table = csv.DictWriter(text, [*head, *own], lineterminator="\n")

@@ -11,7 +11,7 @@ from newnormal_reproduce.ours.drift_alarms import (
     FOLLOWED,
     LIMIT,
     NOTHING,
-    Alarms,
+    DriftAlarms,
 )
 from newnormal_reproduce.ours.drift_figures import OURS
 from newnormal_reproduce.ours.drift_format import percent, short
@@ -60,7 +60,7 @@ rejected; the target is that none of these is accepted by {followed} times `acce
 # ---------------------------------------------------------------------- summary
 
 
-def summary(alarms: Alarms, rows: Sequence[str]) -> list[str | None]:
+def summary(alarms: DriftAlarms, rows: Sequence[str]) -> list[str | None]:
     """Return the summary of the tables, a sentence each, or None if a table is missing."""
     return [
         _about_acceptance(alarms),
@@ -69,7 +69,7 @@ def summary(alarms: Alarms, rows: Sequence[str]) -> list[str | None]:
     ]
 
 
-def _about_acceptance(alarms: Alarms) -> str | None:
+def _about_acceptance(alarms: DriftAlarms) -> str | None:
     changes = alarms.changes()
     every = [each for (_, what), found in changes.items() if what != NOTHING for each in found]
     if not every:
@@ -89,7 +89,7 @@ def _about_acceptance(alarms: Alarms) -> str | None:
     return f"{text}. Before the first change it accepted something on {wrong} of {len(early)} runs."
 
 
-def _about_absorption(alarms: Alarms, rows: Sequence[str]) -> str | None:
+def _about_absorption(alarms: DriftAlarms, rows: Sequence[str]) -> str | None:
     shares = alarms.fault_shares("absorbed")
     means = {
         row: fmean(found[row].mean for found in shares.values())
@@ -104,7 +104,7 @@ def _about_absorption(alarms: Alarms, rows: Sequence[str]) -> str | None:
     )
 
 
-def _about_faults(alarms: Alarms) -> str | None:
+def _about_faults(alarms: DriftAlarms) -> str | None:
     mine = alarms.mine()
     if not mine:
         return None
@@ -120,12 +120,12 @@ def _about_faults(alarms: Alarms) -> str | None:
 # ---------------------------------------------------------------------- tables
 
 
-def sections(alarms: Alarms, rows: Sequence[str]) -> list[str]:
+def sections(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
     """Return the sections on acceptance and faults."""
     return [*_until_accepted(alarms), *_faults(alarms, rows)]
 
 
-def _until_accepted(alarms: Alarms) -> list[str]:
+def _until_accepted(alarms: DriftAlarms) -> list[str]:
     lines = []
     for (kind, what), every in alarms.changes().items():
         done = [each for each in every if each.accepted]
@@ -155,7 +155,7 @@ def _until_accepted(alarms: Alarms) -> list[str]:
     return [text, pages.table(header, lines)]
 
 
-def _faults(alarms: Alarms, rows: Sequence[str]) -> list[str]:
+def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
     shares = {part: alarms.fault_shares(part) for part in ("noticed", "absorbed")}
     which = sorted(shares["noticed"], key=lambda each: [*FAULTS].index(each[1]))
     named = [row for row in rows if any(row in shares["noticed"][each] for each in which)]
@@ -174,7 +174,7 @@ def _faults(alarms: Alarms, rows: Sequence[str]) -> list[str]:
     return [text, pages.table(["share", "fault", *named], lines), *_kept(alarms)]
 
 
-def _kept(alarms: Alarms) -> list[str]:
+def _kept(alarms: DriftAlarms) -> list[str]:
     mine = alarms.mine()
     if not mine:
         return []

@@ -14,7 +14,7 @@ from newnormal_reproduce.engine.halves import HALVED, is_choosing
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.ours.averages import Values, macro, shared
 
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
@@ -62,7 +62,7 @@ class Figures:
         names = dict.fromkeys(line.competitor.name for line, _ in self.experiment.lines)
         return [name for name in names if name != TUNED]
 
-    def values(self, measure: str | Callable[[Outcome], float]) -> dict[str, Values]:
+    def values(self, measure: str | Callable[[TrialOutcome], float]) -> dict[str, Values]:
         """Return each row's values of a measure of the report or of outcomes, without NaN.
 
         Measures of the report leave out UCR: one marked sample cannot be ranked.
@@ -80,7 +80,7 @@ class Figures:
                     mine.setdefault(line.stream.name, {})[outcome.trial.seed] = value
         return dict(found)
 
-    def found(self, outcome: Outcome) -> float:
+    def found(self, outcome: TrialOutcome) -> float:
         """Return 1 if the mark of a series of UCR was found, 0 if not; NaN for another stream."""
         return self._marks.get(outcome.trial, math.nan)
 
@@ -117,7 +117,7 @@ class Figures:
         return self._figures(self.rows, values, mine)
 
     def means(
-        self, measure: str | Callable[[Outcome], float]
+        self, measure: str | Callable[[TrialOutcome], float]
     ) -> dict[str, tuple[int, dict[str, Figure]]]:
         """Return the number of streams compared in each collection, and each row's mean there."""
         values = self.values(measure)
@@ -147,7 +147,7 @@ def collection(stream: str) -> str:
     return stream.partition("/")[0] if kind is None else kind.name
 
 
-def _mark(outcome: Outcome, runner: Runner) -> float:
+def _mark(outcome: TrialOutcome, runner: Runner) -> float:
     stream = runner.streams.about(outcome.trial.dataset)
     labels = load_stream(stream.name, stream.root).labels
     return float(mark_found(outcome.judgement.scores, labels))

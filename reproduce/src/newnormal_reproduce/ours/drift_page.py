@@ -9,7 +9,7 @@ from statistics import fmean
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.ours import drift_alarms_page, drift_operator
 from newnormal_reproduce.ours.averages import covered
-from newnormal_reproduce.ours.drift_alarms import Alarms
+from newnormal_reproduce.ours.drift_alarms import DriftAlarms
 from newnormal_reproduce.ours.drift_around import LATER
 from newnormal_reproduce.ours.drift_figures import (
     COLLECTIONS,
@@ -98,7 +98,7 @@ of a line, without {tuned}, is **bold**. Made by `{command}`.
 """
 
 
-def page_of(drift: Figures, alarms: Alarms, operator: Operator, seeds: str) -> str:
+def page_of(drift: Figures, alarms: DriftAlarms, operator: Operator, seeds: str) -> str:
     """Return the page; `seeds` names the seeds of the figures."""
     experiment = drift.experiment
     parts = [
@@ -146,7 +146,7 @@ def details_of(drift: Figures) -> str:
 # ---------------------------------------------------------------------- summary
 
 
-def _summary(drift: Figures, alarms: Alarms, operator: Operator) -> list[str]:
+def _summary(drift: Figures, alarms: DriftAlarms, operator: Operator) -> list[str]:
     """Return a summary of the tables in a few sentences."""
     summary = [
         *(_about_macro(drift, measure) for measure in ("auprc", "vus_pr")),
@@ -227,7 +227,7 @@ def _about_five(drift: Figures, measure: str) -> str | None:
     )
 
 
-def _about_changes(alarms: Alarms) -> str | None:
+def _about_changes(alarms: DriftAlarms) -> str | None:
     found = [rows for rows in alarms.around_changes().values() if {OURS, PLAIN} <= rows.keys()]
     if not found:
         return None
@@ -308,7 +308,7 @@ def _papers(drift: Figures) -> list[str]:
     ]
 
 
-def _around_changes(alarms: Alarms) -> list[str]:
+def _around_changes(alarms: DriftAlarms) -> list[str]:
     lines = [
         [f"{short(kind)}: {what}", name, *map(percent, around)]
         for (kind, what), rows in alarms.around_changes().items()

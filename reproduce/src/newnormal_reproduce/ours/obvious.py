@@ -27,7 +27,13 @@ from newnormal_reproduce.engine.experiment import write_texts
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
 from newnormal_reproduce.ours import obvious_page
-from newnormal_reproduce.ours.obvious_results import LIMIT, Judged, Night, Results, Shown
+from newnormal_reproduce.ours.obvious_results import (
+    LIMIT,
+    FaultExcerpt,
+    FaultRun,
+    Night,
+    ObviousResults,
+)
 from newnormal_reproduce.ours.watching import watch
 
 NIGHTLY = "nightly"
@@ -38,7 +44,7 @@ DAY, JOB_BEGIN, JOB_END = 288, 42, 46
 _AFTER = 10  # samples after the end of the nightly job, in which an alarm is about it
 
 
-class _Task(NamedTuple):
+class _StreamTask(NamedTuple):
     """A stream of a seed: one fit, and a run for each fault."""
 
     name: str
@@ -59,7 +65,7 @@ class ObviousFaults:
         The command that runs it again.
     """
 
-    results: Results
+    results: ObviousResults
     failures: dict[str, str]
     command: str
 
@@ -70,7 +76,7 @@ class ObviousFaults:
     def csv(self) -> str:
         """Return a line for each run, and one for each failure."""
         text = io.StringIO()
-        own = [name for name in Judged._fields if name != "shown"]
+        own = [name for name in FaultRun._fields if name != "shown"]
         nights = [name for name in Night._fields if name not in own]
         head = ["status", *own, *nights, "note"]
         table = csv.DictWriter(text, head, lineterminator="\n")
@@ -130,16 +136,16 @@ def obvious_faults(
     """
     chosen = _chosen(datasets)
     numbers = _SEEDS if seeds is None else tuple(seeds)
-    tasks = [_Task(name, seed) for seed in numbers for name in chosen]
+    tasks = [_StreamTask(name, seed) for seed in numbers for name in chosen]
     done = 0
 
-    def on_done(task: _Task) -> None:
+    def on_done(task: _StreamTask) -> None:
         nonlocal done
         done += 1
         if progress is not None:
             progress(done, len(tasks), f"{task.name}, seed {task.seed}")
 
-    results, failures = Results(), dict[str, str]()
+    results, failures = ObviousResults(), dict[str, str]()
     for each in sweep(partial(_work, epochs), tasks, processes=processes, on_done=on_done):
         if isinstance(each, Failure):
             failures[f"{each.task.name}, seed {each.task.seed}"] = each.error
@@ -173,19 +179,19 @@ def _command(datasets: Sequence[str] | None, seeds: Sequence[int] | None) -> str
     return text
 
 
-def _work(epochs: int | None, task: _Task) -> Results:
+def _work(epochs: int | None, task: _StreamTask) -> ObviousResults:
     if task.name == NIGHTLY:
         variants = ("usual", "noon", "new")
-        return Results(nights=tuple(_night(each, task.seed, epochs) for each in variants))
+        return ObviousResults(nights=tuple(_night(each, task.seed, epochs) for each in variants))
     rate, _, stream = task.name.partition("/")
     kind, _, channels = stream.rpartition("-")
     cases = list(obvious.cases(rate, task.seed, kinds=[kind], channels=[int(channels)]))
     detector = Detector(alarms_per_day=LIMIT, seed=task.seed, epochs=epochs)
     detector.fit(cases[0].history, times=cases[0].history_times)
-    return Results(judged=tuple(_judge(rate, task.seed, case, detector) for case in cases))
+    return ObviousResults(judged=tuple(_judge(rate, task.seed, case, detector) for case in cases))
 
 
-def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> Judged:
+def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> FaultRun:
     events = watch(detector.reset(), case.live, case.live_times)
     trace = trace_alarms(events, len(case.live))
     counts = trace.count(case.labels, samples_per_day=case.samples_per_day)
@@ -194,14 +200,14 @@ def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> J
         margin = max(60, case.length)
         first, last = max(case.start - margin, 0), case.start + case.length + margin
         inside = trace.openings[(trace.openings >= first) & (trace.openings < last)]
-        shown = Shown(
+        shown = FaultExcerpt(
             values=case.live[first:last, case.channel],
             start=case.start - first,
             length=case.length,
             openings=tuple(int(at) - first for at in inside),
             in_alarm=trace.in_alarm[first:last],
         )
-    return Judged(
+    return FaultRun(
         rate=rate,
         stream=case.stream,
         kind=case.kind,

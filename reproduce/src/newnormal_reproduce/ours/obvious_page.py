@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
 from newnormal_reproduce.engine.arrays import runs
-from newnormal_reproduce.ours.obvious_results import LIMIT, Judged, Night, Results, mean_of
+from newnormal_reproduce.ours.obvious_results import LIMIT, FaultRun, Night, ObviousResults, mean_of
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.figures import (
     FALSE,
@@ -76,7 +76,7 @@ the fault, red if not.
 """
 
 
-def page_of(results: Results, failures: Mapping[str, str], command: str) -> str:
+def page_of(results: ObviousResults, failures: Mapping[str, str], command: str) -> str:
     """Return the page."""
     parts = [
         _INTRODUCTION.format(
@@ -95,7 +95,7 @@ def page_of(results: Results, failures: Mapping[str, str], command: str) -> str:
     return "\n".join(parts)
 
 
-def _summary(results: Results) -> list[str]:
+def _summary(results: ObviousResults) -> list[str]:
     sentences = []
     for rate in results.rates:
         share, quiet = results.found(rate), results.quiet(rate)
@@ -122,7 +122,7 @@ def _summary(results: Results) -> list[str]:
 # ---------------------------------------------------------------------- tables
 
 
-def _faults(results: Results) -> list[str]:
+def _faults(results: ObviousResults) -> list[str]:
     parts = [_FAULTS]
     for rate in results.rates:
         mine = results.with_fault(rate)
@@ -147,7 +147,7 @@ def _faults(results: Results) -> list[str]:
     return [*parts, figure_link("obvious-faults", _CAPTION) + "\n"]
 
 
-def _missed(judged: list[Judged]) -> list[str]:
+def _missed(judged: list[FaultRun]) -> list[str]:
     names: dict[str, list[str]] = {}
     for each in judged:
         if not each.found:
@@ -159,7 +159,7 @@ def _missed(judged: list[Judged]) -> list[str]:
     return [f"Missed, with their seeds: {'; '.join(listed[:_MOST])}{more}.\n"]
 
 
-def _quiet(results: Results) -> list[str]:
+def _quiet(results: ObviousResults) -> list[str]:
     lines = []
     for rate in results.rates:
         for kind in (*KINDS, None):
@@ -174,7 +174,7 @@ def _quiet(results: Results) -> list[str]:
     return [_QUIET.format(limit=LIMIT), pages.table(header, lines)]
 
 
-def _nightly(results: Results) -> list[str]:
+def _nightly(results: ObviousResults) -> list[str]:
     lines = []
     for variant in ("usual", "noon"):
         nights = results.nights_of(variant)
@@ -212,7 +212,7 @@ def _two(share: float | None) -> str:
 # ---------------------------------------------------------------------- picture
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(results: ObviousResults, folder: Path) -> list[Path]:
     """Draw one panel for each kind of fault: an example, and its alarms."""
     examples = [(fault, results.example(fault)) for fault in FAULTS]
     found = [(fault, each) for fault, each in examples if each is not None]
@@ -226,7 +226,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return save_figure(figure, folder, "obvious-faults")
 
 
-def _panel(axes: Axes, fault: str, each: Judged) -> None:
+def _panel(axes: Axes, fault: str, each: FaultRun) -> None:
     shown = each.shown
     assert shown is not None
     values, stop = shown.values, shown.start + shown.length

@@ -15,7 +15,7 @@ from newnormal_reproduce.engine.arrays import Bools, Floats
 LIMIT = 1  # alarms a day
 
 
-class Shown(NamedTuple):
+class FaultExcerpt(NamedTuple):
     """The faulty channel around its fault, for a picture.
 
     Attributes
@@ -35,7 +35,7 @@ class Shown(NamedTuple):
     in_alarm: Bools
 
 
-class Judged(NamedTuple):
+class FaultRun(NamedTuple):
     """One run over a stream with a fault, or without one.
 
     Attributes
@@ -62,7 +62,7 @@ class Judged(NamedTuple):
     days: float
     in_alarm: float
     pending: float
-    shown: Shown | None = None
+    shown: FaultExcerpt | None = None
 
 
 class Night(NamedTuple):
@@ -102,14 +102,14 @@ class Quiet(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ObviousResults:
     """Runs over faults and over the nightly job."""
 
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[FaultRun, ...] = ()
     nights: tuple[Night, ...] = ()
 
-    def __add__(self, other: Results) -> Results:
-        return Results(self.judged + other.judged, self.nights + other.nights)
+    def __add__(self, other: ObviousResults) -> ObviousResults:
+        return ObviousResults(self.judged + other.judged, self.nights + other.nights)
 
     @property
     def rates(self) -> list[str]:
@@ -122,7 +122,7 @@ class Results:
         judged = {each.seed for each in self.judged}
         return sorted(judged | {night.seed for night in self.nights})
 
-    def with_fault(self, rate: str, **where: object) -> list[Judged]:
+    def with_fault(self, rate: str, **where: object) -> list[FaultRun]:
         """Return the runs with a fault at a rate, of a kind, fault or number of channels."""
         return [
             each
@@ -159,12 +159,12 @@ class Results:
         """Return the runs over a variant of the nightly job."""
         return [each for each in self.nights if each.stream.endswith(f"/{variant}")]
 
-    def example(self, fault: str) -> Judged | None:
+    def example(self, fault: str) -> FaultRun | None:
         """Return a run to draw, of the first rate and seed; faults are on different kinds."""
         mine = [each for each in self.judged if each.fault == fault and each.shown is not None]
         usual = KINDS[FAULTS.index(fault) % len(KINDS)]
 
-        def order(each: Judged) -> tuple[bool, bool, bool, int]:
+        def order(each: FaultRun) -> tuple[bool, bool, bool, int]:
             return each.rate != self.rates[0], each.kind != usual, each.channels != 2, each.seed
 
         return min(mine, key=order, default=None)

@@ -8,10 +8,10 @@ from typing import Unpack
 
 from newnormal_reproduce.engine.competitors import FIVE, MOST_ROWS
 from newnormal_reproduce.engine.experiment import Experiment, Line
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import Figure, Rule, Rules, settings
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import SYNTHETIC, Roots, Stream
+from newnormal_reproduce.engine.streams import SYNTHETIC, DataStream, Roots
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
 from newnormal_reproduce.report import pages
 
@@ -51,10 +51,10 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: every stream found, and the synthetic ones; the paper's five
-        models and `PEERS`. Deterministic detectors have the first seed alone.
+        As in `TrialPlan.of`. By default: every stream found, and the synthetic ones; the paper's
+        five models and `PEERS`. Deterministic detectors have the first seed alone.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)
     usual = [
         *(setting.name for setting in settings()),
@@ -62,7 +62,7 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
         *SYNTHETIC,
     ]
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor in taking_part:
             chance = not competitor.model.startswith("pyod:") or competitor.model in _CHANCE
             seeds = plan.seeds if chance else plan.seeds[:1]

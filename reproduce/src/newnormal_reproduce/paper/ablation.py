@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Unpack
 
 from newnormal_reproduce.engine.experiment import Experiment, Line
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import settings
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Roots, Stream
+from newnormal_reproduce.engine.streams import DataStream, Roots
 from newnormal_reproduce.engine.variants import VARIANTS
 from newnormal_reproduce.report import pages
 
@@ -35,15 +35,15 @@ def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets, the MLP, all four variants. Other
-        models have the MLP's thresholds.
+        As in `TrialPlan.of`. By default: the paper's nine data sets, the MLP, all four variants.
+        Other models have the MLP's thresholds.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(["mlp"])
     names = [competitor.name for competitor in taking_part]
     models = "The MLP of the paper" if names == ["MLP"] else ", ".join(names)
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor in taking_part:
             for variant in VARIANTS:
                 rules = stream.setting.thresholds[variant.name]

@@ -15,10 +15,10 @@ from typing import NamedTuple, TypeAlias, Unpack
 
 from newnormal_reproduce.engine.competitors import FIVE
 from newnormal_reproduce.engine.experiment import Experiment, Line
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import Figure, Rules, settings
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Roots, Stream
+from newnormal_reproduce.engine.streams import DataStream, Roots
 from newnormal_reproduce.engine.variants import VARIANTS
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
@@ -64,12 +64,13 @@ def all_models(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets, its five models, all four variants.
+        As in `TrialPlan.of`. By default: the paper's nine data sets, its five models, all four
+        variants.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(FIVE)
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         rule = stream.setting.thresholds["DT+TTA"].f1
         for competitor in taking_part:
             for variant in VARIANTS:

@@ -22,11 +22,11 @@ from newnormal.metrics import auprc, auroc
 from newnormal_reproduce.engine.arrays import Floats
 from newnormal_reproduce.engine.competitors import MOST_ROWS
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import Figure, Rule, Rules, anoshift_table
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Roots, Stream, load_stream
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.streams import DataStream, Roots, load_stream
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
 from newnormal_reproduce.paper.anoshift_figure import years_apart
 from newnormal_reproduce.report import pages
@@ -230,13 +230,13 @@ def anoshift(roots: Roots | Runner, **request: Unpack[Request]) -> AnoShift:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: near, far and each year from 2011 to 2015, such as
+        As in `TrialPlan.of`. By default: near, far and each year from 2011 to 2015, such as
         ``"AnoShift/near"``; SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor in taking_part:
             single = competitor.model.startswith("pyod:") or competitor.model in ("icl", "bert")
             ours = replace(competitor, options=competitor.options or _WINDOWS)
@@ -247,7 +247,7 @@ def anoshift(roots: Roots | Runner, **request: Unpack[Request]) -> AnoShift:
     return AnoShift(plan.conduct("anoshift", usual, lines_of, pages={}))
 
 
-def _measured(outcome: Outcome, runner: Runner) -> dict[str, float]:
+def _measured(outcome: TrialOutcome, runner: Runner) -> dict[str, float]:
     """Return AnoShift's measures; NaN if a split has only one class."""
     stream = runner.streams.about(outcome.trial.dataset)
     labels = load_stream(stream.name, stream.root).labels

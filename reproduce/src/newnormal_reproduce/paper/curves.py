@@ -19,11 +19,11 @@ import numpy as np
 from newnormal_reproduce.engine.arrays import Floats, Ints
 from newnormal_reproduce.engine.competitors import FIVE
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import settings
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import Roots, forget_data, load_stream
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.paper.ablation import ablation
 from newnormal_reproduce.paper.main import main
 from newnormal_reproduce.report import pages
@@ -62,7 +62,7 @@ threshold of the rule.
 """
 
 
-class Points(NamedTuple):
+class OperatingPoints(NamedTuple):
     """Rates at every threshold, from the highest to the lowest."""
 
     false_positive_rate: Floats
@@ -70,7 +70,7 @@ class Points(NamedTuple):
     precision: Floats
 
 
-def operating_points(labels: Ints, scores: Floats) -> Points:
+def operating_points(labels: Ints, scores: Floats) -> OperatingPoints:
     """Return false-positive rate, recall and precision for each distinct score as threshold.
 
     Examples
@@ -87,7 +87,7 @@ def operating_points(labels: Ints, scores: Floats) -> Points:
     anomalous = max(int(truth.sum()), 1)
     rates = (flagged - hits) / max(len(truth) - int(truth.sum()), 1)
     precision = hits / flagged
-    return Points(
+    return OperatingPoints(
         np.concatenate([[0.0], rates]),
         np.concatenate([[0.0], hits / anomalous]),
         np.concatenate([precision[:1], precision]),
@@ -151,14 +151,14 @@ def curves(roots: Roots | Runner, **request: Unpack[Request]) -> Curves:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets; its five models for the ROC and
-        precision-recall curves.
+        As in `TrialPlan.of`. By default: the paper's nine data sets; its five models for the ROC
+        and precision-recall curves.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     return Curves(*runs_behind(plan, plan.seeds), plan.command("curves"))
 
 
-def runs_behind(plan: Plan, seeds: Sequence[int]) -> tuple[Experiment, Experiment]:
+def runs_behind(plan: TrialPlan, seeds: Sequence[int]) -> tuple[Experiment, Experiment]:
     """Run the main table's lines for some seeds, and the MLP's ablation for all of the plan's."""
     names = plan.streams([setting.name for setting in settings()])
     models = FIVE if plan.models is None else plan.models
@@ -171,26 +171,26 @@ def runs_behind(plan: Plan, seeds: Sequence[int]) -> tuple[Experiment, Experimen
     )
 
 
-class _Taken(NamedTuple):
+class _MedianRun(NamedTuple):
     """The run of a line that is drawn, and the number of seeds of which it is the median."""
 
     line: Line
-    run: Outcome
+    run: TrialOutcome
     seeds: int
 
 
-def _median_runs(experiment: Experiment) -> list[_Taken]:
+def _median_runs(experiment: Experiment) -> list[_MedianRun]:
     """Return each line's run of median AUROC, with the threshold for F1."""
     found = []
     for line, trials in experiment.lines:
         runs = experiment.found(trials, line.rules.f1)
         if runs:
             ranked = sorted(runs, key=lambda run: run.report.auroc)
-            found.append(_Taken(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
+            found.append(_MedianRun(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
     return found
 
 
-def _ranking_panels(runner: Runner, runs: Sequence[_Taken]) -> tuple[list[Panel], list[Panel]]:
+def _ranking_panels(runner: Runner, runs: Sequence[_MedianRun]) -> tuple[list[Panel], list[Panel]]:
     roc, pr = [], []
     for name in dict.fromkeys(each.line.stream.name for each in runs):
         labels = _labels(runner, name)
@@ -207,7 +207,7 @@ def _ranking_panels(runner: Runner, runs: Sequence[_Taken]) -> tuple[list[Panel]
     return roc, pr
 
 
-def _threshold_panels(runner: Runner, runs: Sequence[_Taken]) -> list[Panel]:
+def _threshold_panels(runner: Runner, runs: Sequence[_MedianRun]) -> list[Panel]:
     panels = []
     for name in dict.fromkeys(each.line.stream.name for each in runs):
         labels = _labels(runner, name)
@@ -248,7 +248,7 @@ _HEADER = (
 )
 
 
-def _line(taken: _Taken) -> list[str]:
+def _line(taken: _MedianRun) -> list[str]:
     line, run, seeds = taken
     report = run.report
     return [
@@ -264,7 +264,7 @@ def _line(taken: _Taken) -> list[str]:
     ]
 
 
-def _csv(taken: dict[str, list[_Taken]]) -> str:
+def _csv(taken: dict[str, list[_MedianRun]]) -> str:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     measures = ("auroc", "auprc", "f1", "best_f1", "best_f1_threshold")

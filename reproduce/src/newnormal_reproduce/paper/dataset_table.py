@@ -12,7 +12,7 @@ from pathlib import Path
 from newnormal_reproduce.engine.experiment import write_texts
 from newnormal_reproduce.engine.plan import command, find_streams
 from newnormal_reproduce.engine.published import dataset_size, settings
-from newnormal_reproduce.engine.streams import SYNTHETIC, Roots, Stream, Streams
+from newnormal_reproduce.engine.streams import SYNTHETIC, DataStream, DataStreams, Roots
 from newnormal_reproduce.engine.sweep import Progress
 from newnormal_reproduce.report.pages import table
 
@@ -32,7 +32,7 @@ _SIZES = ("train", "test", "features", "anomalous")
 class DatasetTable:
     """The data sets that were found, and where to get the others."""
 
-    streams: Sequence[Stream]
+    streams: Sequence[DataStream]
     not_run: Mapping[str, str]
     command: str
 
@@ -89,7 +89,7 @@ class DatasetTable:
 
 
 def dataset_table(
-    roots: Roots | Streams,
+    roots: Roots | DataStreams,
     *,
     datasets: Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -99,25 +99,25 @@ def dataset_table(
     Parameters
     ----------
     roots
-        Folders that hold data sets, or the `Streams` of some.
+        Folders that hold data sets, or the `DataStreams` of some.
     datasets
         Names such as ``"SMD/1-4"``; None: the paper's, all others found, and the synthetic streams.
     progress
         Called with how many are done, how many there are, and which was done last.
     """
-    streams = roots if isinstance(roots, Streams) else Streams(roots)
+    streams = roots if isinstance(roots, DataStreams) else DataStreams(roots)
     usual = [*(setting.name for setting in settings()), *streams.places, *SYNTHETIC]
     names = streams.chosen(datasets, list(dict.fromkeys(usual)))
     found = find_streams(streams, names, progress)
     return DatasetTable(found.streams, found.not_run, command("datasets", datasets=datasets))
 
 
-def _sizes(stream: Stream) -> list[str]:
+def _sizes(stream: DataStream) -> list[str]:
     share = stream.anomalous / stream.test
     return [str(stream.train), str(stream.test), str(stream.channels), f"{share:.3g}"]
 
 
-def _beside(stream: Stream, paper: Mapping[str, str]) -> list[str]:
+def _beside(stream: DataStream, paper: Mapping[str, str]) -> list[str]:
     cells = []
     for ours, key in zip(_sizes(stream), _SIZES, strict=True):
         same = abs(float(ours) - float(paper[key])) <= 0.005 * float(paper[key])

@@ -12,10 +12,10 @@ from typing import Unpack
 
 from newnormal_reproduce.engine.competitors import PAPER_MODELS, Competitor
 from newnormal_reproduce.engine.experiment import Experiment, Line
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import Rule, Rules, detail, settings, title
 from newnormal_reproduce.engine.runner import Runner
-from newnormal_reproduce.engine.streams import Roots, Stream
+from newnormal_reproduce.engine.streams import DataStream, Roots
 from newnormal_reproduce.engine.variants import BOTH, FROZEN, Variant
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
@@ -48,15 +48,15 @@ def main(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets, and those of NAB's realKnownCause
-        if found; the paper's models. A model that is not in the paper runs frozen and with both
-        parts.
+        As in `TrialPlan.of`. By default: the paper's nine data sets, and those of NAB's
+        realKnownCause if found; the paper's models. A model that is not in the paper runs frozen
+        and with both parts.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(PAPER_MODELS)
     nab = [name for name in plan.runner.streams.places if name.startswith("NAB/realKnownCause/")]
 
-    def lines_of(stream: Stream) -> Iterator[Line]:
+    def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor, variant in _lines(taking_part):
             rules = _rules(stream, competitor, variant)
             steady = variant.adapt and competitor.model != "mlp"
@@ -82,7 +82,7 @@ def _lines(taking_part: Sequence[Competitor]) -> list[tuple[Competitor, Variant]
     return [(each, FROZEN) for each in taking_part] + [(each, BOTH) for each in new]
 
 
-def _rules(stream: Stream, competitor: Competitor, variant: Variant) -> Rules:
+def _rules(stream: DataStream, competitor: Competitor, variant: Variant) -> Rules:
     """Return the thresholds that the paper chose; for models that are not in it, the MLP's."""
     known = title(competitor.model)
     if known is not None and known != "MLP" and stream.setting.of_the_paper:

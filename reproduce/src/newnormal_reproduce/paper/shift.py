@@ -25,8 +25,8 @@ from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS, printed_values, settings
 from newnormal_reproduce.engine.streams import (
     SYNTHETIC,
+    DataStreams,
     Roots,
-    Streams,
     forget_data,
     load_stream,
     where_to_get,
@@ -34,7 +34,7 @@ from newnormal_reproduce.engine.streams import (
 from newnormal_reproduce.engine.sweep import Progress
 from newnormal_reproduce.paper.tsne import t_sne
 from newnormal_reproduce.report import pages
-from newnormal_reproduce.report.charts import Bar, Cloud, bars, clouds
+from newnormal_reproduce.report.charts import Cloud, ComparedBar, bars, clouds
 from newnormal_reproduce.report.figures import figure_link, label_of, save_figure
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class Shifts:
 
 
 def shift(
-    roots: Roots | Streams,
+    roots: Roots | DataStreams,
     *,
     datasets: Sequence[str] | None = None,
     seed: int = SEEDS[0],
@@ -222,7 +222,7 @@ def shift(
     Parameters
     ----------
     roots
-        Folders that hold data sets, or the `Streams` of some.
+        Folders that hold data sets, or the `DataStreams` of some.
     datasets
         Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's realKnownCause, and the
         synthetic streams.
@@ -231,7 +231,7 @@ def shift(
     progress
         Called with how many are done, how many there are, and which was done last.
     """
-    streams = roots if isinstance(roots, Streams) else Streams(roots)
+    streams = roots if isinstance(roots, DataStreams) else DataStreams(roots)
     nine = [setting.name for setting in settings()]
     extra = [name for name in streams.places if name.startswith("NAB/realKnownCause/")]
     wanted = streams.chosen(datasets, [*nine, *extra, *SYNTHETIC])
@@ -289,7 +289,7 @@ def _chart(measured: dict[str, Shift | str]) -> Figure:
             continue
         text = f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
         rows.append(
-            Bar(
+            ComparedBar(
                 _short(name),
                 value,
                 math.nan if theirs is None else theirs,

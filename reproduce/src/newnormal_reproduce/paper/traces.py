@@ -22,11 +22,11 @@ from newnormal.metrics import auroc, confusion
 from newnormal.plots import DetectorRun, compare
 from newnormal_reproduce.engine.arrays import AnyDetector, Bools, Floats, runs
 from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
-from newnormal_reproduce.engine.plan import Plan, Request
+from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import APPENDIX_SEED
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import Roots, forget_data, load_stream
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.engine.variants import VARIANTS
 from newnormal_reproduce.paper.curves import runs_behind
 from newnormal_reproduce.report import pages
@@ -192,10 +192,10 @@ def traces(roots: Roots | Runner, **request: Unpack[Request]) -> Traces:
     Parameters
     ----------
     roots, **request
-        As in `Plan.of`. By default: the paper's nine data sets, the scores of its five models.
+        As in `TrialPlan.of`. By default: the paper's nine data sets, the scores of its five models.
         Scores are those of one seed, 2023 if it is among the seeds.
     """
-    plan = Plan.of(roots, **request)
+    plan = TrialPlan.of(roots, **request)
     seed = APPENDIX_SEED if APPENDIX_SEED in plan.seeds else plan.seeds[0]
     # One seed is enough to compute. Without computing, only another one may be stored.
     shown = [seed] if plan.runner.compute else plan.seeds
@@ -218,14 +218,14 @@ def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
     return compare(data, judged, channels=channels, heading=name, comparable=False)
 
 
-def _remark(run: Outcome) -> str:
+def _remark(run: TrialOutcome) -> str:
     rule = run.trial.rule
     chosen = "Q*, an oracle" if rule.oracle else str(rule)
     found = f"F1 {run.report.f1:.3f} · AUROC {run.report.auroc:.3f}"
     return f"τ = {run.tau:.3g} ({chosen}) · {found}"
 
 
-def _verdicts(run: Outcome, data: Dataset) -> Verdicts:
+def _verdicts(run: TrialOutcome, data: Dataset) -> Verdicts:
     judged = run.judgement
     return Verdicts(
         judged.scores, judged.thresholds, judged.anomalous, None, None, None, data.channels
@@ -269,7 +269,7 @@ def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | Non
     return bands(panels, axis="sample", together=True), data.channels[channel]
 
 
-def _expected(runner: Runner, run: Outcome, data: Dataset, until: int) -> Floats:
+def _expected(runner: Runner, run: TrialOutcome, data: Dataset, until: int) -> Floats:
     verdicts = runner.detector(run).run(data.test[:until])
     assert verdicts.expected is not None
     return verdicts.expected

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PANEL, _GAP, _LEFT, _RIGHT, _TOP, _FOOT = 2.55, 0.55, 0.62, 0.15, 0.42, 0.85
 
 
-class Bar(NamedTuple):
+class ComparedBar(NamedTuple):
     """One bar, and the mark of what it is compared with; NaN where there is none."""
 
     name: str
@@ -68,7 +68,7 @@ class Band(NamedTuple):
     width: float = 1.2
 
 
-def bars(rows: Sequence[Bar], *, axis: str, ours: str, beside: str) -> Figure:
+def bars(rows: Sequence[ComparedBar], *, axis: str, ours: str, beside: str) -> Figure:
     """Draw values on a log scale, one bar below the other, each with the mark of another's."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch

@@ -21,7 +21,7 @@ from newnormal_reproduce.engine.published import (
     options,
     title,
 )
-from newnormal_reproduce.engine.trial import Outcome
+from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.engine.variants import VARIANTS
 
 _NOTES = """
@@ -190,7 +190,7 @@ def _ranking(compared: Sequence[Comparison]) -> str:
 def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle: bool) -> str:
     header = [*_heads(), "seeds", "measure", "rule", "τ", "ours", "paper", "difference"]
     header += ["precision", "recall", "TP", "FP", "FN", "TN"]
-    runs: dict[tuple[str, str, str, str], list[Outcome]] = {}
+    runs: dict[tuple[str, str, str, str], list[TrialOutcome]] = {}
     for line, trials in experiment.lines:
         for rule in line.rules.distinct():
             key = (line.stream.name, line.competitor.name, line.variant.name, str(rule))
@@ -202,7 +202,7 @@ def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle
         prefix = c.measure.removesuffix("f1")
         mine = runs[c.dataset, c.model, c.variant, str(c.rule)]
 
-        def mean(name: str, prefix: str = prefix, mine: list[Outcome] = mine) -> float:
+        def mean(name: str, prefix: str = prefix, mine: list[TrialOutcome] = mine) -> float:
             return fmean(getattr(run.report, prefix + name) for run in mine)
 
         ratios = [f"{mean(name):.3f}" for name in ("precision", "recall")]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import newnormal
 from newnormal.errors import InputError
-from newnormal_reproduce.registry import ENTRIES, Entry
+from newnormal_reproduce.registry import ENTRIES, ExperimentEntry
 from newnormal_reproduce.report.markdown import render
 
 _BEYOND = re.compile(r"(\d+) of the (\d+) figures for which")
@@ -131,7 +131,7 @@ def _absent(text: str) -> int:
     return max(sum(line.startswith("| ") for line in rest.splitlines()) - 2, 0)
 
 
-def _section(entry: Entry, text: str | None, detail: str | None, folder: Path) -> str:
+def _section(entry: ExperimentEntry, text: str | None, detail: str | None, folder: Path) -> str:
     labels = "".join(f"<code>{html.escape(label)}</code> " for label in entry.labels)
     parts = [
         f'<section id="{entry.name}">',
