@@ -42,7 +42,7 @@ from newnormal.errors import (
     ParameterError,
     StateError,
 )
-from newnormal.fitting import Goal, HistoryScores, refit_threshold, writable
+from newnormal.fitting import HistoryScores, ThresholdSpec, refit_threshold, writable
 from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
 from newnormal.metrics.ranking import precision_of_fold
 from newnormal.models.base import Model, OnEpoch, OnPhase
@@ -108,11 +108,11 @@ class BaseDetector:
         """Return what was chosen from history, and why."""
         raise NotImplementedError
 
-    def _settings(self) -> tuple[Config, Goal]:
+    def _settings(self) -> tuple[Config, ThresholdSpec]:
         raise NotImplementedError
 
     def _fit(
-        self, config: Config, goal: Goal, history: Table, *args: Any
+        self, config: Config, spec: ThresholdSpec, history: Table, *args: Any
     ) -> tuple[Fitted, HistoryScores]:
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class BaseDetector:
         progress, with what is done now and the share of the fit so far, from 0 to 1.
         """
         del y
-        config, goal = self._settings()
+        config, spec = self._settings()
         table = to_table(X, times=times)
         channels = table.channels or default_channels(table.values.shape[1])
         check_history(table.values, channels, config.window)
@@ -162,7 +162,7 @@ class BaseDetector:
         if config.period is not None:
             period = duration(config.period, "period")
         with one_thread():  # the same bits whatever the number of threads is
-            fitted, scores = self._fit(config, goal, table, channels, period, on_epoch, on_phase)
+            fitted, scores = self._fit(config, spec, table, channels, period, on_epoch, on_phase)
         if on_phase is not None:
             on_phase("done", 1.0)
         reading = None if table.profile is None else table.profile.reading
@@ -192,10 +192,10 @@ class BaseDetector:
                     hint="fit a new detector with it",
                 )
         twin = self._shallow().set_params(**options)
-        config, goal = twin._settings()
+        config, spec = twin._settings()
         history = self._scores if scores is None else HistoryScores(scores, scores)
         before, anew = self._settings()[1], scores is not None
-        twin._begin(refit_threshold(fitted, config, goal, before, history, anew=anew), history)
+        twin._begin(refit_threshold(fitted, config, spec, before, history, anew=anew), history)
         return twin
 
     # ------------------------------------------------------------------ live
@@ -708,8 +708,8 @@ class BaseDetector:
             raise
         return self
 
-    def settings(self) -> tuple[Config, Goal]:
-        """Return the options as `fit` uses them, checked, and the goal of the threshold."""
+    def settings(self) -> tuple[Config, ThresholdSpec]:
+        """Return the options as `fit` uses them, checked, and what the threshold is to be."""
         return self._settings()
 
     def unfitted(self, **options: Any) -> Self:

@@ -15,7 +15,7 @@ from newnormal.base import BaseDetector
 from newnormal.config import Config
 from newnormal.core.state import Fitted
 from newnormal.errors import ParameterError
-from newnormal.fitting import Goal, HistoryScores, fit_auto, fit_m2n2
+from newnormal.fitting import HistoryScores, ThresholdSpec, fit_auto, fit_m2n2
 from newnormal.models.registry import find
 from newnormal.state import State
 from newnormal.tabular import Table
@@ -106,19 +106,19 @@ class Detector(BaseDetector):
         self.seed = seed
         self._settings()
 
-    def _settings(self) -> tuple[Config, Goal]:
+    def _settings(self) -> tuple[Config, ThresholdSpec]:
         options = self.get_params()
         if all(options[name] is None for name in ("alarms_per_day", "risk", "threshold")):
             options["alarms_per_day"] = DEFAULT_ALARMS_PER_DAY
-        goal = Goal.of(options)
-        return Config.of(**options, window=WINDOW, latent=LATENT), goal
+        spec = ThresholdSpec.of(options)
+        return Config.of(**options, window=WINDOW, latent=LATENT), spec
 
     def _fit(
-        self, config: Config, goal: Goal, history: Table, *args: Any
+        self, config: Config, spec: ThresholdSpec, history: Table, *args: Any
     ) -> tuple[Fitted, HistoryScores]:
         return fit_auto(
             config,
-            goal,
+            spec,
             history.values,
             *args,
             times=history.times,
@@ -247,16 +247,16 @@ class M2N2(BaseDetector):
         self.seed = seed
         self._settings()
 
-    def _settings(self) -> tuple[Config, Goal]:
+    def _settings(self) -> tuple[Config, ThresholdSpec]:
         options = self.get_params()
-        goal = Goal.of(options)
+        spec = ThresholdSpec.of(options)
         find(self.model)
-        return Config.of(**options), goal
+        return Config.of(**options), spec
 
     def _fit(
-        self, config: Config, goal: Goal, history: Table, *args: Any
+        self, config: Config, spec: ThresholdSpec, history: Table, *args: Any
     ) -> tuple[Fitted, HistoryScores]:
-        return fit_m2n2(config, goal, history.values, *args)
+        return fit_m2n2(config, spec, history.values, *args)
 
     def explain(self) -> str:
         """Return that nothing was chosen."""

@@ -61,7 +61,7 @@ class HistoryScores:
 
 
 @dataclass(frozen=True)
-class Goal:
+class ThresholdSpec:
     """What the threshold is to achieve: a rule, or a budget of alarms."""
 
     rule: Threshold | MovingThreshold
@@ -69,8 +69,8 @@ class Goal:
     risk: float | None = None
 
     @classmethod
-    def of(cls, options: dict[str, Any]) -> Goal:
-        """Take the goal out of a detector's options, and check it."""
+    def of(cls, options: dict[str, Any]) -> ThresholdSpec:
+        """Take the threshold out of a detector's options, and check it."""
         threshold = options.pop("threshold")
         alarms_per_day, risk = options.pop("alarms_per_day"), options.pop("risk")
         rule = as_threshold(DEFAULT_QUANTILE if threshold is None else threshold)
@@ -95,27 +95,27 @@ class Goal:
         """Whether samples are turned into alarms: where the threshold moves."""
         return self.is_budget or isinstance(self.rule, MovingThreshold)
 
-    def moving_parts(self, known: HistoryScores) -> dict[str, Any]:
+    def moving_parts(self, history_scores: HistoryScores) -> dict[str, Any]:
         """Return the rule and its state at the start; None for a threshold that stays."""
         if self.is_budget or not isinstance(self.rule, MovingThreshold):
             return {"rule": None, "moving_start": None}
-        return {"rule": self.rule, "moving_start": start_of(self.rule, known.ordered)}
+        return {"rule": self.rule, "moving_start": start_of(self.rule, history_scores.ordered)}
 
     def threshold(
-        self, known: HistoryScores, period: np.timedelta64 | None, channels: int
+        self, history_scores: HistoryScores, period: np.timedelta64 | None, channels: int
     ) -> AlarmThreshold:
         """Return the alarm threshold that history's scores give."""
         per_day = samples_per_day(period)
         if self.is_budget:
             budget = Budget(self.alarms_per_day, self.risk, per_day)
-            return budget.calibrate(log_scores(known.ordered), channels)
-        tau = checked_threshold(self.rule, known)
-        return AlarmThreshold.at(tau, known.ordered, samples_per_day=per_day)
+            return budget.calibrate(log_scores(history_scores.ordered), channels)
+        tau = checked_threshold(self.rule, history_scores)
+        return AlarmThreshold.at(tau, history_scores.ordered, samples_per_day=per_day)
 
 
 def fit_m2n2(
     config: Config,
-    goal: Goal,
+    spec: ThresholdSpec,
     history: Floats,
     channels: tuple[str, ...],
     period: np.timedelta64 | None,
@@ -140,17 +140,17 @@ def fit_m2n2(
     )
     ordered = scores(model, held, history)
     last = scores(model, held._replace(stride=config.window), history[-config.window :])
-    known = HistoryScores(ordered, threshold_scores(ordered, last, stride))
+    history_scores = HistoryScores(ordered, threshold_scores(ordered, last, stride))
     params = held._replace(
         decay=decay if config.detrend else 1.0, lr=np.float32(config.lr if config.adapt else 0)
     )
-    fitted = _assembled(config, goal, known, model, params, history, channels, period)
-    return replace(fitted, losses=tuple(losses)), known
+    fitted = _assembled(config, spec, history_scores, model, params, history, channels, period)
+    return replace(fitted, losses=tuple(losses)), history_scores
 
 
 def fit_auto(
     config: Config,
-    goal: Goal,
+    spec: ThresholdSpec,
     history: Floats,
     channels: tuple[str, ...],
     period: np.timedelta64 | None,
@@ -165,7 +165,7 @@ def fit_auto(
     """Choose a committee from history (T, C) alone, and fit it; warn of values left out."""
     outliers = find_outliers(history)
     history = without(history, outliers)
-    left_out = tuple(each.sentence(channels, times) for each in outliers)
+    left_out = tuple(outlier.sentence(channels, times) for outlier in outliers)
     for sentence in left_out:
         warnings.warn(f"{sentence}\n{_LEFT_OUT}", NewnormalWarning, stacklevel=5)
     scaler = Scaler.fit(history)
@@ -182,14 +182,14 @@ def fit_auto(
         rhythm=rhythm,
         early_rhythm=_early_rhythm(rhythm, scaled, times, period, zone),
         notes=(
-            *(f"{each[:1].upper()}{each[1:]}." for each in left_out),
+            *(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in left_out),
             *(() if rhythm is None else (rhythm.sentence(channels),)),
         ),
     )
     _check_weights(chosen.fitted)
     if chosen.choice.learned_nothing:
         warnings.warn(_LEARNED_NOTHING, NewnormalWarning, stacklevel=4)
-    known = HistoryScores(chosen.scores, chosen.scores)
+    history_scores = HistoryScores(chosen.scores, chosen.scores)
     params = StepParams(
         scaler.mean,
         scaler.scale,
@@ -200,9 +200,11 @@ def fit_auto(
         0.0,
         np.float32(1),
     )
-    fitted = _assembled(config, goal, known, chosen.model, params, history, channels, period, True)
+    fitted = _assembled(
+        config, spec, history_scores, chosen.model, params, history, channels, period, True
+    )
     fitted = replace(fitted, choice=chosen.choice, losses=tuple(chosen.losses), rhythm=rhythm)
-    return fitted, known
+    return fitted, history_scores
 
 
 def _early_rhythm(
@@ -216,15 +218,15 @@ def _early_rhythm(
     if rhythm is None:
         return None
     early = early_samples(len(scaled))
-    found = Rhythm.fit(scaled[:early], None if times is None else times[:early], period, zone)
-    same = found is not None and found.levels.shape == rhythm.levels.shape and times is not None
-    return found if same else None
+    part = Rhythm.fit(scaled[:early], None if times is None else times[:early], period, zone)
+    same = part is not None and part.levels.shape == rhythm.levels.shape and times is not None
+    return part if same else None
 
 
 def _assembled(
     config: Config,
-    goal: Goal,
-    known: HistoryScores,
+    spec: ThresholdSpec,
+    history_scores: HistoryScores,
     model: Model,
     params: StepParams,
     history: Floats,
@@ -241,9 +243,9 @@ def _assembled(
         period=period,
         model=model,
         step=params,
-        **_threshold_parts(goal.threshold(known, period, len(channels))),
-        **goal.moving_parts(known),
-        alarms=AlarmLog() if accepts or goal.has_alarms else NO_ALARMS,
+        **_threshold_parts(spec.threshold(history_scores, period, len(channels))),
+        **spec.moving_parts(history_scores),
+        alarms=AlarmLog() if accepts or spec.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
         drift=None if normal is None else normal.params,
         spread=model.expected_spread(params),
@@ -259,9 +261,9 @@ def _assembled(
 def refit_threshold(
     fitted: Fitted,
     config: Config,
-    goal: Goal,
-    before: Goal,
-    known: HistoryScores | None,
+    spec: ThresholdSpec,
+    before: ThresholdSpec,
+    history_scores: HistoryScores | None,
     *,
     anew: bool = False,
 ) -> Fitted:
@@ -277,31 +279,31 @@ def refit_threshold(
         assert isinstance(fitted.model, Model)
         _check_adapts(config, fitted.model)
         params = params._replace(decay=decay, lr=np.float32(lr))
-    if goal == before and not anew:
+    if spec == before and not anew:
         threshold = _start(fitted)
         moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
-    elif known is None and (
-        goal.is_budget or fitted.alarm.rate or not isinstance(goal.rule, Fixed)
+    elif history_scores is None and (
+        spec.is_budget or fitted.alarm.rate or not isinstance(spec.rule, Fixed)
     ):
         raise ParameterError(
             "scores: expected history's scores for this threshold, found none",
             hint="pass scores=, or threshold=newnormal.Fixed(...) where there was no budget",
         )
     else:
-        known = HistoryScores(np.zeros(1), np.zeros(1)) if known is None else known
-        steps = np.diff(known.ordered)
-        if goal.is_budget and len(steps) > 1 and (steps >= 0).all() and steps.any():
+        history_scores = history_scores or HistoryScores(np.zeros(1), np.zeros(1))
+        steps = np.diff(history_scores.ordered)
+        if spec.is_budget and len(steps) > 1 and (steps >= 0).all() and steps.any():
             raise ParameterError(
                 "scores: expected them in the order of time for a limit on alarms, "
                 "found them sorted",
                 hint="leave scores out, or pass a score for each of history's samples in "
                 "their order",
             )
-        moving = goal.moving_parts(known)
-        if goal.is_budget or fitted.alarm.rate:
-            threshold = goal.threshold(known, fitted.period, len(fitted.channels))
+        moving = spec.moving_parts(history_scores)
+        if spec.is_budget or fitted.alarm.rate:
+            threshold = spec.threshold(history_scores, fitted.period, len(fitted.channels))
         else:  # the tail of the scores stays
-            threshold = _moved(fitted, checked_threshold(goal.rule, known))
+            threshold = _moved(fitted, checked_threshold(spec.rule, history_scores))
     accepted = isinstance(fitted.acceptance, TimedAcceptance)
     accepts = accepted
     if fitted.choice is None and config.accept_after != fitted.config.accept_after:
@@ -319,7 +321,7 @@ def refit_threshold(
         step=params,
         **_threshold_parts(threshold),
         **moving,
-        alarms=AlarmLog() if accepts or goal.has_alarms or tracked else NO_ALARMS,
+        alarms=AlarmLog() if accepts or spec.has_alarms or tracked else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(fitted.period)) if accepts else NO_ACCEPTANCE,
         drift=fitted.drift if accepts else None,
         baseline=None,
@@ -376,11 +378,11 @@ def _baseline(fitted: Fitted, trend: Floats, lows: Floats, highs: Floats) -> Bas
     )
 
 
-def checked_threshold(rule: Threshold | MovingThreshold, known: HistoryScores) -> float:
+def checked_threshold(rule: Threshold | MovingThreshold, history_scores: HistoryScores) -> float:
     """Return the threshold a rule gives, if that is a number."""
     if isinstance(rule, MovingThreshold):
-        return threshold_of(rule, start_of(rule, known.ordered))
-    tau = float(rule.fit(known.for_rule))
+        return threshold_of(rule, start_of(rule, history_scores.ordered))
+    tau = float(rule.fit(history_scores.for_rule))
     if math.isnan(tau):
         raise ParameterError(
             f"threshold: expected a number from {rule!r}, found NaN",

@@ -185,7 +185,7 @@ def _looked_at(
     detector = Detector() if detector is None else detector
     remedies = Remedies(loaded.shell)
     channels = table.channels or default_channels(table.values.shape[1])
-    config, goal = detector.settings()
+    config, spec = detector.settings()
     period = period_of(table, config)
     outliers = find_outliers(table.values)
     scaled = scaled_history(table.values, outliers)
@@ -215,7 +215,7 @@ def _looked_at(
         *_order_findings(counts, table.profile, remedies),
         *sampling_findings(facts.sampling, facts.samples, table.zone, remedies),
         *history_findings(needs, facts.samples, period, rhythm),
-        *limit_findings(config, goal, period, remedies),
+        *limit_findings(config, spec, period, remedies),
         *_far_findings(outliers, channels, table, set(measured), remedies),
         *twin_findings(table.values, channels, measured, remedies),
     ]

@@ -67,7 +67,7 @@ class Need:
 
 def needs_of(table: Table, detector: BaseDetector, period: np.timedelta64 | None) -> list[Need]:
     """Return what a detector needs of history, the least first."""
-    config, goal = detector.settings()
+    config, spec = detector.settings()
     samples = len(table.values)
     times = table.times
     span = None if times is None or len(times) == 0 else times[-1] - times[0]
@@ -83,8 +83,8 @@ def needs_of(table: Table, detector: BaseDetector, period: np.timedelta64 | None
     needs.append(need("test", LEAST))
     every = next(n for n in range(LEAST, _LONGEST) if all(fittable(early_samples(n), True)))
     needs.append(need("every_member", every))
-    if goal.is_budget:
-        allowed = goal.risk or (goal.alarms_per_day or 0) / samples_per_day(period)
+    if spec.is_budget:
+        allowed = spec.risk or (spec.alarms_per_day or 0) / samples_per_day(period)
         held_out = 1 / allowed if allowed else math.inf
         longest = _LONGEST - early_samples(_LONGEST)
         if held_out <= longest:

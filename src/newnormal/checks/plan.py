@@ -15,7 +15,7 @@ from newnormal.config import Config, duration, samples_per_day
 from newnormal.core.history import median_period
 from newnormal.detector import Detector
 from newnormal.errors import ParameterError
-from newnormal.fitting import Goal
+from newnormal.fitting import ThresholdSpec
 from newnormal.kernels.members import KINDS
 from newnormal.tabular import InputProfile, Table
 from newnormal.thresholds import Budget
@@ -127,7 +127,7 @@ def planned(
     rhythm: bool,
 ) -> FitPlan:
     """Return what `fit` would do with a series that it takes."""
-    config, goal = detector.settings()
+    config, spec = detector.settings()
     samples = len(table.values)
     members: tuple[str, ...] = (str(config.model),)
     not_used: tuple[tuple[str, str], ...] = ()
@@ -156,21 +156,21 @@ def planned(
         stride,
         members,
         not_used,
-        goal.alarms_per_day,
-        goal.risk,
+        spec.alarms_per_day,
+        spec.risk,
         _patience(config, period) if accepts else None,
         config.seed,
     )
 
 
 def limit_findings(
-    config: Config, goal: Goal, period: np.timedelta64 | None, remedies: Remedies
+    config: Config, spec: ThresholdSpec, period: np.timedelta64 | None, remedies: Remedies
 ) -> list[Finding]:
     """Return the errors that `fit` would raise of options that this period rules out."""
     findings = []
     try:
-        if goal.is_budget:
-            Budget(goal.alarms_per_day, goal.risk, samples_per_day(period))
+        if spec.is_budget:
+            Budget(spec.alarms_per_day, spec.risk, samples_per_day(period))
         config.patience(period)
     except ParameterError as error:
         fewer = f"{samples_per_day(period) / 10:.1g}"
