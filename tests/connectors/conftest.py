@@ -1,13 +1,33 @@
-"""What the tests of MQTT's source and sink share."""
+"""Fixtures of several tests of connectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.clocks import StillClock
 from tests.connectors.mqtt_peers import FakeBroker
+
+if TYPE_CHECKING:
+    from tests.service.asgi import Client
+    from tests.service.fake_service import FakeService
+
+
+@pytest.fixture
+def service() -> FakeService:
+    from tests.service.fake_service import FakeService
+
+    return FakeService(1)
+
+
+@pytest.fixture
+def client(service: FakeService) -> Iterator[Client]:
+    from tests.service.asgi import client_of
+
+    with client_of(service) as made:
+        yield made
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from newnormal.errors import ParameterError
-from newnormal.io.registry import find_alert_sink
 from newnormal.io.sinks.alert_lines import AlertLinesSink
 from newnormal.io.sinks.alerts import Alert, SinkDownError
 from newnormal.testing import check_alert_sink
@@ -137,7 +136,6 @@ def test_it_keeps_what_alert_sinks_promise(tmp_path: Path) -> None:
         received=lambda: keys(path),
         down=lambda: sink(tmp_path / "no" / "such" / "alerts.jsonl"),
     )
-    assert find_alert_sink("jsonl") is AlertLinesSink
 
 
 def test_check_says_whether_it_can_be_written(tmp_path: Path) -> None:

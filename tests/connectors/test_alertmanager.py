@@ -23,8 +23,6 @@ from newnormal.io.sinks.alertmanager import AlertmanagerSink
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.service.alerts.alert_bodies import alerts_of
 from newnormal.service.config import SinkConfig
-from newnormal.service.config_file import load_config
-from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
@@ -344,58 +342,12 @@ def test_the_check_fails_if_one_of_several_does_not_answer(
         sink_for(sinks, f"http://{nobody}", listener.url).check()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"url": 3}, "url: expected a text"),
-        ({"url": "127.0.0.1:9093"}, "url: expected an address that begins with http://"),
-        ({"urls": []}, "urls: expected a list of texts"),
-        ({"urls": ["http://h", "http://h"]}, "urls: expected different addresses, found one twice"),
-        ({"url": "http://h", "urls": ["http://h"]}, "expected the option url or urls, found both"),
-        ({"labels": {"team": 3}}, "labels: expected a table of texts"),
-        ({"labels": {"my-team": "x"}}, "labels: expected names of letters, digits and underscores"),
-        ({"labels": {"item": "x"}}, "labels: expected other names than alertname, item, kind"),
-        ({"labels": {"severity": "x"}}, "hint: severity is an option of its own"),
-        ({"severity": {"alert": "x"}}, "severity: expected kinds among alarm, incident"),
-        ({"severity": 3}, "severity: expected a table of texts"),
-        ({"user": "kim"}, "expected user and password, found a user alone"),
-        ({"password": "pw-1"}, "expected user and password, found a password alone"),
-        ({"user": "k", "password": "pw-1", "token": "t"}, "or a token, found both"),
-        ({"repeat_every": 0}, "repeat_every: expected a number of at least 1"),
-        ({"expires_after": 90}, "expires_after: expected at least twice repeat_every, 120"),
-        ({"ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"lables": {}}, "expected options among ca_file, expires_after, labels, password_env"),
-    ],
-)
-def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:
-    given = options if {"url", "urls"} & set(options) else {"url": "http://h", **options}
-    with pytest.raises(ParameterError) as caught:
-        AlertmanagerSink("am", given)
-    assert message in str(caught.value)
-    assert "pw-1" not in str(caught.value)
-
-
-def test_without_an_address_the_message_shows_one() -> None:
-    with pytest.raises(ParameterError) as caught:
-        make_sink(SinkConfig("am", "alertmanager", {}))
-    assert str(caught.value) == (
-        "sink am: expected the option url or urls, found none\n"
-        'hint: url = "http://127.0.0.1:9093"; urls is a list of all members of a cluster'
-    )
-
-
 # ------------------------------------------------------------------ the guide
 
 GUIDE = (Path(__file__).parents[2] / "docs/guides/alertmanager.md").read_text()
 
 
-def test_the_configuration_of_the_guide_makes_a_sink(tmp_path: Path) -> None:
-    [block] = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
-    (tmp_path / "service.toml").write_text(block)
-    [config] = load_config(tmp_path / "service.toml").sinks
-    sink = make_sink(config)
-    sink.close()
-    assert isinstance(sink, AlertmanagerSink)
+def test_the_guide_has_all_options() -> None:
     options = re.findall(r"^\| (`.*?) \|", GUIDE, re.MULTILINE)[:10]
     named = set(re.findall(r"`(\w+)`", " ".join(options)))
     with pytest.raises(ParameterError) as caught:

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.errors import InputError, StateError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.registry import find_pull_source
 from newnormal.io.sources.files import FilesSource
 from newnormal.io.sources.folders import file_name
 from newnormal.service.store import Store
@@ -197,33 +196,6 @@ def test_new_files_and_folders_are_found(tmp_path: Path) -> None:
     (tmp_path / "one" / "link.csv").symlink_to(tmp_path / "one" / "a.csv")
     found = {stream for stream, _, _ in drained(source)}
     assert found == {f"{tmp_path.name}/a1", "one/a", "two/b"}
-
-
-def test_options_that_cannot_work_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, by="machine", stream="{name}")
-    assert found.value.message == "source plant: expected stream or by, found both"
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, stream="{machine}")
-    assert found.value.message == (
-        "source plant: stream: expected a text with {name} and {folder}, found '{machine}'"
-    )
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, **{"from": "middle"})
-    assert found.value.message == "source plant: from: expected beginning or end, found 'middle'"
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, format="parquet")
-    assert found.value.message == "source plant: format: expected csv or jsonl, found 'parquet'"
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, encoding="utf-16")
-    assert found.value.message == (
-        "source plant: encoding: expected one of 8 bits such as utf-8 or latin-1, found 'utf-16'"
-    )
-    with pytest.raises(ParameterError) as found:
-        following(tmp_path, delimiter="::")
-    assert found.value.message.startswith("source plant: delimiter: expected one character or tab")
-    with pytest.raises(ParameterError, match="expected the option paths, found none"):
-        FilesSource("plant", {})
 
 
 # ---------------------------------------------------------------------- growing
@@ -623,7 +595,6 @@ def test_it_keeps_what_pull_sources_promise(tmp_path: Path) -> None:
         with gzip.open(folder / "a.csv.1.gz", "wt") as packed:
             packed.write(HEADER + lines(*range(100, 120)))
     check_pull_source(lambda: following(one), other=lambda: following(two))
-    assert find_pull_source("files") is FilesSource
 
 
 def test_the_paths_may_change(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import gzip
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,11 @@ from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, TooManyError
 from newnormal.io.decoders.influx import InfluxDecoder
-from newnormal.io.registry import find_decoder
 from newnormal.service.limits import LimitError
 from newnormal.testing import check_decoder
 from tests.connectors.naive_line_protocol import Values, naive_points, naive_values
 from tests.connectors.programs import Newnormal
-from tests.service.asgi import Client, client_of
+from tests.service.asgi import Client
 from tests.service.fake_service import FakeService
 from tests.service.seeds import each_seed
 from tests.waiting import until
@@ -393,21 +392,9 @@ def test_it_keeps_what_decoders_promise() -> None:
         b'cpu,host=a v=1,t="a b" 1\nmem,host=b w=2i,ok=t\n# end\n',
     ]
     check_decoder(InfluxDecoder, bodies)
-    assert find_decoder("influx") is InfluxDecoder
 
 
 # ---------------------------------------------------------------------- over HTTP
-
-
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService(5)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import trustme
 pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 
 from newnormal.errors import InputError
-from newnormal.io.registry import find_pull_source
 from newnormal.io.sources.kafka import KafkaSource
 from newnormal.service.sources import Puller
 from newnormal.testing import check_pull_source
@@ -677,8 +676,3 @@ def test_a_puller_moves_each_message_once_whatever_fails(
         puller.close()  # as after an error: another source goes on
     assert sorted(taker.samples) == [("a", START + each) for each in range(60)]
     assert 1.0 in waits  # it did fail
-
-
-def test_it_is_found_by_its_name() -> None:
-    assert find_pull_source("kafka") is KafkaSource
-    assert KafkaSource.secrets == ("password", "key_password")

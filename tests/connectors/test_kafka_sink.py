@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,10 +17,9 @@ pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 import confluent_kafka
 from confluent_kafka import KafkaError
 
-from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.errors import InputError, ParameterError
 from newnormal.io.kafka import KafkaCluster, KafkaTroubles
 from newnormal.io.options import Options
-from newnormal.io.registry import find_alert_sink
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.kafka import KafkaSink
 from newnormal.io.sources.kafka import KafkaSource
@@ -276,53 +271,6 @@ def test_other_settings_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["check.crcs"] == "true"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"servers": ["kafka://k1:9092"]}, "servers: expected host:port, found 'kafka://k1:9092'"),
-        ({"servers": ["k1"]}, "servers: expected host:port, found 'k1'"),
-        ({"servers": ["k1:9092,"]}, "servers: expected host:port, found ''"),
-        ({"servers": []}, "servers: expected a list of texts"),
-        ({"user": "nn"}, "expected user and password together, found one of them"),
-        (
-            {"sasl": "GSSAPI"},
-            "sasl: expected PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, found 'GSSAPI'",
-        ),
-        ({"tls": False, "ca_file": "ca.pem"}, "expected tls = true with ca_file"),
-        ({"start": "now"}, "start: expected beginning or end, found 'now'"),
-        ({"topics": ["^plant-("]}, "topics: expected a regular expression, found '^plant-('"),
-        ({"topics": None}, "expected the option topics, found none"),
-        ({"retries": 3}, "expected options among .*, found retries"),
-        ({"options": {"nonsense": "1"}}, 'found No such configuration property: "nonsense"'),
-        ({"options": {"enable.auto.commit": True}}, "not set already, found enable.auto.commit"),
-        ({"options": {"group.id": "x"}}, "not set already, found group.id"),
-        ({"options": {"sasl.password": SECRET}}, "expected no secret in the configuration"),
-        (
-            {"options": {"ssl": {"key": {"pem": SECRET}}}},
-            "expected no secret .*, found ssl.key.pem",
-        ),
-        ({"options": {"client.rack": ["a"]}}, "options: expected a table of texts"),
-        ({"options": "client.rack=a"}, "options: expected a table of texts"),
-        ({"ca_file": "/no/such/file.pem"}, "expected settings that librdkafka takes, found "),
-    ],
-)
-def test_options_that_cannot_work_are_refused(options: dict[str, Any], message: str) -> None:
-    given = {"servers": ["k1:9092"], "topics": ["metrics"], **options}
-    given = {name: value for name, value in given.items() if value is not None}
-    with pytest.raises(ParameterError) as caught:
-        KafkaSource("bus", given)
-    assert caught.value.message.startswith("source bus: ")
-    assert re.search(message if ".*" in message else re.escape(message), caught.value.message)
-    assert SECRET not in str(caught.value)
-
-
-def test_a_sinks_options_are_checked() -> None:
-    with pytest.raises(ParameterError, match="sink topic: expected the option topic, found none"):
-        KafkaSink("topic", {"servers": ["k1:9092"]})
-    with pytest.raises(ParameterError, match="not set already, found acks"):
-        KafkaSink("topic", {"servers": ["k1:9092"], "topic": "t", "options": {"acks": "0"}})
-
-
 def test_secrets_are_read_from_files_and_never_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,31 +319,7 @@ def test_what_the_library_reports_is_put_into_words() -> None:
         troubles.check()  # once
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    for make in (
-        lambda: KafkaSource("bus", {"servers": ["k:1"], "topics": ["t"]}),
-        lambda: KafkaSink("topic", {"servers": ["k:1"], "topic": "t"}),
-    ):
-        with pytest.raises(MissingExtraError, match="confluent-kafka is needed") as caught:
-            make()
-        assert caught.value.hint == 'pip install "newnormal[kafka]"'
-
-
-@pytest.mark.external
-def test_importing_the_connector_does_not_import_the_library() -> None:
-    code = (
-        "import sys, newnormal.io.sources.kafka, newnormal.io.sinks.kafka;"
-        "print('confluent_kafka' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ}
-    )
-    assert done.stdout.strip() == "False"
-
-
-def test_it_is_found_by_its_name() -> None:
-    assert find_alert_sink("kafka") is KafkaSink
+def test_what_is_shown_of_a_cluster_has_no_secret() -> None:
     assert KafkaSink.secrets == ("password", "key_password")
     given = {"servers": "k:1", "user": "nn", "password": SECRET}
     cluster = KafkaCluster(Options("sink topic", given))

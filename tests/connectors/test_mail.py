@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import email
-import re
 import socket
 import ssl
 import threading
@@ -25,7 +24,6 @@ from newnormal.errors import ParameterError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.mail import MailSink
 from newnormal.service.config import SinkConfig
-from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
@@ -501,39 +499,6 @@ def test_the_sink_passes_its_own_check(post: Post) -> None:
 # ------------------------------------------------------------------ options
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"host": None}, "host: expected a text"),
-        ({"security": "ssl"}, "security: expected starttls, tls, none, found 'ssl'"),
-        ({"from": "nobody"}, "from: expected an address such as plant@example.org"),
-        ({"from": "a@example.org, b@example.org"}, "from: expected an address"),
-        ({"from": "a@example.org\r\nBcc: c@example.org"}, "from: expected an address"),
-        ({"to": []}, "to: expected a list of texts"),
-        ({"to": ["kim@example.org", "<>"]}, "to: expected an address"),
-        (
-            {"to": "kim@exämple.org"},
-            "to: expected an address such as plant@example.org, found char",
-        ),
-        ({"port": 70_000}, "port: expected a number of at most 65535, found 70000"),
-        ({"user": "kim"}, "expected user and password, found a user alone"),
-        ({"password": "pw-1"}, "expected user and password, found a password alone"),
-        ({"user": "kim", "password": "pw-1é"}, "password: expected ASCII"),
-        (
-            {"host": "mail.example.org", "user": "kim", "password": "pw-1"},
-            'expected an encrypted connection for a password, found security = "none"',
-        ),
-        ({"security": "tls", "ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"recipients": "a@b"}, "expected options among ca_file, from, host, password_env, pass"),
-    ],
-)
-def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        sink_for(**{"port": 25, **options})
-    assert message in str(caught.value)
-    assert "pw-1" not in str(caught.value)
-
-
 @pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])
 def test_the_port_follows_from_the_security(security: str, port: int) -> None:
     options = {"host": "h", "from": "a@example.org", "to": "b@example.org", "security": security}
@@ -554,20 +519,6 @@ def test_the_password_comes_from_a_file(tmp_path: Path) -> None:
     assert sink._password == "swordfish"
     with pytest.raises(ParameterError, match="expected no secret in the configuration"):
         make_sink(SinkConfig("mail", "mail", {**options, "password": "swordfish"}))
-
-
-def test_the_configurations_of_the_guide_make_sinks(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs/guides/mail-and-chat.md").read_text()
-    kinds = []
-    for block in re.findall(r"```toml\n(.*?)```", guide, re.DOTALL):
-        path = tmp_path / "service.toml"
-        path.write_text(block.replace("/etc/newnormal", str(tmp_path)))
-        for name in re.findall(r"/etc/newnormal/([\w.]+)", block):
-            (tmp_path / name).write_text("https://example.org/hook")
-        [config] = load_config(path).sinks
-        make_sink(config).close()
-        kinds.append(config.kind)
-    assert kinds == ["mail", "slack", "slack", "slack"]
 
 
 def test_a_sink_that_is_closed_while_it_sends_ends(post: Post) -> None:

@@ -6,10 +6,7 @@ import json
 import random
 import re
 import struct
-import subprocess
-import sys
 import threading
-import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ import pytest
 
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.io.mqtt import BrokerError, ClosedError
-from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources import mqtt
 from newnormal.io.sources.mqtt import WINDOW, Delivered, MqttSource, Tries, Unread
 from newnormal.io.topics import TopicPattern
@@ -96,110 +92,6 @@ def temp(number: float) -> tuple[str, str, float]:
 
 
 # ------------------------------------------------------------------ options
-
-
-def options_error(kind: type[MqttSource] | type[MqttSink], **options: Any) -> str:
-    given: dict[str, Any] = {"host": "broker.example.org"}
-    if kind is MqttSource:
-        given["topics"] = TOPICS
-    given |= options
-    with pytest.raises(ParameterError) as caught:
-        kind("bus", {name: each for name, each in given.items() if each is not None})
-    return caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"host": None}, "expected the option host or url, found none"),
-        ({"url": "mqtt://a"}, "expected url, or host and port, found both"),
-        ({"port": 70000}, "port: expected a whole number up to 65535, found 70000"),
-        (
-            {"host": None, "url": "http://a"},
-            "url: expected an address that begins with mqtt://, mqtts://, ws:// or wss://, "
-            "found another",
-        ),
-        (
-            {"host": None, "url": "mqtt://me:swordfish@a"},
-            "url: expected an address without user and password, found them",
-        ),
-        ({"host": None, "url": "mqtt://a/path"}, "url: expected no path, found one"),
-        ({"version": 4}, "version: expected a text, found another int"),
-        ({"version": "3.1"}, "version: expected 5 or \"3.1.1\", found '3.1'"),
-        ({"password": "swordfish"}, "expected user beside the password, found none"),
-        ({"key_file": "key.pem"}, "expected cert_file beside key_file, found none"),
-        (
-            {"ca_file": "none.pem"},
-            "ca_file: expected a file of certificates, found [Errno 2] No such file or directory",
-        ),
-        (
-            {"cert_file": "none.pem"},
-            "cert_file: expected a certificate and its key, found [Errno 2] No such file or "
-            "directory",
-        ),
-    ],
-)
-@pytest.mark.parametrize("kind", [MqttSource, MqttSink])
-def test_options_of_the_broker_that_cannot_work_are_named(
-    kind: type[MqttSource] | type[MqttSink], options: dict[str, Any], message: str
-) -> None:
-    where = "source bus" if kind is MqttSource else "sink bus"
-    assert options_error(kind, **options) == f"{where}: {message}"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"topics": None}, "expected the option topics, found none"),
-        ({"topics": []}, "topics: expected a list of texts, found another list"),
-        ({"retained": "all"}, 'retained: expected "ignore" or "take", found \'all\''),
-        ({"keep": "long"}, "keep: expected a duration above zero, found 'long'"),
-        ({"channel": "name"}, "channel: expected the option value beside it, found none"),
-        (
-            {"version": "3.1.1", "topics": ["a/+", "+/b"]},
-            "topics: expected filters of which one covers the other or that match no common topic, "
-            "found 'a/+' and '+/b': the broker would send a message twice",
-        ),
-    ],
-)
-def test_options_of_the_source_that_cannot_work_are_named(
-    options: dict[str, Any], message: str
-) -> None:
-    assert options_error(MqttSource, **options) == f"source bus: {message}"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"topic": "a/{machine}"},
-            "topic: expected a topic with {stream}, {kind}, {item}, {status} and no other braces, "
-            "+ or #, found 'a/{machine}'",
-        ),
-        (
-            {"topic": "a/{stream}/{status}", "retain": True},
-            "topic: expected no {status} beside retain, found it",
-        ),
-        ({"retain": "yes"}, "retain: expected true or false, found another str"),
-    ],
-)
-def test_options_of_the_sink_that_cannot_work_are_named(
-    options: dict[str, Any], message: str
-) -> None:
-    assert options_error(MqttSink, **options) == f"sink bus: {message}"
-
-
-def test_an_option_that_does_not_exist_is_named_beside_those_that_do() -> None:
-    assert options_error(MqttSource, topic="a") == (
-        "source bus: expected options among ca_file, cert_file, channel, client_id, fields, host, "
-        "keep, key_file, password_env, password_file, port, retained, stream, time, timeout, tls, "
-        "topics, url, user, value and version, found topic"
-    )
-    assert options_error(MqttSink, topics=["a"]) == (
-        "sink bus: expected options among ca_file, cert_file, client_id, host, key_file, "
-        "password_env, password_file, port, retain, timeout, tls, topic, url, user and version, "
-        "found topics"
-    )
 
 
 @pytest.mark.parametrize(
@@ -953,42 +845,9 @@ def test_no_message_shows_the_password(broker: FakeBroker, sources: Sources) -> 
     assert "password" in MqttSource.secrets
 
 
-@pytest.mark.external
-def test_importing_the_modules_does_not_import_the_library() -> None:
-    code = (
-        "import sys, newnormal.io.sources.mqtt, newnormal.io.sinks.mqtt; "
-        "sys.exit('paho' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_without_the_library_the_message_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, sources: Sources
-) -> None:
-    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
-    with pytest.raises(NewnormalError) as caught:
-        sources().next_batch(1)
-    assert str(caught.value) == (
-        'paho-mqtt is needed for this and is not installed\nhint: pip install "newnormal[mqtt]"'
-    )
-
-
 # ------------------------------------------------------------------ the guide
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "mqtt.md").read_text()
-
-
-def test_the_configurations_of_the_guide_work() -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
-    made = []
-    for block in blocks:
-        tables = tomllib.loads(block)
-        for group, kind in (("sources", MqttSource), ("sinks", MqttSink)):
-            for name, options in tables.get(group, {}).items():
-                assert options.pop("kind") == "mqtt"
-                options["password"] = options.pop("password_file")
-                made.append(kind(name, options))
-    assert len(made) == 3
 
 
 def test_the_topics_of_the_guide_are_named_as_it_says() -> None:

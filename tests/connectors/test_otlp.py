@@ -6,9 +6,8 @@ import gzip
 import json
 import math
 import random
-import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -29,13 +28,12 @@ from newnormal.io.decoders.base import (
     UnknownFormError,
 )
 from newnormal.io.decoders.otlp import OtlpDecoder
-from newnormal.io.registry import find_decoder
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import Otlp, Row
 from tests.connectors.test_remote_write import rows
 from tests.counts import count
-from tests.service.asgi import Client, client_of
+from tests.service.asgi import Client
 from tests.service.fake_service import FakeService
 
 SECOND = 10**9
@@ -609,7 +607,6 @@ def test_any_bytes_are_read_or_refused() -> None:
 
 
 def test_it_keeps_what_a_decoder_promises() -> None:
-    assert find_decoder("otlp") is OtlpDecoder
     sent = Sent()
     for second in (0, 10):
         sent.gauge("a", second, 1.0)
@@ -618,25 +615,7 @@ def test_it_keeps_what_a_decoder_promises() -> None:
     check_decoder(OtlpDecoder, [sent.json().encode(), BY_HAND.encode()], JSON)
 
 
-def test_it_says_which_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.metrics.v1", None)
-    with pytest.raises(Exception, match="opentelemetry-proto is needed for this") as caught:
-        decoder().decode(b"", PROTOBUF)
-    assert caught.value.status == 501  # type: ignore[attr-defined]
-
-
 # --- through the service's interface
-
-
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService(1)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 def test_metrics_are_answered_once_they_are_durable(client: Client, service: FakeService) -> None:

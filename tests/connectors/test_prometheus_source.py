@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +15,11 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.registry import find_pull_source
 from newnormal.io.sources import prometheus, prometheus_api
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
 from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
 from newnormal.service.config import SourceConfig
-from newnormal.service.config_file import load_config
 from newnormal.service.connectors import make_source
 from newnormal.testing import check_pull_source
 from tests.connectors.fake_prometheus import (
@@ -352,10 +346,6 @@ def test_it_keeps_what_a_pull_source_promises(fake: FakePrometheus) -> None:
     check_pull_source(
         lambda: source_of(fake), other=lambda: source_of(fake, url="http://127.0.0.1:1")
     )
-
-
-def test_the_registry_knows_it() -> None:
-    assert find_pull_source("prometheus") is PrometheusSource
 
 
 def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(
@@ -727,42 +717,6 @@ def test_no_message_has_a_secret(fake: FakePrometheus) -> None:
     assert str(wrong.value) == "source hosts: token: expected plain text, found other characters"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"url": None}, "source hosts: expected the option url, found none"),
-        ({"url": "9090"}, "expected an address that begins with http:// or https://, found"),
-        ({"url": "http://me:pw@h/"}, "url: expected an address without a password, found one"),
-        ({"query": None}, "source hosts: expected query or channels, found none"),
-        ({"channels": {"a": "b"}}, "source hosts: expected query or channels, found both"),
-        ({"query": None, "channels": {}}, "expected a query for each channel, found none"),
-        ({"query": None, "channels": {"a": " "}}, "a query for each channel, found none 'a'"),
-        ({"query": None, "channels": {"a": 1}}, "channels: expected a table of texts"),
-        ({"every": "soon"}, "source hosts: every: expected a duration above zero, found 'soon'"),
-        ({"every": "1us"}, "source hosts: every: expected whole milliseconds, found '1us'"),
-        ({"history": "0s"}, "source hosts: history: expected a duration above zero, found '0s'"),
-        ({"by": ["a"], "without": ["a"]}, "source hosts: expected a label in by or in without"),
-        ({"user": "me"}, "expected user and password, found a user alone"),
-        (
-            {"user": "me", "password": "a", "token": "b"},
-            "expected user and password, or a token, found both",
-        ),
-        ({"headers": {"authorization": "x"}}, "headers: expected no secret, found Authorization"),
-        ({"headers": {"X-A": "é"}}, "headers: expected names and texts of HTTP headers, found 'X"),
-        ({"ca_file": "/no/such.pem"}, "source hosts: ca_file: expected a file of certificates"),
-        ({"evry": "1m"}, "source hosts: expected options among by, ca_file, channels, delay, ev"),
-        ({"evry": "1m"}, "parameters, password_env, password_file, prefix, query, timeout, token_"),
-        ({"evry": "1m"}, "found evry\nhint: did you mean every?"),
-        ({"tokn_file": "a"}, "found tokn_file\nhint: did you mean token_file?"),
-    ],
-)  # fmt: skip
-def test_an_option_that_cannot_work_is_an_error(options: dict[str, Any], message: str) -> None:
-    given = {"url": "http://127.0.0.1:9090", "query": "up", **options}
-    with pytest.raises(ParameterError) as raised:
-        PrometheusSource("hosts", {key: each for key, each in given.items() if each is not None})
-    assert message in str(raised.value)
-
-
 # ---------------------------------------------------------------------- check
 
 
@@ -923,27 +877,6 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
         assert values_of(seen) == whole
 
     each_seed(300, 30_000, case, record_property)
-
-
-def test_the_configurations_of_the_guide_can_be_used(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs/guides/prometheus.md").read_text()
-    blocks = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    whole = [each for each in blocks if "kind =" in each]
-    assert len(whole) >= 3
-    (tmp_path / "mimir.token").write_text("swordfish")
-    for each in whole:
-        (tmp_path / "service.toml").write_text(each)
-        for source in load_config(tmp_path / "service.toml", {}).sources:
-            make_source(source).close()
-
-
-@pytest.mark.external
-def test_importing_it_imports_no_library() -> None:
-    script = "import sys, newnormal.io.sources.prometheus; print('httpx' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "False\n"
 
 
 # ---------------------------------------------------------------------- the past

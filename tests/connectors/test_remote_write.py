@@ -7,9 +7,8 @@ import json
 import math
 import random
 import struct
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -28,7 +27,6 @@ from newnormal.io.decoders.base import (
     UnknownFormError,
 )
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
-from newnormal.io.registry import find_decoder
 from newnormal.service.config import TokenConfig
 from newnormal.service.engine.aligning import Aligner
 from newnormal.service.limits import LimitError, ServiceBusy
@@ -521,18 +519,10 @@ def test_any_bytes_are_read_or_refused() -> None:
 
 
 def test_it_keeps_what_a_decoder_promises() -> None:
-    assert find_decoder("remote_write") is RemoteWriteDecoder
     sender = Sender(8)
     bodies = [packed(sender.request() + sender.request()) for _ in range(3)]
     bodies.append(body(("a", NODE, [(0, 1.0), (10, 2.0)]), ("b_total", NODE, [(0, 1.0)])))
     check_decoder(RemoteWriteDecoder, bodies, HEADERS)
-
-
-def test_it_says_which_library_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cramjam", None)
-    with pytest.raises(Exception, match="cramjam is needed for this") as caught:
-        decoder().decode(b"", HEADERS)
-    assert caught.value.status == 501  # type: ignore[attr-defined]  # it is tried again
 
 
 # --- what it costs
@@ -616,17 +606,6 @@ def test_a_scrape_that_comes_in_several_requests_is_one_sample(size: int, live: 
 
 
 # --- through the service's interface
-
-
-@pytest.fixture
-def service() -> FakeService:
-    return FakeService(1)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 def post(client: Client, sent: bytes, query: str = "", **headers: str) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from newnormal.errors import ParameterError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.slack import SlackSink
 from newnormal.service.config import SinkConfig
@@ -231,22 +230,6 @@ def test_the_check_posts_nothing_that_is_shown(sinks: list[SlackSink], listener:
         sink_for(sinks, listener).check()
     assert sink_for(sinks, listener, format="teams").check() == "127.0.0.1 answers (status 404)"
     assert listener.heard[-1].method == "HEAD"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "sink chat: expected the option url, found none"),
-        ({"url": "hooks.slack.com"}, "url: expected an address that begins with http://"),
-        ({"url": "http://h", "format": "html"}, "format: expected slack, text, teams"),
-        ({"url": "http://h", "format": "teams", "channel": "c"}, "expected no channel, username"),
-        ({"url": "http://h", "chanel": "c"}, "expected options among ca_file, channel, format"),
-    ],
-)
-def test_options_that_cannot_work_are_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        SlackSink("chat", options)
-    assert message in str(caught.value)
 
 
 def test_the_address_comes_from_a_file(listener: Listener, tmp_path: Path) -> None:
