@@ -119,7 +119,7 @@ def test_another_unit_is_a_bad_cell(table: Any) -> None:
 def test_strict_makes_a_bad_cell_a_bad_line() -> None:
     samples = LineParser(strict=True).parse_many(["a,b", "1,2", "3,x", "5,6"])
     assert samples.values.tolist() == [[1, 2], [5, 6]]
-    assert [(row, error.message) for row, error in samples.errors] == [
+    assert [(row, error.message) for row, _, error in samples.errors] == [
         (2, "column 'b': expected a number, found 'x'")
     ]
     batch = StreamLines("host", strict=True).parse(["host,x", "a,1", "a,y"])
@@ -140,7 +140,9 @@ def test_a_line_that_was_refused_before_is_a_bad_line() -> None:
 
     samples = LineParser().parse_many(["a,b", "1,2", Refused(), "3,4"])
     assert samples.values.tolist() == [[1, 2], [3, 4]]
-    assert [(row, error.message) for row, error in samples.errors] == [(2, Refused.error.message)]
+    assert [(row, error.message) for row, _, error in samples.errors] == [
+        (2, Refused.error.message)
+    ]
 
 
 def test_keys_that_are_absent_or_new_are_missing_or_reported_once() -> None:

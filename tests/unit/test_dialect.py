@@ -127,7 +127,7 @@ def test_lines_of_text_before_the_data_are_bad_lines_with_their_numbers() -> Non
     parser.parse_many(["time,a,b"])
     parser.parse_many(["what is this"])
     samples = parser.parse_many(["2026-01-01,1,2"])
-    assert [(row, error.message) for row, error in samples.errors] == [
+    assert [(row, error.message) for row, _, error in samples.errors] == [
         (-1, "expected 3 cells, found 1")
     ]
     assert parser.profile.first_bad == "line 2: expected 3 cells, found 1"

@@ -74,7 +74,7 @@ def test_a_line_of_names_that_is_no_header_is_a_bad_line() -> None:
     parser = LineParser()
     samples = parser.parse_many(["t,a,b", "2026-01-01,1,2", "a,a,b", "x,y,z"])
     assert len(samples.rows) == 1
-    assert [row for row, _ in samples.errors] == [2, 3]
+    assert [row for row, *_ in samples.errors] == [2, 3]
 
 
 # ------------------------------------------------------------------ no header

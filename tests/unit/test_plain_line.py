@@ -62,7 +62,7 @@ def _read(lines: list[str], size: int, **options: Any) -> tuple[Any, ...]:
         if len(found.values):
             times += [None] if found.times is None else found.times.astype(str).tolist()
         places += (start + found.rows).tolist()
-        errors += [(start + row, error.message) for row, error in found.errors]
+        errors += [(start + row, error.message) for row, _, error in found.errors]
         zones.append(parser.zone)
     counts = parser.profile.lines, parser.profile.bad_lines, parser.profile.first_bad
     return str(values), times, places, errors, sorted(notes), counts, zones[-1]

@@ -236,7 +236,7 @@ def test_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any, size: i
     numbers = np.concatenate([batch.numbers for batch in batches])
     np.testing.assert_array_equal(numbers, expected.rows + 2)
     assert [(each.number, str(each.error)) for batch in batches for each in batch.problems] == [
-        (row + 2, str(error)) for row, error in expected.errors
+        (row + 2, str(error)) for row, _, error in expected.errors
     ]
 
 
@@ -255,7 +255,7 @@ def test_json_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any) ->
     np.testing.assert_array_equal(batch.values, expected.values)
     np.testing.assert_array_equal(batch.times, expected.times)
     assert [(each.number, str(each.error)) for each in batch.problems] == [
-        (row + 1, str(error)) for row, error in expected.errors
+        (row + 1, str(error)) for row, _, error in expected.errors
     ]
 
 

@@ -494,7 +494,7 @@ def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() 
     assert many.labels is not None
     assert many.labels.tolist() == [0, 0, 1, 1]
     assert many.rows.tolist() == [1, 3, 4, 6]
-    assert [(row, error.message) for row, error in many.errors] == [
+    assert [(row, error.message) for row, _, error in many.errors] == [
         (0, "expected 4 cells, found 1"),
         (5, "column 'when': expected a time, found 'later'"),
         (7, "expected 4 cells, found 3"),

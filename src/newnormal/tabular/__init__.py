@@ -14,7 +14,7 @@ from newnormal.tabular.many.stream_batch import StreamBatch, StreamRows
 from newnormal.tabular.many.stream_files import read_tables
 from newnormal.tabular.many.stream_lines import StreamLines
 from newnormal.tabular.many.streams import to_tables
-from newnormal.tabular.parsing.line_samples import ParsedSamples, Sample
+from newnormal.tabular.parsing.blocks import ParsedSamples, Sample
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import InputProfile, Reading

@@ -17,7 +17,7 @@ from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.parsing.line_samples import ParsedSamples
+from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table
@@ -157,7 +157,7 @@ def _lines_table(
         chunk = next(chunks, [])
         samples = parser.parse_many(chunk, number, final=not chunk)
         if strict:
-            for row, fault in samples.errors:
+            for row, _, fault in samples.errors:
                 raise _at_line(number + row, fault)
         if len(samples.rows):
             parts.append(samples)

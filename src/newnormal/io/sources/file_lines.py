@@ -137,7 +137,7 @@ class FileLines:
             parser = self._restored(before)
             samples = parser.parse_many(texts, piece.first)
             first = next((at for at, text in enumerate(texts) if text.strip()), None)
-            if first is None or first not in {at for at, _ in samples.errors}:
+            if first is None or first not in {at for at, *_ in samples.errors}:
                 return parser, samples, len(texts)
         if tailed.offset:  # its beginning is passed over
             parser = self._new()
@@ -196,7 +196,7 @@ class FileLines:
 
     def _rows(self, samples: ParsedSamples, parser: LineParser, first: int, count: int) -> FileRows:
         """Return the samples of the first `count` lines."""
-        wrong = [(at, error) for at, error in samples.errors if at < count]
+        wrong = [(at, error) for at, _, error in samples.errors if at < count]
         taken = samples.rows < count
         values, times = samples.values[taken], samples.times
         moments = np.empty(0, np.int64)
@@ -241,7 +241,7 @@ def _cut(samples: ParsedSamples, first: int) -> ParsedSamples:
         None if times is None else times[kept],
         None if labels is None else labels[kept],
         samples.rows[kept],
-        tuple((at, error) for at, error in samples.errors if at >= first),
+        tuple(each for each in samples.errors if each[0] >= first),
         list(itertools.compress(samples.keys, kept.tolist())),
     )
 

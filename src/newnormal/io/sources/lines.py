@@ -231,11 +231,10 @@ class LineSource(Source):
             self._error = error
             raise
         self._passed(raw)
-        wrong = [*samples.errors]
-        before = np.searchsorted(samples.rows, [row for row, _ in wrong]).tolist()
+        before = np.searchsorted(samples.rows, [row for row, *_ in samples.errors]).tolist()
         problems = tuple(
             Problem(error, first + row, samples_before)
-            for (row, error), samples_before in zip(wrong, before, strict=True)
+            for (row, _, error), samples_before in zip(samples.errors, before, strict=True)
         )
         numbers = (first + samples.rows).tolist()
         return Batch(samples.values, samples.times, numbers, problems, self._samples.zone)

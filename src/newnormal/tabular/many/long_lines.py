@@ -175,7 +175,7 @@ class LongLines(LineReader):
     def _selection(self, names: Sequence[str]) -> Selection:
         return find_long(names, self._long, self._by).selection(self._by)
 
-    def _codes(self, keys: list[Any]) -> tuple[Ints, Ints]:
+    def _codes(self, keys: Sequence[Any]) -> tuple[Ints, Ints]:
         if not self._by:
             return np.zeros(len(keys), dtype=np.int64), self._tags.codes(keys)
         names = [key[0] for key in keys] if len(self._by) == 1 else [key[:-1] for key in keys]

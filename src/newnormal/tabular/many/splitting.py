@@ -12,7 +12,6 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import listed, match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
 from newnormal.tabular.ordering.grid import means
-from newnormal.tabular.parsing.keyed_lines import unique_times
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
@@ -76,7 +75,7 @@ class TimeColumn:
         listed_cells = cells.tolist() if _is_objects(cells) else cells
         try:
             as_array = isinstance(listed_cells, np.ndarray)
-            self._parsed = parse_times(cells) if as_array else unique_times(listed_cells)
+            self._parsed = parse_times(cells) if as_array else _unique_times(listed_cells)
         except InputError:
             pass
 
@@ -317,3 +316,21 @@ def _cells(
 
 def _is_objects(cells: Any) -> bool:
     return isinstance(cells, np.ndarray) and cells.dtype.kind != "M"
+
+
+def _unique_times(cells: Sequence[Any]) -> Times:
+    """Return times as `parse_times` does, each different one parsed once.
+
+    Streams have their times in common, so that most times of an input are there many times.
+    """
+    kinds = set(map(type, cells))
+    # Numbers that are equal would be one key, whatever their types.
+    if len(kinds) != 1 or not kinds <= {str, int, float}:
+        return parse_times(cells)
+    different = {cell: codes for codes, cell in enumerate(dict.fromkeys(cells))}
+    if len(different) == len(cells):
+        return parse_times(cells)
+    parsed = parse_times(list(different))
+    codes = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
+    times: Times = parsed[codes]
+    return times

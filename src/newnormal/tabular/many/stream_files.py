@@ -20,6 +20,7 @@ from newnormal.tabular.many.stream_labels import label_beside, split_labels
 from newnormal.tabular.many.stream_lines import LineReader, StreamLines
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
 from newnormal.tabular.ordering.arranging import kept_rows
+from newnormal.tabular.parsing.blocks import stacked
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines
@@ -291,7 +292,7 @@ class _Parts:
         streams = split(
             names,
             codes,
-            _stacked(self._values, len(columns)),
+            stacked(self._values, len(columns)),
             columns,
             self._time_column(),
             expected,
@@ -355,17 +356,6 @@ class _Parts:
                 (streams.rows or {}).pop(name, None)
                 streams.errors.setdefault(name, _at_line(*bad[0]))
         return streams
-
-
-def _stacked(parts: list[Floats], width: int) -> Floats:
-    """Return the parts as one array, those read before a column was new with it missing."""
-    rows = sum(map(len, parts))
-    values = np.full((rows, width), np.nan)
-    start = 0
-    for part in parts:
-        values[start : start + len(part), : part.shape[1]] = part
-        start += len(part)
-    return values
 
 
 def _at_line(number: int, error: InputError) -> InputError:

@@ -13,10 +13,11 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, listed
 from newnormal.tabular.many.stream_batch import StreamBatch
 from newnormal.tabular.many.stream_names import StreamNames
+from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.cells import json_object
 from newnormal.tabular.parsing.dialect import find_head
-from newnormal.tabular.parsing.keyed_lines import KeyedLines, KeyedSamples
 from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
+from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import InputProfile, Reading
@@ -53,7 +54,7 @@ class LineReader(ABC):
             raise ParameterError(f"expected lines of format csv or jsonl, found {reading.format!r}")
         self._reading = reading
         self._strict, self._report = strict, report
-        self._parser: KeyedLines | None = None
+        self._parser: LineParser | None = None
         self._held: list[str] = []
         self._search = HeadSearch()
         self._misfits = 0
@@ -102,7 +103,7 @@ class LineReader(ABC):
 
     def read(
         self, lines: Sequence[str], first: int | None = None, *, final: bool = False
-    ) -> tuple[int, KeyedSamples]:
+    ) -> tuple[int, ParsedSamples]:
         """Return the number of the first line, and what the lines hold, names as cells.
 
         Parameters
@@ -122,7 +123,7 @@ class LineReader(ABC):
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
         if self._parser is not None:
-            return start, self._parser.read_many(lines, start, final=final)
+            return start, self._parser.parse_many(lines, start, final=final)
         held, self._held = self._held, []
         lines = [*held, *lines]
         errors: list[tuple[int, Any, InputError]] = []
@@ -138,11 +139,10 @@ class LineReader(ABC):
                 self._held = [] if final or all(map(blank, held_back)) else held_back
                 break
         if self._parser is None:
-            empty = np.empty(0, dtype=np.int64)
             errors = [(row - len(held), key, error) for row, key, error in errors]
-            return start, KeyedSamples([], np.empty((0, 0)), None, empty, errors)
+            return start, ParsedSamples.of_errors(errors)
         self._misfit = None
-        samples = self._parser.read_many(lines[skip:], start - len(held) + skip, final=final)
+        samples = self._parser.parse_many(lines[skip:], start - len(held) + skip, final=final)
         shift = skip - len(held)
         errors = [(row - len(held), key, error) for row, key, error in errors]
         errors += [(shift + row, key, error) for row, key, error in samples.errors]
@@ -167,7 +167,7 @@ class LineReader(ABC):
     def _is_json(self, line: str) -> bool:
         return self._reading.format == "jsonl" or (self._reading.format is None and is_json(line))
 
-    def _opened(self, lines: Sequence[str], final: bool) -> KeyedLines | None:
+    def _opened(self, lines: Sequence[str], final: bool) -> LineParser | None:
         """Return the parser that the first lines ask for; None while they do not tell."""
         first = next((line for line in lines if not blank(line)), None)
         if first is None:
@@ -193,9 +193,10 @@ class LineReader(ABC):
                     f"by names column {name!r}, found only {listed(names)}",
                     hint="the header names the columns: name that of the streams with --by",
                 )
-        return KeyedLines(
+        return LineParser(
             self._reading,
-            self._selection(names),
+            selection=self._selection(names),
+            grows=True,
             strict=self._strict,
             report=self._report,
             texts=self._texts,

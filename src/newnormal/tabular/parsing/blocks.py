@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import Cell, shown
@@ -19,18 +20,31 @@ _FEW = 64  # lines whose numbers are read all at once, not by column
 _NAMES = {str, float, int, bool, type(None)}
 
 
+class Sample(NamedTuple):
+    """What one line holds: the channels' values (NaN is missing), its time and its label."""
+
+    values: Floats
+    time: np.datetime64 | None
+    label: int | None = None
+
+
 @dataclass(eq=False)
-class SampleBlock:
-    """What some lines hold.
+class ParsedSamples:
+    """What lines hold.
 
     Attributes
     ----------
-    values, times, labels, keys
-        One a sample.
+    values, times, labels
+        As in a `Table`, the order of the times not checked.
     rows
-        The position of each sample's line.
+        The position among the lines of each sample. It is negative for a line that came before
+        and was held until it was known what it is.
     errors
-        The lines that hold no sample: their position, the name's cell or None, and why.
+        The lines that hold no sample: their position, the cell of their name (None where it could
+        not be read), and why. Blank lines are not errors.
+    keys
+        The cell that names what each sample is of, or a tuple of cells, where such columns were
+        named.
     bad_cells
         By column, the cells that are no number; `line` is the position of the first one.
     """
@@ -38,29 +52,76 @@ class SampleBlock:
     values: Floats
     times: Times | None
     labels: Ints | None
-    keys: Sequence[Any]
     rows: Ints
-    errors: list[tuple[int, Any, InputError]]
+    errors: Sequence[tuple[int, Any, InputError]]
+    keys: Sequence[Any] = ()
     bad_cells: dict[str, BadCells] = field(default_factory=dict)
 
     @classmethod
     def of_errors(
         cls,
-        errors: list[tuple[int, Any, InputError]],
+        errors: Sequence[tuple[int, Any, InputError]],
         width: int = 0,
         plan: ColumnPlan | None = None,
-    ) -> SampleBlock:
-        """Return a block without samples."""
+    ) -> ParsedSamples:
+        """Return errors without samples."""
         timed = plan is not None and plan.time_at is not None
         labelled = plan is not None and plan.label_at is not None
         return cls(
             np.empty((0, width)),
             np.empty(0, dtype="datetime64[ns]") if timed else None,
             np.empty(0, dtype=np.int64) if labelled else None,
-            [],
             np.empty(0, dtype=np.int64),
             errors,
         )
+
+
+def joined(
+    blocks: Sequence[tuple[int, ParsedSamples]], held: int, width: int, plan: ColumnPlan | None
+) -> ParsedSamples:
+    """Return the samples of blocks, each with its offset among the lines.
+
+    Parameters
+    ----------
+    blocks
+        The blocks in order.
+    held
+        How many of the lines came before those that positions are counted from.
+    width, plan
+        The channels and the columns where there are no samples.
+    """
+    errors = tuple(
+        (position + offset - held, key, error)
+        for offset, block in blocks
+        for position, key, error in block.errors
+    )
+    parts = [(offset - held, block) for offset, block in blocks if len(block.rows)]
+    if not parts:
+        return ParsedSamples.of_errors(errors, width, plan)
+    values = [block.values for _, block in parts]
+    return ParsedSamples(
+        values[0] if len(parts) == 1 else stacked(values, max(part.shape[1] for part in values)),
+        _together([block.times for _, block in parts]),
+        _together([block.labels for _, block in parts]),
+        np.concatenate([block.rows + offset for offset, block in parts]),
+        errors,
+        [key for _, block in parts for key in block.keys],
+    )
+
+
+def stacked(parts: Sequence[Floats], width: int) -> Floats:
+    """Return parts as one array; those read before a column was new have it missing."""
+    values = np.full((sum(map(len, parts)), width), np.nan)
+    start = 0
+    for part in parts:
+        values[start : start + len(part), : part.shape[1]] = part
+        start += len(part)
+    return values
+
+
+def _together(parts: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if len(arrays) == len(parts) else None
 
 
 def read_block(
@@ -70,7 +131,7 @@ def read_block(
     errors: Sequence[tuple[int, InputError]],
     *,
     strict: bool = False,
-) -> SampleBlock:
+) -> ParsedSamples:
     """Return the samples of lines.
 
     Parameters
@@ -88,7 +149,7 @@ def read_block(
         (position, None, error) for position, error in errors
     ]
     if not rows:
-        return SampleBlock.of_errors(wrong, len(plan.positions), plan)
+        return ParsedSamples.of_errors(wrong, len(plan.positions), plan)
     columns = list(zip(*rows, strict=True))
     keys = _keys(plan, columns)
     refused = np.zeros(len(rows), dtype=np.bool_)
@@ -104,7 +165,7 @@ def read_block(
         labels = None if labels is None else labels[good]
         keys = [keys[row] for row in np.flatnonzero(good).tolist()] if keys else keys
     wrong.sort(key=lambda each: each[0])
-    return SampleBlock(values, times, labels, keys, sample_lines, wrong, reading.bad_cells)
+    return ParsedSamples(values, times, labels, sample_lines, wrong, keys, reading.bad_cells)
 
 
 class _BlockReader:

@@ -9,11 +9,10 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.parsing.blocks import SampleBlock, read_block
+from newnormal.tabular.parsing.blocks import ParsedSamples, Sample, joined, read_block
 from newnormal.tabular.parsing.cells import Cell
 from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
-from newnormal.tabular.parsing.line_samples import ParsedSamples, Sample, joined
 from newnormal.tabular.parsing.plain_line import PlainLine
 from newnormal.tabular.reading import BadCells, InputProfile, Reading
 
@@ -200,7 +199,7 @@ class LineParser:
             If the line holds no sample; the message names the column.
         """
         samples = self.parse_many([line])
-        for _, error in samples.errors:
+        for *_, error in samples.errors:
             raise error
         if not len(samples.rows):
             return None
@@ -298,7 +297,7 @@ class LineParser:
 
     def _parsed(
         self, lines: Sequence[str], start: int, final: bool
-    ) -> list[tuple[int, SampleBlock]]:
+    ) -> list[tuple[int, ParsedSamples]]:
         """Return the lines as blocks that have the same columns, each with its offset."""
         columns = self.columns
         skipped: frozenset[int] = frozenset()
@@ -313,7 +312,7 @@ class LineParser:
                 refused = [(position, None, error) for position, error in _refused(lines)]
                 there = not all(map(blank, lines)) and not final
                 self._held = list(lines) if there else []
-                return [] if there else [(0, SampleBlock.of_errors([*refused]))]
+                return [] if there else [(0, ParsedSamples.of_errors([*refused]))]
             skipped = opened
         assert columns.splitter is not None
         if skipped:  # passed over as if they were blank
@@ -328,7 +327,7 @@ class LineParser:
                 positions, rows = [positions[row] for row in kept], [rows[row] for row in kept]
         errors += _refused(lines)
         if columns.plan is None:
-            return [(0, SampleBlock.of_errors([(row, None, error) for row, error in errors]))]
+            return [(0, ParsedSamples.of_errors([(row, None, error) for row, error in errors]))]
         marks = columns.headers(lines, positions, rows, errors)
         if not marks:
             return [(0, self._block(positions, rows, errors))]
@@ -354,10 +353,10 @@ class LineParser:
 
     def _segments(
         self, lines: Sequence[str], start: int, marks: Sequence[int]
-    ) -> list[tuple[int, SampleBlock]]:
+    ) -> list[tuple[int, ParsedSamples]]:
         """Return blocks of lines between headers."""
         columns = self.columns
-        blocks: list[tuple[int, SampleBlock]] = []
+        blocks: list[tuple[int, ParsedSamples]] = []
         ends = [*marks, len(lines)]
         begin = 0
         for end in ends:
@@ -379,7 +378,7 @@ class LineParser:
         positions: list[int],
         rows: list[Sequence[Cell]],
         errors: list[tuple[int, InputError]],
-    ) -> SampleBlock:
+    ) -> ParsedSamples:
         columns = self.columns
         assert columns.splitter is not None
         assert columns.plan is not None
@@ -402,7 +401,7 @@ class LineParser:
             columns.sample_line = lines[positions[0]]
         return bool(rows)
 
-    def _misfit(self, lines: Sequence[str], error: InputError) -> SampleBlock:
+    def _misfit(self, lines: Sequence[str], error: InputError) -> ParsedSamples:
         """Return lines as bad ones, none of which opens the input, unless there are too many."""
         wrong: list[tuple[int, Any, InputError]] = []
         for position, line in enumerate(lines):
@@ -411,9 +410,9 @@ class LineParser:
         self._misfits += len(wrong)
         if self._misfits >= _PATIENCE:
             raise error
-        return SampleBlock.of_errors(wrong)
+        return ParsedSamples.of_errors(wrong)
 
-    def _count(self, block: SampleBlock, start: int) -> None:
+    def _count(self, block: ParsedSamples, start: int) -> None:
         profile = self.profile
         profile.lines += len(block.rows) + len(block.errors)
         profile.bad_lines += len(block.errors)

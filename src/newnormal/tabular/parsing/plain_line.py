@@ -6,8 +6,8 @@ from math import isfinite
 
 import numpy as np
 
+from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.column_plan import ColumnPlan
-from newnormal.tabular.parsing.line_samples import ParsedSamples
 from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
 
 
@@ -50,7 +50,7 @@ class PlainLine:
                 return None
             times = np.array([moment], dtype=np.int64).view("datetime64[ns]")
         row = np.zeros(1, dtype=np.int64)
-        return ParsedSamples(np.array([values]), times, None, row, (), [], [])
+        return ParsedSamples(np.array([values]), times, None, row, (), [])
 
     def _cells(self, line: str) -> list[str] | None:
         numbers = self.plan.numbers
