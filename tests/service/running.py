@@ -95,7 +95,7 @@ def settle(service: Service) -> None:
     the first one, and has begun behind the second.
     """
     for _ in range(3):
-        service._engine.submit(log.Closed(0, 0), own=True).applied.result()
+        service._engine.submit(log.Closed(0, 0), internal=True).applied.result()
 
 
 def samples(first: int, count: int, seed: int = 0, width: int = 2) -> Floats:

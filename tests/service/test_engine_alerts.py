@@ -77,7 +77,7 @@ def fall_silent(service: Service, seconds: int = 400) -> None:
     assert stream is not None
     since = stream.aligner.closed
     entry = log.Silent(stream.id, since, since + seconds * SECOND)
-    service._engine.submit(entry, own=True).applied.result()
+    service._engine.submit(entry, internal=True).applied.result()
 
 
 def without_b(first: int, count: int, since: int) -> Floats:
@@ -346,6 +346,6 @@ def test_a_period_that_is_set_later_holds_for_the_streams_that_are_there(service
     stream = service.applier.streams.named("m")
     assert stream is not None and stream.aligner.period == 60 * SECOND
     for patterns, period in (((("m*", 600 * SECOND, None),), 600), ((), 600)):
-        service._engine.submit(log.Configured(patterns), own=True).applied.result()
+        service._engine.submit(log.Configured(patterns), internal=True).applied.result()
         assert stream.aligner.period == period * SECOND
         assert stream.period_given == bool(patterns)

@@ -54,7 +54,7 @@ class Clock:
         self.elapsed += seconds
         found: list[log.Entry] = list(self.service._clock.decide(self.service.applier.streams))
         for entry in found:
-            self.service._engine.submit(entry, own=True).applied.result()
+            self.service._engine.submit(entry, internal=True).applied.result()
         return found
 
 

@@ -326,7 +326,7 @@ def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
         (entry,) = clock.decide(streams)
         assert isinstance(entry, log.Silent)
         assert list(clock.decide(streams)) == []  # once
-        service._engine.submit(entry, own=True).applied.result()
+        service._engine.submit(entry, internal=True).applied.result()
         (item,) = items(service, "silence")
         assert (item.state, item.opened) == ("open", START + (HISTORY - 1) * PERIOD)
         with pytest.raises(InputError, match="expected an alarm or a change, found a silence"):
@@ -348,7 +348,7 @@ def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
         noticed = START + (HISTORY + 50) * PERIOD
         for each in list(service.applier.streams):
             entry = log.Silent(each.id, each.aligner.closed, noticed)
-            service._engine.submit(entry, own=True).applied.result()
+            service._engine.submit(entry, internal=True).applied.result()
         # A source catches up: what it had before the gap, which ends the silence, then the rest.
         for first in (HISTORY, HISTORY + 60, HISTORY + 66):
             push(service, *(arrival(first, samples(first, 6), name=each) for each in names))
@@ -373,7 +373,7 @@ def test_an_open_step_is_closed_by_the_clock(
         assert list(clock.decide(streams)) == []
         now = 91.0
         assert list(clock.decide(streams)) == [log.Closed(1, START + 1)]
-        service._engine.submit(log.Closed(1, START + 1), own=True).applied.result()
+        service._engine.submit(log.Closed(1, START + 1), internal=True).applied.result()
         assert service.store.samples.count(1) == 1
 
 
@@ -396,7 +396,7 @@ def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
             for entry in clock.decide(streams):
                 assert isinstance(entry, log.Closed)
                 found.append((at, (entry.until - START) // (10 * SECOND)))
-                service._engine.submit(entry, own=True).applied.result()
+                service._engine.submit(entry, internal=True).applied.result()
         assert found == [(at, at - 4) for at in range(14, 19)]
         assert service.store.samples.count(1) == 27
         assert streams.get(1).aligner.counts["late"] == 0  # type: ignore[union-attr]
@@ -418,7 +418,7 @@ def test_the_clock_waits_for_the_period_of_channels_that_come_apart(
                     time = np.array([START + second * SECOND])
                     push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
             for entry in clock.decide(streams):
-                service._engine.submit(entry, own=True).applied.result()
+                service._engine.submit(entry, internal=True).applied.result()
         aligner = streams.get(1).aligner  # type: ignore[union-attr]
         assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
         rows = service.store.samples.rows(

@@ -57,7 +57,7 @@ class Clock:
         found = []
         for entry in list(self.clock.decide(self.service.applier.streams)):
             assert isinstance(entry, log.Silent)
-            self.service._engine.submit(entry, own=True).applied.result()
+            self.service._engine.submit(entry, internal=True).applied.result()
             numbers = [entry.stream, *(number for number, _ in entry.others)]
             streams = map(self.service.applier.streams.get, numbers)
             found.append([each.name for each in streams if each is not None])
@@ -179,7 +179,7 @@ def test_a_stream_whose_silence_is_found_later_joins_without_an_alert(service: S
     clock.mark_active(100.0, "o")
     now = LAST + 301 * 10**9
     entry = log.Silent(1, LAST, now, ((2, LAST),))
-    service._engine.submit(entry, own=True).applied.result()
+    service._engine.submit(entry, internal=True).applied.result()
     assert clock.decide(101.0 + LONGEST) == [["o"]]
     (item,) = items(service, "incident")
     assert list(item.body["streams"]) == ["m", "n", "o"]
@@ -190,7 +190,7 @@ def test_a_stream_whose_silence_is_found_later_joins_without_an_alert(service: S
 def test_what_sent_meanwhile_is_not_silent(service: Service) -> None:
     send(service, HISTORY, "n")
     entry = log.Silent(1, LAST, LAST + 400 * 10**9, ((2, LAST), (77, LAST)))
-    service._engine.submit(entry, own=True).applied.result()
+    service._engine.submit(entry, internal=True).applied.result()
     assert alerts(service) == [("silence", "fired", ["m"])]
     assert attention(service) == ["silence", "", ""]
 

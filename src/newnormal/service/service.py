@@ -120,7 +120,7 @@ class Service:
         self._retention_at = time.monotonic() + _RETENTION_S
         self.sinks.start(self.config.sinks, keep=self.config.retention.alerts)
         self._engine.start()
-        self._engine.submit(log.Started(self.clock()), own=True)
+        self._engine.submit(log.Started(self.clock()), internal=True)
         self._configure(self.config)
         self.sources = Sources(self)
         self.sources.start(self.config.sources)
@@ -181,7 +181,7 @@ class Service:
             for each in config.overrides
         ]
         if tuple(patterns) != self._engine.applier.patterns:
-            self._engine.submit(log.Configured(tuple(patterns)), own=True)
+            self._engine.submit(log.Configured(tuple(patterns)), internal=True)
 
     # ------------------------------------------------------------------ in
 
@@ -358,7 +358,7 @@ class Service:
         due = modelling.fit_due(stream, self.config.for_stream(stream.name))
         if due is not None and not self._stopping.is_set():
             stream.begun = True
-            self._engine.submit(due, own=True)
+            self._engine.submit(due, internal=True)
 
     def _start_fit(self, applier: Applier, stream: StreamRecord) -> None:
         fit = stream.fit
@@ -367,7 +367,7 @@ class Service:
         path = applier.models / modelling.model_file(stream, fit)
         if path.exists():  # it was fitted before a kill, and not taken over yet
             taken = log.FitTaken(stream.id, fit.began, path.name)
-            self._engine.submit(taken, own=True)
+            self._engine.submit(taken, internal=True)
             return
         settings = self.config.for_stream(stream.name)
         limit = settings.alarms_per_day
@@ -378,7 +378,7 @@ class Service:
             detector = modelling.new_detector(history, limit, settings.accept_after)
         except NewnormalError as error:
             failed = log.FitFailed(stream.id, fit.began, error.message, error.hint)
-            self._engine.submit(failed, own=True)
+            self._engine.submit(failed, internal=True)
             return
         self._fits.add(FitJob(stream.id, fit.began, detector, history, path))
 
@@ -387,7 +387,7 @@ class Service:
         if error is not None:
             again = not isinstance(error, InputError)  # not for what the samples are
             entry = log.FitFailed(job.stream, job.began, error.message, error.hint, again)
-        self._engine.submit(entry, own=True)
+        self._engine.submit(entry, internal=True)
 
     def checkpoint(self) -> None:
         """Save everything; in the applying thread, or when that has ended."""
@@ -428,13 +428,15 @@ class Service:
         """Hand in what the clock decides; not while samples wait that would decide otherwise."""
         if self._log.last - self._engine.applier.position <= _BEHIND:
             for entry in self._clock.decide(self._engine.applier.streams):
-                self._engine.submit(entry, own=True)
+                self._engine.submit(entry, internal=True)
 
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
             try:
                 self._decide()
-                self._health.try_log(lambda: self._engine.submit(log.SamplesArrived(()), own=True))
+                self._health.try_log(
+                    lambda: self._engine.submit(log.SamplesArrived(()), internal=True)
+                )
             except Exception:  # noqa: BLE001  (a thread that ends would close no step any more)
                 if self._stopping.is_set():
                     return

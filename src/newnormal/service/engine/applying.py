@@ -150,7 +150,7 @@ class Applier:
 
     def _appear(self, arrival: Arrival) -> StreamRecord:
         """Begin a stream that was not known."""
-        period, lateness = self._given(arrival.stream)
+        period, lateness = self._configured_times(arrival.stream)
         number = self.streams.next_id
         self.store.samples.truncate(number, 0)
         stream = StreamRecord(number, arrival.stream, Aligner(period, lateness))
@@ -159,13 +159,13 @@ class Applier:
         self.report.state_of(stream, int(arrival.times.max()))
         return stream
 
-    def _given(self, name: str) -> tuple[int | None, int | None]:
+    def _configured_times(self, name: str) -> tuple[int | None, int | None]:
         """Return the period and the lateness that the settings have for a stream."""
         period = lateness = None
-        for pattern, own_period, own_lateness in self.patterns:
+        for pattern, its_period, its_lateness in self.patterns:
             if fnmatchcase(name, pattern):
-                period = own_period if own_period is not None else period
-                lateness = own_lateness if own_lateness is not None else lateness
+                period = its_period if its_period is not None else period
+                lateness = its_lateness if its_lateness is not None else lateness
         return period, lateness
 
     def _take(self, stream: StreamRecord, steps: ClosedSteps) -> None:
@@ -236,9 +236,9 @@ class Applier:
         last = stream.count - 1
         if kept is not None:
             later = kept.times > times[-1]
-            given = Arrival(stream.name, kept.channels, kept.times[later], kept.values[later])
+            rest = Arrival(stream.name, kept.channels, kept.times[later], kept.values[later])
             if later.any():
-                self._take(stream, fresh.take(given))
+                self._take(stream, fresh.take(rest))
         self._fit_began(log.FitBegan(stream.id, 0, last, "uploaded"))
 
     # ------------------------------------------------------------------ models
@@ -286,19 +286,19 @@ class Applier:
                 act(stream.name, key.number)
             else:
                 act(stream.name, change=key.number)
-            found = self.report.events(stream, self.fleet.take_events())
-            item = found.get(key.text) or self.store.items.get(key.text)
+            concerned = self.report.events(stream, self.fleet.take_events())
+            item = concerned.get(key.text) or self.store.items.get(key.text)
         self.report.feedback(stream, entry, item)
         return item
 
     def _decide_channels(self, stream: StreamRecord, entry: log.FeedbackGiven) -> Item:
-        known = stream.items.get(entry.item or "")
-        if known is None or stream.model is None:
+        pending = stream.items.get(entry.item or "")
+        if pending is None or stream.model is None:
             raise InputError(
                 f"expected a pending change of channels of {stream.name!r}, found none",
                 hint="it was decided, or the channels are those of the model again",
             )
-        new, gone = (list(known.body[name]) for name in ("new", "gone"))
+        new, gone = (list(pending.body[name]) for name in ("new", "gone"))
         now = stream.aligner.closed
         if entry.verb == items.ACCEPT:
             kept = [name for name in stream.model.channels if name not in gone]
@@ -307,8 +307,8 @@ class Applier:
         else:
             stream.ignored = tuple({*stream.ignored, *new, *gone})
         state = "accepted" if entry.verb == items.ACCEPT else "rejected"
-        item = items.ended(known, state, now, self.position)
-        stream.items.pop(known.key, None)
+        item = items.ended(pending, state, now, self.position)
+        stream.items.pop(pending.key, None)
         self.report.item(state, stream, item, now, keep=False)
         self.touched[stream.id] = stream
         return item
@@ -339,7 +339,7 @@ class Applier:
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns
         for stream in self.streams:
-            period, _ = self._given(stream.name)
+            period, _ = self._configured_times(stream.name)
             stream.period_given = period is not None
             if period is not None and period != stream.aligner.period:
                 stream.aligner.follow(period)

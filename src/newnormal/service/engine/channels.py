@@ -25,12 +25,12 @@ def compare_channels(applier: Applier, stream: StreamRecord, steps: ClosedSteps)
     if len(seen) == len(stream.model.channels) and not stream.absent and not missing.any():
         return  # by far the most frequent
     _count_absent(stream, steps)
-    own = set(stream.model.channels)
+    of_model = set(stream.model.channels)
     for name in seen:
-        if name not in own:
+        if name not in of_model:
             stream.since.setdefault(name, stream.count - len(steps.times))
-    known = next((each for each in stream.items.values() if each.kind == items.CHANNELS), None)
-    reported = () if known is None else known.body["new"]
+    pending = next((i for i in stream.items.values() if i.kind == items.CHANNELS), None)
+    reported = () if pending is None else pending.body["new"]
     new = [
         name
         for name, first in stream.since.items()
@@ -40,14 +40,14 @@ def compare_channels(applier: Applier, stream: StreamRecord, steps: ClosedSteps)
     ]
     gone = [name for name in stream.model.channels if stream.absent.get(name, 0) >= _GONE_FOR]
     new, gone = ([n for n in names if n not in stream.ignored] for names in (new, gone))
-    if known is None and (new or gone):
+    if pending is None and (new or gone):
         fit = stream.fit
         decided = stream.wanted is not None or (fit is not None and fit.reason == "channels")
         if not decided:
             item = items.channels_item(stream, new, gone, None, applier.position)
             applier.report.item("channels", stream, item, item.updated)
-    elif known is not None and [new, gone] != [known.body["new"], known.body["gone"]]:
-        item = items.channels_item(stream, new, gone, known, applier.position)
+    elif pending is not None and [new, gone] != [pending.body["new"], pending.body["gone"]]:
+        item = items.channels_item(stream, new, gone, pending, applier.position)
         kind = "updated" if item.open else "reverted"
         applier.report.item(kind, stream, item, item.updated)
 
@@ -56,8 +56,8 @@ def _count_absent(stream: StreamRecord, steps: ClosedSteps) -> None:
     """Count for how many steps each channel has had no value."""
     there = ~np.isnan(steps.values)
     count = len(steps.times)
-    for at, name in enumerate(stream.aligner.channels[: there.shape[1]]):
-        column = there[:, at]
+    for k, name in enumerate(stream.aligner.channels[: there.shape[1]]):
+        column = there[:, k]
         if column.any():
             since = int(np.flatnonzero(column)[-1])
             absent = count - 1 - since

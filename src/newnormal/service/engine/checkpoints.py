@@ -69,9 +69,9 @@ def recover(
     models = folder / "models"
     models.mkdir(parents=True, exist_ok=True)
     fleet = Fleet.attach(folder / "fleet")
-    for each in (models, folder / "fleet"):  # the folder around them may be one that others read
+    for private in (models, folder / "fleet"):  # others may read the folder around them
         with suppress(OSError):
-            each.chmod(0o700)
+            private.chmod(0o700)
     applier = Applier(store, fleet, models, report)
     try:
         _restore(applier, folder)
@@ -95,8 +95,8 @@ def recover(
 def _restore(applier: Applier, folder: Path) -> None:
     """Give an applier the state of the checkpoint that its fleet is at."""
     position = applier.fleet.position
-    found = applier.store.checkpoint(position)
-    if found is None:
+    saved = applier.store.checkpoint(position)
+    if saved is None:
         if position or len(applier.fleet):
             raise StateError(
                 f"{folder}: expected the state of the service at position {position}, where its "
@@ -105,7 +105,7 @@ def _restore(applier: Applier, folder: Path) -> None:
             )
         applier.store.return_to(0, {})
         return
-    _, body = found
+    _, body = saved
     try:
         state = json.loads(zlib.decompress(body))
         if state["version"] > _VERSION:
@@ -113,8 +113,8 @@ def _restore(applier: Applier, folder: Path) -> None:
                 f"{folder} was written by a newer newnormal",
                 hint="pip install --upgrade newnormal",
             )
-        for each in state["streams"]:
-            stream = applier.streams.add(stream_from_json(each))
+        for facts in state["streams"]:
+            stream = applier.streams.add(stream_from_json(facts))
             if stream.fit is not None:
                 applier.started.append(stream)
         applier.streams.next_id = state["next_id"]
@@ -122,7 +122,7 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.report.unreported = set(state["unreported"])
         applier.report.begun = dict(state["begun"])
         applier.input_positions, applier.samples = state["input_positions"], state["samples"]
-        applier.patterns = tuple(tuple(each) for each in state["patterns"])
+        applier.patterns = tuple(map(tuple, state["patterns"]))
     except (LookupError, TypeError, ValueError, zlib.error) as error:
         raise StateError(
             f"{folder}: the state of the service at position {position} is damaged: {error}",

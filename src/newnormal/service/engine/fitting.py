@@ -60,8 +60,8 @@ class FitPool:
         self._stopping = False
         self.running = self.waiting = 0
         self._threads = [
-            threading.Thread(target=self._work, name=f"newnormal-fit-{at}", daemon=True)
-            for at in range(workers)
+            threading.Thread(target=self._work, name=f"newnormal-fit-{number}", daemon=True)
+            for number in range(workers)
         ]
         for thread in self._threads:
             thread.start()
@@ -95,11 +95,11 @@ class FitPool:
                         error = result
                     else:
                         result.save(job.path)
-            except NewnormalError as found:
-                error = found
-            except Exception as found:  # noqa: BLE001  (a thread that ends would fit no more)
+            except NewnormalError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001  (a thread that ends would fit no more)
                 _LOG.exception("a fit of stream %d failed", job.stream)
-                error = failure(found)
+                error = failure(raised)
             with self._lock:
                 self.running -= 1
             if not self._stopping:

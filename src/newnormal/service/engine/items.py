@@ -44,8 +44,8 @@ def key_of(text: str) -> Key:
     Key(kind='change', stream=12, generation=1, number=3)
     """
     kind, *numbers = text.split("-")
-    known = (ALARM, CHANGE, SILENT, CHANNELS)
-    if kind not in known or len(numbers) != _PARTS - 1 or not all(map(str.isdecimal, numbers)):
+    kinds = (ALARM, CHANGE, SILENT, CHANNELS)
+    if kind not in kinds or len(numbers) != _PARTS - 1 or not all(map(str.isdecimal, numbers)):
         raise InputError(
             f"expected an alarm or a change of a stream, found {text!r}",
             hint="alarms, changes and channels can be accepted or rejected",
@@ -159,13 +159,13 @@ def _silence_sentence(stream: StreamRecord, since: int, now: int) -> str:
 
 
 def channels_item(
-    stream: StreamRecord, new: list[str], gone: list[str], known: Item | None, position: int
+    stream: StreamRecord, new: list[str], gone: list[str], pending: Item | None, position: int
 ) -> Item:
     """Return the item of a stream whose channels are not those of its model."""
-    if known is None:
+    if pending is None:
         number = stream.numbers[CHANNELS] = stream.numbers.get(CHANNELS, 0) + 1
     else:
-        number = known.number
+        number = pending.number
     parts = []
     if new:
         parts.append(f"{counted(len(new), 'new channel')}: {', '.join(new[:5])}")
@@ -182,7 +182,7 @@ def channels_item(
         stream.generation,
         number,
         state,
-        now if known is None else known.opened,
+        now if pending is None else pending.opened,
         now,
         None if state == PENDING else now,
         0.0,
@@ -194,6 +194,5 @@ def channels_item(
 
 def ended(item: Item, state: str, now: int, position: int, **body: Any) -> Item:
     """Return an item that has ended."""
-    found = {**item.body, **body}
-    facts = {**vars(item), "state": state, "updated": now, "ended": now}
-    return Item(**{**facts, "body": found, "position": position})
+    whole = {**item.body, **body}
+    return replace(item, state=state, updated=now, ended=now, body=whole, position=position)

@@ -50,15 +50,14 @@ class LiveBatch:
 
     def tables(self) -> dict[str, Table]:
         """Return what the fleet takes: the channels of each stream's model."""
-        found = {}
+        tables = {}
         for name, (stream, _, parts) in self._steps.items():
             assert stream.model is not None
-            steps = _joined(parts)
-            at = model_columns(stream)
-            values = steps.values if at is None else np.ascontiguousarray(steps.values[:, at])
-            times = steps.times.view("datetime64[ns]")
-            found[name] = Table(values, stream.model.channels, times)
-        return found
+            (times, values), columns = _joined(parts), model_columns(stream)
+            if columns is not None:
+                values = np.ascontiguousarray(values[:, columns])
+            tables[name] = Table(values, stream.model.channels, times.view("datetime64[ns]"))
+        return tables
 
 
 def _joined(parts: list[ClosedSteps]) -> ClosedSteps:
@@ -85,11 +84,11 @@ def model_columns(stream: StreamRecord) -> Ints | None:
     if stream.columns is None or stream.columns[0] != len(seen):
         assert stream.model is not None
         channels = stream.model.channels
-        known = {name: at for at, name in enumerate(seen)}
-        at = None
+        column_of = {name: k for k, name in enumerate(seen)}
+        taken = None
         if channels != seen:
-            at = np.array([known[name] for name in channels], np.int64)
-        stream.columns = len(seen), at
+            taken = np.array([column_of[name] for name in channels], np.int64)
+        stream.columns = len(seen), taken
     columns: Ints | None = stream.columns[1]
     return columns
 
@@ -115,9 +114,9 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: LiveBatch) -
     after a recovery: here they are in the order of the streams' numbers.
     """
     applier.fleet.take_events()  # they are in the verdicts
-    found = [(batch.of(each.stream)[0], each) for each in verdicts.events]
-    found.sort(key=lambda each: each[0].id)
-    for stream, event in found:
+    events = [(batch.of(event.stream)[0], event) for event in verdicts.events]
+    events.sort(key=lambda pair: pair[0].id)
+    for stream, event in events:
         applier.report.events(stream, [event])
     for incident in verdicts.incidents:
         applier.report.incident(incident, applier.streams)
@@ -126,33 +125,33 @@ def report_events(applier: Applier, verdicts: FleetVerdicts, batch: LiveBatch) -
 def _rows_of(part: Part) -> Iterator[tuple[str, StoredRows, Floats, float]]:
     """Give the verdicts of each stream: name, rows of its model's channels, ratios, distance."""
     columns = part.judged.columns
-    for at, own in part.spans.items():
-        kept = part.streams[at]
-        found = margins(kept.fitted)
+    for k, span in part.spans.items():
+        kept = part.streams[k]
+        of_channels = margins(kept.fitted)
         width = len(kept.fitted.channels)
         rows = StoredRows(
             0,
             kept.fitted.channels,
-            part.judged.times[own],
+            part.judged.times[span],
             np.empty((0, width)),  # the values are the batch's
-            columns.scores[own],
-            columns.thresholds[own],
-            columns.anomalous[own],
-            columns.expected[own],
-            np.full(width, np.nan) if found is None else found,
+            columns.scores[span],
+            columns.thresholds[span],
+            columns.anomalous[span],
+            columns.expected[span],
+            np.full(width, np.nan) if of_channels is None else of_channels,
         )
-        distances = columns.distances[own]
-        yield kept.name, rows, columns.ratios[own], float(distances[-1])
+        distances = columns.distances[span]
+        yield kept.name, rows, columns.ratios[span], float(distances[-1])
 
 
 def _stored(stream: StreamRecord, first: int, steps: ClosedSteps, rows: StoredRows) -> StoredRows:
     """Return the verdicts with the values of all channels that were seen."""
-    at = model_columns(stream)
-    if at is None:
+    columns = model_columns(stream)
+    if columns is None:
         return replace(rows, first=first, values=steps.values)
     count, width = steps.values.shape
     expected, margin = np.full((count, width), np.nan), np.full(width, np.nan)
-    expected[:, at], margin[at] = rows.expected, rows.margins
+    expected[:, columns], margin[columns] = rows.expected, rows.margins
     return replace(
         rows,
         first=first,

@@ -104,7 +104,7 @@ def history_of(applier: Applier, stream: StreamRecord) -> Table:
             "expected values in the history, found only missing ones",
             hint="it is tried again when there is more history",
         )
-    channels = tuple(rows.channels[at] for at in seen.tolist())
+    channels = tuple(rows.channels[k] for k in seen.tolist())
     values = np.ascontiguousarray(rows.values[:, seen])
     return Table(values, channels, rows.times.view("datetime64[ns]"))
 
@@ -165,21 +165,21 @@ def take_fit(applier: Applier, stream: StreamRecord, entry: FitTaken) -> None:
 
 def restore_model(applier: Applier, stream: StreamRecord, generation: int) -> None:
     """Go back to an earlier model as it was when it was replaced, from the next sample on."""
-    found = next((each for each in stream.models[:-1] if each.generation == generation), None)
-    if found is None:
-        known = ", ".join(str(each.generation) for each in stream.models[:-1])
+    earlier = {model.generation: model for model in stream.models[:-1]}
+    if generation not in earlier:
+        numbers = ", ".join(map(str, earlier))
         raise InputError(
             f"expected an earlier model of {stream.name!r}, found {generation}",
-            hint=f"there are {known}" if known else "it has had one model only",
+            hint=f"there are {numbers}" if numbers else "it has had one model only",
         )
     try:
-        detector = detectors.load(applier.models / found.file)
+        detector = detectors.load(applier.models / earlier[generation].file)
     except StateError as error:  # of this model alone: the service goes on
         raise InputError(error.message, hint=error.hint) from error
     detector.restart()  # the samples since then were another model's
     _replace(applier, stream, detector)
-    restored = replace(found, generation=stream.generation + 1, reason="restored")
-    stream.models.append(restored)
+    number = stream.generation + 1
+    stream.models.append(replace(earlier[generation], generation=number, reason="restored"))
     _go_live(applier, stream, stream.count, detector)
     _report_open(applier, stream)
 
@@ -191,7 +191,7 @@ def remove_models(applier: Applier) -> None:
     file is not there yet.
     """
     named = {model.file for stream in applier.streams for model in stream.models}
-    named |= {model_file(each, each.fit) for each in applier.streams if each.fit is not None}
+    named |= {model_file(stream, stream.fit) for stream in applier.streams if stream.fit}
     for path in applier.models.glob("*.nn"):
         if path.name not in named and _OURS.fullmatch(path.name):
             with suppress(OSError):  # the next time, then
@@ -219,23 +219,23 @@ def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: Base
     applier.report.state_of(stream, stream.aligner.closed)
 
 
-def _follow_period(stream: StreamRecord, found: int) -> None:
+def _follow_period(stream: StreamRecord, period: int) -> None:
     """Take the period of a model's history where none is given, and it is another one."""
-    known = stream.aligner.period
-    if known is None:
-        stream.aligner.period = found
-    elif not stream.period_given and max(known, found) >= _OTHER_PERIOD * min(known, found):
-        stream.aligner.follow(found)
+    old = stream.aligner.period
+    if old is None:
+        stream.aligner.period = period
+    elif not stream.period_given and max(old, period) >= _OTHER_PERIOD * min(old, period):
+        stream.aligner.follow(period)
 
 
 def _report_open(applier: Applier, stream: StreamRecord) -> None:
     """Report what a detector has open: it was ended when another one took its place."""
     now = np.datetime64(stream.aligner.closed, "ns")
-    for found in applier.fleet.opened([stream.name]).get(stream.name, ()):
-        if isinstance(found, Alarm):
-            event = Event(OPENED, stream.count, now, alarm=found)
+    for opened in applier.fleet.opened([stream.name]).get(stream.name, ()):
+        if isinstance(opened, Alarm):
+            event = Event(OPENED, stream.count, now, alarm=opened)
         else:
-            event = Event(CHANGED, stream.count, now, change=found)
+            event = Event(CHANGED, stream.count, now, change=opened)
         applier.report.events(stream, [FleetEvent(stream.name, event)])
 
 

@@ -86,59 +86,59 @@ class Outages:
     def to_json(self) -> dict[str, Any]:
         """Return them as JSON values."""
         opened = [
-            {**vars(each), "item": vars(each.item), "silent": sorted(each.silent)}
-            for each in self.open.values()
+            {**vars(outage), "item": vars(outage.item), "silent": sorted(outage.silent)}
+            for outage in self.open.values()
         ]
         return {"count": self.count, "open": opened}
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any], streams: StreamRecords) -> Self:
+    def from_json(cls, saved: Mapping[str, Any], streams: StreamRecords) -> Self:
         """Return what `to_json` was called on; its streams are given it."""
         outages = cls()
-        outages.count = found["count"]
-        for each in found["open"]:
-            item = Item(**each["item"])
-            outage = Outage(item, set(each["silent"]), each["last"], each["longest"])
+        outages.count = saved["count"]
+        for facts in saved["open"]:
+            item = Item(**facts["item"])
+            outage = Outage(item, set(facts["silent"]), facts["last"], facts["longest"])
             outages.open[item.key] = outage
             for stream in _silent(outage, streams):
                 stream.outage = item
         return outages
 
 
-def fall_silent(applier: Applier, given: Sequence[tuple[int, int]], now: int) -> None:
+def fall_silent(applier: Applier, since_by_number: Sequence[tuple[int, int]], now: int) -> None:
     """Report that streams are silent: each with the time of its newest sample, in ns.
 
     What the clock found does not hold for a stream that sent something, or was removed, meanwhile.
     """
-    found = [
+    silent = [
         stream
-        for number, since in given
+        for number, since in since_by_number
         if (stream := applier.streams.get(number)) is not None
         and stream.is_live
         and stream.aligner.closed == since
         and _is_news(stream)
     ]
-    if not found:
+    if not silent:
         return
-    for stream in found:
+    for stream in silent:
         applier.touched[stream.id] = stream
         leave(applier, stream, now, "those that are still silent are reported anew")
-    first = found[0]
+    first = silent[0]
     last, longest = first.aligner.closed / 1e9, longest_quiet(first.aligner.period or 0)
     for outage in applier.outages.open.values():
         body = outage.item.body
         alike = body["source"] == first.source and body[RETURNED] is None
         if alike and may_meet(last, longest, outage.last, outage.longest):
-            _join(applier, outage, found, now)
+            _join(applier, outage, silent, now)
             return
-    if len(found) == 1:
+    if len(silent) == 1:
         item = items.silent_item(first, first.aligner.closed, now, applier.position)
         applier.report.item("silent", first, item, now)
         return
     outages = applier.outages
     outages.count += 1
-    item = _item(f"{items.INCIDENT}-silence-{outages.count}", found, now, applier.position)
-    outages.open[item.key] = outage = Outage(item, {each.id for each in found}, last, longest)
+    item = _item(f"{items.INCIDENT}-silence-{outages.count}", silent, now, applier.position)
+    outages.open[item.key] = outage = Outage(item, {each.id for each in silent}, last, longest)
     _report(applier, outage, "incident", item)
 
 
@@ -176,10 +176,11 @@ def _is_news(stream: StreamRecord) -> bool:
     return stream.silence is None
 
 
-def _join(applier: Applier, outage: Outage, found: Sequence[StreamRecord], now: int) -> None:
-    outage.silent |= {each.id for each in found}
-    known = [each for each in map(applier.streams.named, outage.item.body["streams"]) if each]
-    every = {each.id: each for each in (*known, *found)}  # one may be there by its name alone
+def _join(applier: Applier, outage: Outage, joining: Sequence[StreamRecord], now: int) -> None:
+    outage.silent |= {stream.id for stream in joining}
+    named = map(applier.streams.named, outage.item.body["streams"])
+    # One may be there by its name alone.
+    every = {stream.id: stream for stream in (*named, *joining) if stream is not None}
     item = _item(outage.item.key, list(every.values()), now, applier.position)
     _report(applier, outage, "updated", item)
 
@@ -193,14 +194,14 @@ def _report(applier: Applier, outage: Outage, kind: str, item: Item) -> None:
 
 
 def _silent(outage: Outage, streams: StreamRecords) -> list[StreamRecord]:
-    found = map(streams.get, sorted(outage.silent))
-    return [each for each in found if each is not None]
+    numbered = map(streams.get, sorted(outage.silent))
+    return [stream for stream in numbered if stream is not None]
 
 
 def _item(key: str, streams: Sequence[StreamRecord], now: int, position: int) -> Item:
     """Return the incident of streams that are silent."""
-    since = min(each.aligner.closed for each in streams)
-    names = [each.name for each in streams]
+    since = min(stream.aligner.closed for stream in streams)
+    names = [stream.name for stream in streams]
     source = streams[0].source
     whose = f" of source {source}" if source else ""
     return Item(

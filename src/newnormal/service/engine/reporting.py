@@ -135,14 +135,14 @@ class Reporter:
             for sink in self._sinks():
                 self._store.outbox.put(key, sink, body)
 
-    def events(self, stream: StreamRecord, found: Iterable[FleetEvent]) -> dict[str, Item]:
+    def events(self, stream: StreamRecord, happened: Iterable[FleetEvent]) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
         An alarm about a gap in the samples that is known makes no alert.
         """
         concerned: dict[str, Item] = {}
-        for each in found:
-            event = each.event
+        for of_fleet in happened:
+            event = of_fleet.event
             item = items.event_item(stream, event, self._position)
             now = item.updated if item is not None else stream.aligner.closed
             if item is None:
@@ -150,14 +150,14 @@ class Reporter:
                 self._event(event.kind, now, stream.id, None, body)
                 continue
             concerned[item.key] = item
-            known = False
+            is_known_gap = False
             if event.kind == OPENED and event.alarm is not None:
                 stream.counts["alarms"] += 1
                 stream.last_alarm = item.opened
-                known = stream.is_known_gap(event.alarm, now)
+                is_known_gap = stream.is_known_gap(event.alarm, now)
             elif item.kind == items.CHANGE and event.kind == "changed":
                 stream.counts["changes"] += 1
-            self.item(event.kind, stream, item, now, alert=not known)
+            self.item(event.kind, stream, item, now, alert=not is_known_gap)
         return concerned
 
     def incident(self, event: IncidentEvent, streams: StreamRecords) -> None:

@@ -18,6 +18,7 @@ from newnormal.errors import NewnormalError, StateError
 from newnormal.service.engine.applying import Applier, Outcome
 from newnormal.service.log.entries import Entry, SamplesArrived, check_input_position, pack
 from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.retry import Report
 
 _LOG = logging.getLogger("newnormal")
 _SAMPLES = 20_000  # in one record, about
@@ -33,21 +34,21 @@ class Submitted(NamedTuple):
         Gets the position once it is in the log.
     applied
         Gets the result once it is applied.
-    own
-        Whether the engine itself submitted it: then it is tried until it is in the log.
+    internal
+        Whether the service itself submitted it: then it is tried until it is in the log.
     """
 
     entry: Entry
     durable: Future[int]
     applied: Future[Any]
-    own: bool
+    internal: bool
 
     @property
     def samples(self) -> int:
         """How many samples it has."""
         if not isinstance(self.entry, SamplesArrived):
             return 0
-        return sum(len(each.times) for each in self.entry.arrivals)
+        return sum(len(arrival.times) for arrival in self.entry.arrivals)
 
 
 class Engine:
@@ -71,7 +72,7 @@ class Engine:
         log: SqliteLog,
         recover: Callable[[Callable[[int, list[Outcome]], None]], Applier],
         after: Callable[[Applier, bool], None],
-        report: Callable[[str, bool, str], None],
+        report: Report,
     ) -> None:
         self._log, self._recover, self._after, self._report = log, recover, after, report
         self._incoming: SimpleQueue[Submitted | None] = SimpleQueue()
@@ -90,21 +91,21 @@ class Engine:
         self._worker.start()
         self._writer.start()
 
-    def submit(self, entry: Entry, *, own: bool = False) -> Submitted:
+    def submit(self, entry: Entry, *, internal: bool = False) -> Submitted:
         """Hand an entry in, from any thread."""
         if isinstance(entry, SamplesArrived) and entry.input_position is not None:
             check_input_position(entry)  # a stranger's: entries of others are in the same record
-        found = Submitted(entry, Future(), Future(), own)
-        for future in (found.durable, found.applied):
+        submitted = Submitted(entry, Future(), Future(), internal)
+        for future in (submitted.durable, submitted.applied):
             future.set_running_or_notify_cancel()  # a caller who goes away cancels nothing
         with self._lock:
             if self._stop.is_set():
                 raise StateError(
                     "expected a service that runs, found one that stops", hint="try again later"
                 )
-            self.lag += found.samples
-            self._incoming.put(found)
-        return found
+            self.lag += submitted.samples
+            self._incoming.put(submitted)
+        return submitted
 
     def stop(self) -> None:
         """Write and apply what was handed in, then end both threads."""
@@ -127,7 +128,7 @@ class Engine:
                 if self._stop.is_set():
                     return
                 continue
-            taken, samples = first, sum(each.samples for each in first)
+            taken, samples = first, sum(submitted.samples for submitted in first)
             while samples < _SAMPLES:
                 try:
                     other = self._incoming.get_nowait()
@@ -145,15 +146,15 @@ class Engine:
             self._stop.wait(_AGAIN_S)
             again, self._again = self._again, []
             return again
-        found = self._incoming.get()
-        return None if found is None else [found]
+        submitted = self._incoming.get()
+        return None if submitted is None else [submitted]
 
     def _commit(self, taken: list[Submitted]) -> None:
         position = self._log.last + 1
         with self._lock:  # before it can be read from the log, and applied
             self._unapplied[position] = taken
         try:
-            self._log.append(pack([each.entry for each in taken]))
+            self._log.append(pack([submitted.entry for submitted in taken]))
         except Exception as error:  # noqa: BLE001  (the thread must go on: disks have room again)
             with self._lock:
                 del self._unapplied[position]
@@ -161,33 +162,33 @@ class Engine:
             return
         self._report("log", True, "")
         self._committed.put((position, taken))
-        for each in taken:
-            each.durable.set_result(position)
+        for submitted in taken:
+            submitted.durable.set_result(position)
 
     def _refuse(self, taken: list[Submitted], error: Exception) -> None:
         _LOG.error("the log cannot be written: %s", error)
         self._report("log", False, str(error))
         with self._lock:
-            self.lag -= sum(each.samples for each in taken if not each.own)
-        for each in taken:
-            if each.own and not self._stop.is_set():
-                self._again.append(each)
+            self.lag -= sum(each.samples for each in taken if not each.internal)
+        for submitted in taken:
+            if submitted.internal and not self._stop.is_set():
+                self._again.append(submitted)
             else:
-                each.durable.set_exception(error)
-                each.applied.set_exception(error)
+                submitted.durable.set_exception(error)
+                submitted.applied.set_exception(error)
 
     # ------------------------------------------------------------------ what it says
 
     def _work(self) -> None:
         while True:
             try:
-                found = self._committed.get(timeout=0.1)
+                committed = self._committed.get(timeout=0.1)
             except Empty:
                 self._guard(partial(self._after, self.applier, True))
                 continue
-            if found is None:
+            if committed is None:
                 return
-            position, taken = found
+            position, taken = committed
             if position > self.applier.position:
                 self._guard(partial(self._apply, position, [each.entry for each in taken]))
 
@@ -226,14 +227,14 @@ class Engine:
         with self._lock:
             taken = self._unapplied.pop(position, [])
             self.lag -= sum(each.samples for each in taken)
-        for each, outcome in zip(taken, outcomes, strict=False):
+        for submitted, outcome in zip(taken, outcomes, strict=False):
             if isinstance(outcome, NewnormalError):
-                each.applied.set_exception(outcome)
+                submitted.applied.set_exception(outcome)
             else:
-                each.applied.set_result(outcome)
+                submitted.applied.set_result(outcome)
 
 
 def _text(error: Exception) -> str:
-    return (
-        error.message if isinstance(error, NewnormalError) else f"{type(error).__name__}: {error}"
-    )
+    if isinstance(error, NewnormalError):
+        return error.message
+    return f"{type(error).__name__}: {error}"

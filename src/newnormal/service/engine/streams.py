@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -133,8 +133,8 @@ class StreamRecord:
     @property
     def silence(self) -> Item | None:
         """What is open about its silence; from any thread."""
-        own = (each for each in list(self.items.values()) if each.kind == _SILENCE)
-        return self.outage or next(own, None)
+        silences = (item for item in list(self.items.values()) if item.kind == _SILENCE)
+        return self.outage or next(silences, None)
 
     def needed_channels(self) -> Bools | None:
         """Return which channels make a step complete; None where nothing waits for that."""
@@ -157,20 +157,20 @@ class StreamRecord:
             self.ratio = float(ratios[-1])
 
     def note_gap(self, times: Ints) -> None:
-        """Take note of the step of these that a gap comes before which is known, if one is."""
+        """If a known gap precedes one of these steps, remember that step."""
         if self.excused_after is None:
             return
-        at = int(np.searchsorted(times, self.excused_after, side="right"))
-        if at < len(times):
-            self.gaps = (*self.gaps, int(times[at]))[-_KNOWN:]
+        first = int(np.searchsorted(times, self.excused_after, side="right"))
+        if first < len(times):
+            self.gaps = (*self.gaps, int(times[first]))[-_KNOWN:]
             self.excused_after = None
 
     def is_known_gap(self, alarm: Alarm, time: int) -> bool:
-        """Whether an alarm that opened at a step is about a gap that is known; take note of it."""
-        known = alarm.cause == _SILENCE and not alarm.evidence and time in self.gaps
-        if known:
+        """Whether an alarm that opened at a time is about a known gap; remember it if so."""
+        is_known = alarm.cause == _SILENCE and not alarm.evidence and time in self.gaps
+        if is_known:
             self.quiet = (*self.quiet, alarm.number)[-_KNOWN:]
-        return known
+        return is_known
 
     def put(self, item: Item) -> None:
         """Take note of an item as it is now."""
@@ -184,15 +184,15 @@ class StreamRecord:
 
     def shown(self) -> StreamView:
         """Return it as pages show it; from any thread."""
-        version, known = self.version, self.view
-        if known is None or known[0] != version:
+        version, shown = self.version, self.view
+        if shown is None or shown[0] != version:
             opened = sorted(
                 (*self.items.values(), *([self.outage] if self.outage else ())),
-                key=lambda each: each.opened,
+                key=lambda item: item.opened,
             )
-            kinds = {_kind(each) for each in opened if each.state != "rejected"}
+            kinds = {_kind(item) for item in opened if item.state != "rejected"}
             attention = next((kind for kind in _ATTENTION if kind in kinds), "")
-            about = next((each for each in reversed(opened) if _kind(each) == attention), None)
+            about = next((item for item in reversed(opened) if _kind(item) == attention), None)
             about = about or (opened[-1] if opened else self.last_item)
             aligner = self.aligner
             model = self.model
@@ -216,8 +216,8 @@ class StreamRecord:
                 counts={**aligner.counts, **self.counts},
                 problem=self.problem,
             )
-            self.view = known = version, view
-        return known[1]
+            self.view = shown = version, view
+        return shown[1]
 
 
 def _kind(item: Item) -> str:
@@ -258,33 +258,16 @@ class StreamRecords:
         del self._by_id[stream.id], self._by_name[stream.name]
 
 
+# Fields that are saved in a form of their own, and those that are made anew.
+_SPECIAL = {"aligner", "fit", "models", "wanted", "items", "last_item", "ratio", "distance"}
+_UNSAVED = {"outage", "columns", "version", "view", "begun"}
+_PLAIN = tuple(f.name for f in fields(StreamRecord) if f.name not in _SPECIAL | _UNSAVED)
+
+
 def stream_to_json(stream: StreamRecord) -> dict[str, Any]:
     """Return a stream as JSON values."""
-    plain = (
-        "id",
-        "name",
-        "state",
-        "count",
-        "offset",
-        "tried",
-        "problem",
-        "last_alarm",
-        "numbers",
-        "counts",
-        "since",
-        "ignored",
-        "excused_after",
-        "gaps",
-        "quiet",
-        "source",
-        "past",
-        "period_given",
-        "absent",
-        "ring",
-        "ringed",
-    )
     return {
-        **{name: getattr(stream, name) for name in plain},
+        **{name: getattr(stream, name) for name in _PLAIN},
         "ratio": _number(stream.ratio),
         "distance": _number(stream.distance),
         "aligner": stream.aligner.to_json(),
@@ -296,13 +279,14 @@ def stream_to_json(stream: StreamRecord) -> dict[str, Any]:
     }
 
 
-def stream_from_json(found: Mapping[str, Any]) -> StreamRecord:
+def stream_from_json(saved: Mapping[str, Any]) -> StreamRecord:
     """Return what `stream_to_json` was called on."""
-    facts = dict(found)
-    items = [Item(**each) for each in facts.pop("items")]
+    facts = dict(saved)
+    items = [Item(**item) for item in facts.pop("items")]
     last, fit, wanted = facts.pop("last_item"), facts.pop("fit"), facts.pop("wanted")
     models = [
-        FittedModel(**{**each, "channels": tuple(each["channels"])}) for each in facts.pop("models")
+        FittedModel(**{**model, "channels": tuple(model["channels"])})
+        for model in facts.pop("models")
     ]
     for name in ("ignored", "gaps", "quiet"):
         facts[name] = tuple(facts[name])
@@ -312,7 +296,7 @@ def stream_from_json(found: Mapping[str, Any]) -> StreamRecord:
         fit=None if fit is None else PendingFit(**{**fit, "channels": tuple(fit["channels"])}),
         models=models,
         wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),
-        items={each.key: each for each in items},
+        items={item.key: item for item in items},
         last_item=None if last is None else Item(**last),
         ratio=ratio,
         distance=distance,
