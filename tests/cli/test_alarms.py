@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import CHANGE, Command, Plant, cut
 from tests.cli.fleets import Site
 
@@ -142,7 +142,7 @@ def test_json_has_the_form_in_which_watch_prints_them(moved: Plant, newnormal: C
 @pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
 def test_beside_a_running_watch_it_says_how_old_it_is(pending: Path, newnormal: Command) -> None:
     with Lock(pending) as lock:
-        lock.write(Progress(seen=PENDING + 30, alarm=None, stream="x"))
+        lock.write(WatchProgress(seen=PENDING + 30, alarm=None, stream="x"))
         text = newnormal("alarms", pending).stdout
         lock.keep = True
     assert "s ago by a `newnormal watch` that is running; 30 samples since\n" in text

@@ -18,7 +18,7 @@ from newnormal.io import SourceOptions
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import stream_of
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, start_of
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
 
 
@@ -255,7 +255,7 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
 ) -> None:
     state = plant.folder / "plant.state"
     with Lock(state) as lock:
-        lock.write(Progress(123, 4, "stream", "sample 120", None, (2,), 4))
+        lock.write(WatchProgress(123, 4, "stream", "sample 120", None, (2,), 4))
         assert newnormal("reject", state).returncode == 0
         assert newnormal("accept", state, "--change", 2).returncode == 0
         assert newnormal("accept", state, "--alarm", 3).returncode == 0, "it is over"
@@ -269,9 +269,9 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
             "error: expected an open change to reject, which is 2, found change 1\n"
             "hint: `newnormal undo` (rollback()) undoes the newest acceptance\n"
         )
-        lock.write(Progress(130, None, "stream", "sample 90", 7, (2, 7), 4))
+        lock.write(WatchProgress(130, None, "stream", "sample 90", 7, (2, 7), 4))
         assert newnormal("accept", state).returncode == 0
-        lock.write(Progress(150, None, "stream", None, None, (), 4))
+        lock.write(WatchProgress(150, None, "stream", None, None, (), 4))
         done = newnormal("accept", state)
         assert done.stderr == (
             "error: expected an open change or alarm to accept, found none\n"
@@ -299,7 +299,7 @@ def test_lock_and_queue_of_the_version_before_are_understood(
     """They know alarms alone, and the alarm of then is the change that began with it."""
     state = plant.folder / "plant.state"
     old = b'{"seen": 9, "alarm": 1, "stream": "s", "start": null}'
-    assert Progress.parse(old.ljust(239) + b"\n") == Progress(9, 1, "s")
+    assert WatchProgress.parse(old.ljust(239) + b"\n") == WatchProgress(9, 1, "s")
     watched(cut(plant, CHANGE + 100), newnormal)
     change = load(state).change_
     assert change is not None
@@ -360,7 +360,7 @@ def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
     refused = newnormal("accept", state, "--alarm", 99)
     assert (refused.returncode, "found 99" in refused.stderr) == (1, True)
     with Lock(state) as lock:
-        for progress in (None, Progress(seen + 50, 1, "s", None, None, (1,), 1)):
+        for progress in (None, WatchProgress(seen + 50, 1, "s", None, None, (1,), 1)):
             if progress is not None:
                 lock.write(progress)
             refused = newnormal("accept", state, "--alarm", 99)
@@ -453,7 +453,7 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
     stream = stream_of(load(state), source)
     source.close()
     with Lock(state) as lock:  # a watch that was killed 50 samples after its checkpoint
-        lock.write(Progress(CHANGE + 150, None, stream, None, 1, (1,), 1))
+        lock.write(WatchProgress(CHANGE + 150, None, stream, None, 1, (1,), 1))
         lock.keep = True
     done = newnormal("accept", state)
     assert done.stderr == (

@@ -12,7 +12,7 @@ import pytest
 
 from newnormal.cli.written import age_text
 from newnormal.locks import is_held
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import Command, Plant
 from tests.cli.fleets import Site
 
@@ -40,7 +40,7 @@ def test_the_age_of_a_checkpoint_is_shown_and_that_its_watch_has_ended(
 def test_beside_a_running_watch_it_says_how_far_that_is(plant: Plant, newnormal: Command) -> None:
     state = watched(plant, newnormal)
     with Lock(state) as lock:
-        lock.write(Progress(seen=700, alarm=None, stream="x"))
+        lock.write(WatchProgress(seen=700, alarm=None, stream="x"))
         shown = " ".join(newnormal("inspect", state).stdout.split())
         facts = json.loads(newnormal("inspect", state, "--json").stdout)
         lock.keep = True
@@ -55,7 +55,7 @@ def test_before_the_first_checkpoint_it_says_so_and_what_to_do(
 ) -> None:
     state = plant.folder / "plant.state"
     with Lock(state) as lock:
-        lock.write(Progress(seen=70, alarm=None, stream="x"))
+        lock.write(WatchProgress(seen=70, alarm=None, stream="x"))
         done = newnormal("inspect", state)
         lock.keep = True
     assert done.returncode == 1

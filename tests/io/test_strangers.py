@@ -20,7 +20,7 @@ from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import Resumed
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.lock import Lock, WatchProgress
 from newnormal.runtime.watch import BadRecordError, Watch
 from newnormal.tabular import Reading
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
@@ -323,7 +323,7 @@ def test_quiet_batches_make_no_error_that_nobody_sees(
     monkeypatch.setattr(
         FeedbackError, "__init__", lambda self, message, hint=None: errors.append(message)
     )
-    written: list[Progress] = []
+    written: list[WatchProgress] = []
     monkeypatch.setattr(Lock, "write", lambda self, progress: written.append(progress))
     path = tmp_path / "plant.state"
     with Lock(path) as lock:

@@ -23,7 +23,7 @@ from newnormal.errors import InputError, NewnormalError, NewnormalWarning, Param
 from newnormal.fleet import fitting, pool, processors
 from newnormal.fleet.fitting import Progress, fit_streams
 from newnormal.fleet.jobs import Outcome, answer_of, as_job, can_be_sent, fit_job, outcome_of
-from newnormal.fleet.pool import Pool, Streams
+from newnormal.fleet.pool import FitTasks, Pool
 from newnormal.models.mlp import MLP
 from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
@@ -97,7 +97,7 @@ def test_a_detector_comes_through_messages_bit_for_bit(name: str) -> None:
 def test_processes_fit_the_same_bits() -> None:
     histories = {name: history(at) for at, name in enumerate(DETECTORS)}
     names = deque(DETECTORS)
-    running = Pool(2, Streams(DETECTORS, histories), names)
+    running = Pool(2, FitTasks(DETECTORS, histories), names)
     found = dict(running.results.get() for _ in DETECTORS)
     running.close()
     assert not names
@@ -212,7 +212,7 @@ def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}
     histories = dict.fromkeys(seeds, history(0))
-    running = Pool(1, Streams(detectors, histories), deque(seeds))
+    running = Pool(1, FitTasks(detectors, histories), deque(seeds))
     found: dict[str, Outcome] = dict(running.results.get() for _ in seeds)
     running.close()
     assert str(found["fatal"].result) == (
@@ -225,7 +225,7 @@ def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
 @pytest.mark.external
 def test_processes_that_cannot_start_fail_their_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_PROGRAM", "raise SystemExit(7)")
-    running = Pool(1, Streams({"a": M2N2()}, {"a": history(0)}), deque("a"))
+    running = Pool(1, FitTasks({"a": M2N2()}, {"a": history(0)}), deque("a"))
     name, outcome = running.results.get()
     running.close()
     assert name == "a"

@@ -15,7 +15,7 @@ from newnormal.core.phases import SampleClock, TimeClock
 from newnormal.core.state import Fitted, copied
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.stream import FitBlock, FitParts, LiveParts, Shape, Stream
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.kernels import alarm, block_names, quiet
 from newnormal.types import NO_TIME
 from tests.fleet_story import Feed, assert_same_state, fitted
@@ -160,7 +160,7 @@ def test_what_a_stream_opens_is_its_own_memory() -> None:
 
 
 def test_streams_of_one_shape_are_in_one_group() -> None:
-    streams = Streams()
+    streams = FleetStreams()
     for at, kind in enumerate(["learning", "daily", "learning", "risky", "counted", "paper"]):
         streams.add(f"{kind}-{at}", fitted(kind))
     groups = {name: streams.where(name)[0] for name in streams.names}
@@ -175,7 +175,7 @@ def test_streams_of_one_shape_are_in_one_group() -> None:
 
 
 def test_the_last_stream_takes_the_place_of_one_that_is_removed() -> None:
-    streams = Streams()
+    streams = FleetStreams()
     for name in "abcd":
         streams.add(name, fitted("daily"))
     group, at = streams.where("b")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from newnormal.errors import StateError
 
 if TYPE_CHECKING:
-    from newnormal.runtime.lock import Progress
+    from newnormal.runtime.lock import WatchProgress
 
 _RUNNING, _KILLED, _ENDED = "running", "killed", "ended"
 
@@ -127,7 +127,7 @@ def age_text(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def _now(progress: Progress | None) -> str:
+def _now(progress: WatchProgress | None) -> str:
     return "" if progress is None else f", {progress.seen:,} samples so far,"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from newnormal.base import BaseDetector
 from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.fleet.jobs import Outcome, can_be_sent
-from newnormal.fleet.pool import Pool, Streams
+from newnormal.fleet.pool import FitTasks, Pool
 from newnormal.fleet.processors import cores
 from newnormal.tabular import Table
 
@@ -110,7 +110,7 @@ def _fitted(
     meter: _Meter,
 ) -> Iterator[Result]:
     meter.report()
-    streams = Streams(detectors, histories)
+    streams = FitTasks(detectors, histories)
     here = deque(detectors)  # to be fitted in this process
     if workers is None:
         workers = cores() if len(here) >= _FEW else 1

@@ -39,12 +39,12 @@ from newnormal.fleet.folder.names import MANIFEST, new_log_id
 from newnormal.fleet.folder.records import Act
 from newnormal.fleet.folder.recovery import Read, consistent, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, Replayed, log_end, log_of, replay
-from newnormal.fleet.folder.writer import Contents, FolderWriter
+from newnormal.fleet.folder.writer import FleetContents, FolderWriter
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.observed import FleetObserved
 from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
 from newnormal.fleet.stream import Stream
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
 from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
@@ -118,7 +118,7 @@ class Fleet:
         self.fleet_alarms_per_day = _limit_of(fleet_alarms_per_day, self.detector)
         self.workers = workers
         self.failures_: dict[str, NewnormalError] = {}
-        self._streams = Streams()
+        self._streams = FleetStreams()
         self._tracker, self._ticks = IncidentTracker(None), 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
@@ -177,7 +177,7 @@ class Fleet:
         with self._lock:
             reading = None if tables.profile is None else tables.profile.reading
             self._reading = {"by": by, "times": times, "long": long, "file": reading}
-            streams = Streams()
+            streams = FleetStreams()
             self.failures_ = {}
             fitted = self._fitted(tables, len(tables.tables) + len(tables.errors), on_progress)
             for name, detector in fitted.items():
@@ -766,7 +766,7 @@ class Fleet:
         replay(log, files, self._advance, act, judged)
         self._end = end
 
-    def _contents(self) -> Contents:
+    def _contents(self) -> FleetContents:
         """Return what a folder holds of the fleet."""
         reading = {}
         for name, value in self._reading.items():
@@ -775,7 +775,7 @@ class Fleet:
                     reading[name] = value
             except (TypeError, ValueError):  # a frame of times, say: it is given again
                 continue
-        return Contents(
+        return FleetContents(
             self.detector.options_as_json(),
             self.fleet_alarms_per_day,
             reading,

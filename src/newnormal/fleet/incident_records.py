@@ -35,7 +35,7 @@ class Kept:
 
 
 @dataclass
-class Record:
+class IncidentRecord:
     """An incident: the moment and the number of the first alarm of each stream."""
 
     number: int
@@ -55,7 +55,7 @@ class Record:
 
 
 @dataclass
-class Records:
+class IncidentRecords:
     """All that a tracker keeps.
 
     Attributes
@@ -76,7 +76,7 @@ class Records:
 
     period: np.timedelta64 | None
     openings: list[Kept] = field(default_factory=list)
-    incidents: dict[int, Record] = field(default_factory=dict)
+    incidents: dict[int, IncidentRecord] = field(default_factory=dict)
     count: int = 0
     now: int | None = None
     forgotten: int | None = None
@@ -116,7 +116,7 @@ class Records:
         }
 
     @classmethod
-    def from_json(cls, found: object) -> Records:
+    def from_json(cls, found: object) -> IncidentRecords:
         """Return what `to_json` was made from, checked."""
         facts = Facts(found, "incidents.")
         period = None
@@ -174,8 +174,8 @@ def _rows(
     return [tuple(row) for row in rows]
 
 
-def _record(facts: Facts, names: Sequence[str]) -> Record:
-    record = Record(
+def _record(facts: Facts, names: Sequence[str]) -> IncidentRecord:
+    record = IncidentRecord(
         facts.count("number", 1),
         facts.count("start", _FIRST, _LAST),
         facts.count("end", _FIRST, _LAST),
@@ -193,7 +193,7 @@ def _record(facts: Facts, names: Sequence[str]) -> Record:
     return record
 
 
-def _check(facts: Facts, kept: Records, incidents: int) -> None:
+def _check(facts: Facts, kept: IncidentRecords, incidents: int) -> None:
     """Raise a StateError unless the parts fit together."""
     order = [each.order for each in kept.openings]
     if order != sorted(order):

@@ -28,9 +28,9 @@ from newnormal.fleet.incident_records import (
     MOST_OPENINGS,
     MOST_PAST,
     MOST_STREAMS,
+    IncidentRecord,
+    IncidentRecords,
     Kept,
-    Record,
-    Records,
 )
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 
@@ -78,9 +78,9 @@ class IncidentTracker:
             period = period.astype("timedelta64[ns]")
             if not period > np.timedelta64(0, "ns"):
                 raise ParameterError(f"period: expected a time above zero, found {period!r}")
-        self._begin(Records(period))
+        self._begin(IncidentRecords(period))
 
-    def _begin(self, kept: Records) -> None:
+    def _begin(self, kept: IncidentRecords) -> None:
         self._kept = kept
         period = kept.period
         self._span = PERIODS * (1 if period is None else int(period.astype(np.int64)))
@@ -159,7 +159,7 @@ class IncidentTracker:
     def from_json(cls, found: object) -> Self:
         """Return the tracker that `to_json` was called on; a StateError for anything else."""
         tracker = cls.__new__(cls)
-        tracker._begin(Records.from_json(found))
+        tracker._begin(IncidentRecords.from_json(found))
         return tracker
 
     def _check(self, opening: Opening) -> None:
@@ -188,7 +188,7 @@ class IncidentTracker:
             if not known:
                 self._kept.count += 1
                 number = self._kept.count
-                known = [Record(number, group[0].moment, group[0].moment, group[0].fleet)]
+                known = [IncidentRecord(number, group[0].moment, group[0].moment, group[0].fleet)]
                 records[number] = known[0]
                 _join([each for each in group if each.moment <= complete], known)
                 begun[number] = self._incident(known[0])
@@ -250,7 +250,7 @@ class IncidentTracker:
         self._trim()
         return events
 
-    def _incident(self, record: Record) -> Incident:
+    def _incident(self, record: IncidentRecord) -> Incident:
         ordered = sorted(record.streams.items(), key=lambda each: (each[1][0], each[0]))
         streams = {name: alarm for name, (_, alarm) in ordered}
         return Incident(
@@ -267,7 +267,7 @@ class IncidentTracker:
     def _time(self, moment: int) -> np.datetime64 | None:
         return None if self._kept.period is None else np.datetime64(moment, "ns")
 
-    def _sentence(self, record: Record, names: list[str]) -> str:
+    def _sentence(self, record: IncidentRecord, names: list[str]) -> str:
         length = record.end - record.start
         within = "at the same time"
         if length:
@@ -293,7 +293,7 @@ class IncidentTracker:
             past = past[1:]
 
 
-def _join(group: Sequence[Kept], records: Sequence[Record]) -> None:
+def _join(group: Sequence[Kept], records: Sequence[IncidentRecord]) -> None:
     """Add openings without an incident to that of these which began last before each."""
     ordered = sorted(records, key=lambda record: record.start)
     for opening in group:

@@ -24,7 +24,7 @@ _ENDING_S = 10.0  # for a process whose output has ended to end itself
 _ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "NUMBA")}
 
 
-class Streams:
+class FitTasks:
     """Detectors and histories by name; histories are read one at a time, when they are due."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Pool:
         Each name that a process took with its outcome, in the order in which they finish.
     """
 
-    def __init__(self, count: int, streams: Streams, names: deque[str]) -> None:
+    def __init__(self, count: int, streams: FitTasks, names: deque[str]) -> None:
         self.results: SimpleQueue[tuple[str, Outcome]] = SimpleQueue()
         self._streams, self._names = streams, names
         self._running: set[Worker] = set()

@@ -19,12 +19,12 @@ from newnormal.tabular.columns import alike, listed
 from newnormal.types import Ints
 
 
-class Streams:
+class FleetStreams:
     """Streams by name; those of one shape are in one group.
 
     Examples
     --------
-    >>> streams = Streams()
+    >>> streams = FleetStreams()
     >>> len(streams), streams.names
     (0, ())
     """

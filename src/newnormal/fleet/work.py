@@ -11,7 +11,7 @@ from newnormal.core.times import is_late, late_error
 from newnormal.errors import InputError, NewnormalError
 from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
 from newnormal.tabular.samples import unmasked
@@ -35,7 +35,7 @@ class Gathered:
         self.errors: list[StreamError] = []
 
 
-def gather_tables(streams: Streams, tables: StreamTables) -> Gathered:
+def gather_tables(streams: FleetStreams, tables: StreamTables) -> Gathered:
     """Return series of many streams by group; a stream is taken whole, or not at all."""
     found = Gathered()
     start = 0
@@ -75,7 +75,7 @@ def gather_tables(streams: Streams, tables: StreamTables) -> Gathered:
     return found
 
 
-def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
+def gather_array(streams: FleetStreams, samples: Any, times: Any) -> Gathered:
     """Return one sample of every stream, (S, C) in the fleet's order."""
     groups = [each for each in streams.groups if each.streams]
     if not groups:
@@ -126,7 +126,7 @@ def gather_array(streams: Streams, samples: Any, times: Any) -> Gathered:
     return found
 
 
-def gather_samples(streams: Streams, samples: Mapping[str, Any], times: Any) -> Gathered:
+def gather_samples(streams: FleetStreams, samples: Mapping[str, Any], times: Any) -> Gathered:
     """Return one sample of each of some streams, by name."""
     found = Gathered()
     by_group: dict[int, list[tuple[int, Floats, int, int]]] = {}

@@ -45,20 +45,20 @@ _POINTS = 400
 _STATES = ("in alarm", "change pending", "change rejected", "normal")
 
 
-class FleetVerdicts(Protocol):
+class VerdictsByStream(Protocol):
     """The verdicts of several streams, by their names."""
 
     def __iter__(self) -> Iterator[str]: ...
     def __getitem__(self, stream: str, /) -> Verdicts: ...
 
 
-def is_fleet(found: Any) -> TypeGuard[FleetVerdicts]:
+def is_fleet(found: Any) -> TypeGuard[VerdictsByStream]:
     """Whether these are verdicts of several streams: a mapping, or a fleet's from a layer above."""
     return isinstance(found, Mapping) or hasattr(found, "incidents")
 
 
 def fleet_figure(
-    found: FleetVerdicts, style: Style, name: str, streams: int | Sequence[str] | None
+    found: VerdictsByStream, style: Style, name: str, streams: int | Sequence[str] | None
 ) -> Figure:
     """Draw how far each stream's score was from its threshold, its alarms, and what happened."""
     timelines = [Timeline.of(found[each], each) for each in found]

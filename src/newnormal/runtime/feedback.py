@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from newnormal.alarms.feedback_target import default_target, feedback_target
 from newnormal.errors import FeedbackError, StateError
 from newnormal.locks import opened_alone
-from newnormal.runtime.lock import Progress, beside
+from newnormal.runtime.lock import WatchProgress, beside
 from newnormal.state.files import sync_folder
 from newnormal.types import Alarm, Change, time_text
 
@@ -66,7 +66,7 @@ class FeedbackRequest:
         How many samples the stream had consumed: when it was given, in the inbox; when it is
         applied, in the journal.
     stream
-        The stream it was given to, as in `Progress`; None if that is not known. In a fleet the
+        The stream it was given to, as in `WatchProgress`; None if that is not known. In a fleet the
         name of the stream.
     start
         Where the alarm or the change began, as `start_of` has it; None if that is not known. An
@@ -150,13 +150,13 @@ def with_target(request: FeedbackRequest, detector: BaseDetector) -> FeedbackReq
     return replace(request, alarm=alarm, change=change, start=start_of(target))
 
 
-def progress_of(detector: BaseDetector, stream: str) -> Progress:
+def progress_of(detector: BaseDetector, stream: str) -> WatchProgress:
     """Return how far a detector is, and what feedback without a number means there."""
     alarm = change = start = None
     target = default_target(detector)
     if target is not None:
         (alarm, change), start = _numbers(target), start_of(target)
-    return Progress(
+    return WatchProgress(
         detector.counters["seen"],
         alarm,
         stream,

@@ -18,7 +18,7 @@ _SIZE = 480  # bytes of a record: always the same, so that one write replaces th
 
 
 @dataclass(frozen=True)
-class Progress:
+class WatchProgress:
     """How far a `watch` is.
 
     Attributes
@@ -46,7 +46,7 @@ class Progress:
     newest: int | None = None
 
     @classmethod
-    def parse(cls, content: bytes) -> Progress | None:
+    def parse(cls, content: bytes) -> WatchProgress | None:
         """Return what a lock file holds, None if that cannot be read."""
         try:
             found = json.loads(content[:_SIZE])
@@ -88,19 +88,19 @@ class Lock:
     def __exit__(self, *error: object) -> None:
         self._file.release(remove=not self.keep)
 
-    def read(self) -> Progress | None:
+    def read(self) -> WatchProgress | None:
         """Return the progress of the process that holds the lock, or held it when it was killed."""
         try:
-            return Progress.parse(content_of(self._file.path))
+            return WatchProgress.parse(content_of(self._file.path))
         except OSError:
             return None
 
-    def write(self, progress: Progress) -> None:
+    def write(self, progress: WatchProgress) -> None:
         """Write how far this process is."""
         self._file.write(json.dumps(asdict(progress)).encode().ljust(_SIZE - 1) + b"\n")
 
 
-def look(state: Path) -> tuple[bool | None, Progress | None]:
+def look(state: Path) -> tuple[bool | None, WatchProgress | None]:
     """Return whether a process holds a state file, and how far it is, or was when it was killed.
 
     None instead of True or False where it cannot be known; no progress after a clean end. Unlike a
@@ -111,7 +111,7 @@ def look(state: Path) -> tuple[bool | None, Progress | None]:
         content = content_of(path)
     except OSError:
         return False, None
-    return is_held(path), Progress.parse(content)
+    return is_held(path), WatchProgress.parse(content)
 
 
 def beside(state: Path, name: str) -> Path:

@@ -19,7 +19,7 @@ from newnormal.runtime.feedback import (
     apply_all,
     progress_of,
 )
-from newnormal.runtime.lock import Lock, Progress
+from newnormal.runtime.lock import Lock, WatchProgress
 from newnormal.state import State
 from newnormal.types import Change
 
@@ -30,13 +30,13 @@ _Load = Callable[[State, str], Any]
 class _StreamStatus:
     """A stream when feedback is given, by its lock and its checkpoint."""
 
-    progress: Progress | None = None
+    progress: WatchProgress | None = None
     live: bool = False  # whether that is of now, not of the last checkpoint
     newest_change: int = 0
     checkpoint: Any = None  # the detector of the last checkpoint
 
     @classmethod
-    def of(cls, progress: Progress | None, state: Path, load: _Load) -> _StreamStatus:
+    def of(cls, progress: WatchProgress | None, state: Path, load: _Load) -> _StreamStatus:
         """Return what the progress in a lock file and a state file say."""
         detector = load(state_file.read(state), str(state)) if state.exists() else None
         if progress is not None:

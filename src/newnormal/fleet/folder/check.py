@@ -20,13 +20,13 @@ from newnormal.fleet.folder.recovery import Lost, Read, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.state.files import remove_file
 
 _NAMED = 5
 
 
-class Problem(NamedTuple):
+class FleetProblem(NamedTuple):
     """What is not as it should be.
 
     Attributes
@@ -48,7 +48,7 @@ class Problem(NamedTuple):
 
 
 @dataclass
-class Report:
+class FleetReport:
     """What `check` found.
 
     Attributes
@@ -65,7 +65,7 @@ class Report:
 
     folder: Path
     streams: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FleetProblem] = field(default_factory=list)
     repaired: bool = False
 
     @property
@@ -85,7 +85,7 @@ class Report:
 
     def add(self, text: str, repair: str, *streams: str, left_by_kill: bool = False) -> None:
         """Add a problem."""
-        self.problems.append(Problem(text, repair, streams, left_by_kill))
+        self.problems.append(FleetProblem(text, repair, streams, left_by_kill))
 
 
 def check(
@@ -94,7 +94,7 @@ def check(
     repair: bool = False,
     model: object = None,
     threshold: object = None,
-) -> Report:
+) -> FleetReport:
     """Verify every file of a fleet's folder, and say what a repair would do.
 
     Parameters
@@ -119,12 +119,12 @@ def check(
 class _Check:
     def __init__(self, folder: Path, given: tuple[object, object]) -> None:
         self.folder, self.given = folder, given
-        self.report = Report(folder)
+        self.report = FleetReport(folder)
         self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shards have to be written anew
         self.damaged: set[str] = set()  # files to keep beside
 
-    def run(self, repair: bool) -> Report:
+    def run(self, repair: bool) -> FleetReport:
         report = self.report
         try:
             manifest = read_manifest(self.folder)
@@ -274,7 +274,7 @@ class _Check:
             fleet._replay(log, read, end, None)
         ordered = [(member.order, member.stream) for _, own in read.shards for member in own]
         ordered += [each for lost in read.lost for each in _begun_again(read.fits, lost)]
-        streams = Streams()
+        streams = FleetStreams()
         for _, stream in sorted(ordered, key=lambda each: each[0]):
             streams.restore(stream)
         read.streams = fleet._streams = streams
@@ -300,7 +300,7 @@ def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]
     for name, place, order in zip(lost.names, lost.fits, lost.orders, strict=True):
         fit = _fit(fits, place)
         if fit is not None:
-            block, shape = Streams().common(fit.fitted, fit.shape)
+            block, shape = FleetStreams().common(fit.fitted, fit.shape)
             stream = Stream(name, fit.shell, block, shape)
             stream.put(fit.fitted.initial())
             found.append((order, stream))

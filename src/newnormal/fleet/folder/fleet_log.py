@@ -9,10 +9,10 @@ from typing import Any
 from newnormal.errors import ParameterError, StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog
-from newnormal.fleet.folder.records import ACT, MARKER, SAMPLES, Act, Record, Samples
+from newnormal.fleet.folder.records import ACT, MARKER, SAMPLES, Act, LogRecord, Samples
 from newnormal.fleet.folder.replaying import LogEnd
-from newnormal.fleet.folder.writer import Contents, FolderWriter
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.folder.writer import FleetContents, FolderWriter
+from newnormal.fleet.streams import FleetStreams
 from newnormal.fleet.work import Gathered
 
 LONGEST_MARKER = 1 << 24  # bytes
@@ -38,7 +38,7 @@ class CallerLog:
         self,
         writer: FolderWriter,
         lock: FolderLock,
-        contents: Callable[[], Contents],
+        contents: Callable[[], FleetContents],
         end: LogEnd,
     ) -> None:
         self.writer, self._lock, self._contents = writer, lock, contents
@@ -60,7 +60,7 @@ class CallerLog:
         for group, rows, _ in gathered.work:
             self.writer.touch(group, rows.streams)
 
-    def act(self, streams: Streams, name: str, verb: str, alarm: Any, change: Any) -> None:
+    def act(self, streams: FleetStreams, name: str, verb: str, alarm: Any, change: Any) -> None:
         """Take note of which stream changes."""
         del verb, alarm, change
         if self._is_arranged:
@@ -124,7 +124,7 @@ class FleetLog(CallerLog):
         self,
         writer: FolderWriter,
         lock: FolderLock,
-        contents: Callable[[], Contents],
+        contents: Callable[[], FleetContents],
         end: LogEnd,
         log: FileLog,
         every: int,
@@ -147,7 +147,7 @@ class FleetLog(CallerLog):
         self._append(SAMPLES, Samples.of(gathered, flush, self.writer.ids))
         self._touch(gathered)
 
-    def act(self, streams: Streams, name: str, verb: str, alarm: Any, change: Any) -> None:
+    def act(self, streams: FleetStreams, name: str, verb: str, alarm: Any, change: Any) -> None:
         """Log feedback, before it acts."""
         self._settle()
         self._append(ACT, Act(self.writer.id_of(name), verb, alarm, change))
@@ -165,7 +165,7 @@ class FleetLog(CallerLog):
 
     def _append(self, kind: int, body: Samples | Act | None) -> None:
         marker = self._attached
-        self.position = self._log.append(Record(kind, body, marker).write())
+        self.position = self._log.append(LogRecord(kind, body, marker).write())
         if marker is not None:
             self.marker, self.marked, self._attached = marker, self.position, None
 

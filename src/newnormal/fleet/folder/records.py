@@ -28,7 +28,7 @@ _BLOCK = struct.Struct("<QQIB")  # streams, rows, channels, flags
 _SINGLE, _ONE_TIME, _IN_ORDER = 1, 2, 4  # flags: what is not written out
 
 
-class Block(NamedTuple):
+class LoggedBlock(NamedTuple):
     """Samples of some streams of one group, one stream after the other."""
 
     ids: Ints  # (S,)
@@ -38,7 +38,7 @@ class Block(NamedTuple):
     origin: Ints  # (N,) the row of the caller's input
 
     @classmethod
-    def of(cls, ids: Ints, rows: Rows, origin: Ints) -> Block:
+    def of(cls, ids: Ints, rows: Rows, origin: Ints) -> LoggedBlock:
         """Return the rows of a group, whose streams have these numbers."""
         return cls(ids, rows.last - rows.first, rows.samples, rows.times, origin)
 
@@ -62,7 +62,7 @@ class Block(NamedTuple):
         ]
 
     @classmethod
-    def read(cls, body: _Reader) -> Block:
+    def read(cls, body: _Reader) -> LoggedBlock:
         """Return what `write` was called on."""
         streams, rows, channels, flags = body.unpack(_BLOCK)
         ids = body.array("<u4", streams).astype(np.int64)
@@ -80,12 +80,12 @@ class Block(NamedTuple):
             raise ValueError("rows")
         return cls(ids, counts, samples.astype(np.float64), times.astype(np.int64), origin)
 
-    def only(self, keep: NDArray[np.bool_]) -> Block:
+    def only(self, keep: NDArray[np.bool_]) -> LoggedBlock:
         """Return the part of these streams."""
         if keep.all():
             return self
         rows = np.repeat(keep, self.counts)
-        return Block(
+        return LoggedBlock(
             self.ids[keep],
             self.counts[keep],
             np.ascontiguousarray(self.samples[rows]),
@@ -102,7 +102,7 @@ class Block(NamedTuple):
 class Samples(NamedTuple):
     """Samples that were taken, and those that were not."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[LoggedBlock, ...]
     errors: tuple[StreamError, ...]
     flush: bool
 
@@ -110,7 +110,7 @@ class Samples(NamedTuple):
     def of(cls, gathered: Gathered, flush: bool, ids: Callable[[Group], Ints]) -> Samples:
         """Return what one call gathered; `ids` gives the numbers of a group's streams."""
         blocks = [
-            Block.of(ids(group)[rows.streams], rows, origin)
+            LoggedBlock.of(ids(group)[rows.streams], rows, origin)
             for group, rows, origin in gathered.work
         ]
         return cls(tuple(blocks), tuple(gathered.errors), flush)
@@ -139,7 +139,7 @@ class Samples(NamedTuple):
                 StreamError(str(name), InputError(str(message), hint=hint), tuple(map(int, rows)))
                 for name, message, hint, rows in json.loads(body.take(length))
             )
-        blocks = tuple(Block.read(body) for _ in range(count))
+        blocks = tuple(LoggedBlock.read(body) for _ in range(count))
         return cls(blocks, errors, bool(flush))
 
 
@@ -164,7 +164,7 @@ class Act(NamedTuple):
         return cls(int(found["id"]), found["verb"], found["alarm"], found["change"])
 
 
-class Record(NamedTuple):
+class LogRecord(NamedTuple):
     """One record."""
 
     kind: int
@@ -179,12 +179,12 @@ class Record(NamedTuple):
         return b"".join((_HEAD.pack(self.kind, length), marker, *parts))
 
 
-def parse(record: bytes, position: int) -> Record:
+def parse(record: bytes, position: int) -> LogRecord:
     """Return the record that ends at a position of a log.
 
     Examples
     --------
-    >>> parse(Record(MARKER, None, b"printed").write(), 7).marker
+    >>> parse(LogRecord(MARKER, None, b"printed").write(), 7).marker
     b'printed'
     """
     body = _Reader(record)
@@ -196,7 +196,7 @@ def parse(record: bytes, position: int) -> Record:
             ACT: Act.read,
             MARKER: lambda _: None,
         }
-        found = Record(kind, readers[kind](body), marker)
+        found = LogRecord(kind, readers[kind](body), marker)
         if body.left:
             raise ValueError("length")
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:

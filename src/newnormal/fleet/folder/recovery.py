@@ -15,12 +15,12 @@ from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.listing import read_events, read_listing
 from newnormal.fleet.folder.manifest import Manifest, ShardFile, read_manifest
 from newnormal.fleet.folder.names import AGAIN
-from newnormal.fleet.folder.shards import Member, ShardReader
+from newnormal.fleet.folder.shards import ShardMember, ShardReader
 from newnormal.fleet.folder.writer import Shard
 from newnormal.fleet.processors import cores
 from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.packing.events import EventReader
 
 _TRIES = 20  # while another process writes
@@ -44,8 +44,8 @@ class Read:
     """What the files of a folder hold, before the log is replayed."""
 
     manifest: Manifest
-    streams: Streams
-    shards: list[tuple[Shard, list[Member]]] = field(default_factory=list)
+    streams: FleetStreams
+    shards: list[tuple[Shard, list[ShardMember]]] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     events: list[FleetEvent] = field(default_factory=list)
     fits: FitReader | None = None
@@ -86,7 +86,7 @@ def read_streams(
     A file that is not there is a FileNotFoundError, unless damaged ones are skipped.
     """
     fits = FitReader(folder, manifest.fits, manifest.fits_size, model, threshold)
-    read = Read(manifest, Streams(), fits=fits)
+    read = Read(manifest, FleetStreams(), fits=fits)
     readers = _opened(folder, manifest, read, skip_damaged)
     found: list[tuple[int, Stream, int, ShardReader]] = []
     for reader in readers:
@@ -96,10 +96,10 @@ def read_streams(
     if any(lost.names for lost in read.lost) and not skip_damaged:
         raise _damaged(folder, read, manifest)
     _check_once(folder, found)
-    members: dict[int, list[Member]] = {id(reader): [] for reader in readers}
+    members: dict[int, list[ShardMember]] = {id(reader): [] for reader in readers}
     for order, stream, row, reader in sorted(found, key=lambda each: each[0]):
         read.streams.restore(stream)
-        members[id(reader)].append(Member(reader.id[row], order, stream, reader.fit[row]))
+        members[id(reader)].append(ShardMember(reader.id[row], order, stream, reader.fit[row]))
     for reader in readers:
         own = members[id(reader)]
         if own:

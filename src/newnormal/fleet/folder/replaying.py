@@ -16,7 +16,7 @@ from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import Manifest
 from newnormal.fleet.folder.names import AGAIN
-from newnormal.fleet.folder.records import Act, Block, Samples, parse
+from newnormal.fleet.folder.records import Act, LoggedBlock, Samples, parse
 from newnormal.fleet.folder.recovery import Read, consistent
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetVerdicts
@@ -197,7 +197,7 @@ class _Where:
                 self._take(found, block.only(keep), self._groups[number], at[keep])
         return found
 
-    def _take(self, found: Gathered, block: Block, group: Group, at: Ints) -> None:
+    def _take(self, found: Gathered, block: LoggedBlock, group: Group, at: Ints) -> None:
         if block.samples.shape[1] != group.channels:
             raise StateError(
                 f"expected samples of {group.channels} channels in the log, found "

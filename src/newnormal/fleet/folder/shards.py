@@ -39,7 +39,7 @@ _ADDED = {"changes.farthest": "changes.after"}
 _PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
 
 
-class Member(NamedTuple):
+class ShardMember(NamedTuple):
     """A stream of a shard."""
 
     id: int  # never used again
@@ -48,7 +48,9 @@ class Member(NamedTuple):
     fit: tuple[int, int]  # offset and length in the file of the fits
 
 
-def write_shard(folder: Path, members: Sequence[Member], layout: int, position: int) -> ShardFile:
+def write_shard(
+    folder: Path, members: Sequence[ShardMember], layout: int, position: int
+) -> ShardFile:
     """Write the file of a shard under a new name."""
     blocks = [member.stream.block for member in members]
     rare = _Rare()

@@ -16,11 +16,11 @@ from newnormal.fleet.folder.fits import FitWriter
 from newnormal.fleet.folder.listing import EventWriter, write_listing
 from newnormal.fleet.folder.manifest import Manifest, ShardFile
 from newnormal.fleet.folder.names import is_ours, log_start
-from newnormal.fleet.folder.shards import Member, write_shard
+from newnormal.fleet.folder.shards import ShardMember, write_shard
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
-from newnormal.fleet.streams import Streams
+from newnormal.fleet.streams import FleetStreams
 from newnormal.state.files import remove_file
 from newnormal.types import Ints
 
@@ -30,7 +30,7 @@ _WASTE = 1 << 20  # bytes of fits that nobody needs, up to which they stay
 
 
 @dataclass
-class Contents:
+class FleetContents:
     """What a folder holds of a fleet, besides its log."""
 
     detector: dict[str, Any]  # its method, options and threshold, as in a state file
@@ -38,7 +38,7 @@ class Contents:
     reading: dict[str, Any]
     ticks: int
     incidents: Any
-    streams: Streams
+    streams: FleetStreams
     events: Iterable[FleetEvent] = ()
 
 
@@ -86,7 +86,7 @@ class FolderWriter:
 
     # ------------------------------------------------------------------ which streams are where
 
-    def adopt(self, manifest: Manifest, shards: list[tuple[Shard, list[Member]]]) -> None:
+    def adopt(self, manifest: Manifest, shards: list[tuple[Shard, list[ShardMember]]]) -> None:
         """Go on from a folder as it was read."""
         self.fits = FitWriter(self.folder, manifest.fits, manifest.fits_size)
         self._next_id, self._listing = manifest.next_id, manifest.streams
@@ -103,7 +103,7 @@ class FolderWriter:
         """Give no stream a lower number than this one."""
         self._next_id = max(self._next_id, number)
 
-    def arrange(self, streams: Streams) -> None:
+    def arrange(self, streams: FleetStreams) -> None:
         """Give new streams a number and a shard, and forget those that are gone."""
         self._ids.clear()
         orders = {name: known.order for name, known in self._known.items()}
@@ -206,9 +206,9 @@ class FolderWriter:
             if each.shard.file is not None and not each.shard.changed
         ]
 
-    def _member(self, name: str) -> Member:
+    def _member(self, name: str) -> ShardMember:
         known = self._known[name]
-        return Member(known.id, known.order, known.stream, self.fits.place(known.stream))
+        return ShardMember(known.id, known.order, known.stream, self.fits.place(known.stream))
 
     def _layouts(self) -> dict[Layout, int]:
         found: dict[Layout, int] = {}
@@ -218,7 +218,7 @@ class FolderWriter:
 
     def publish(
         self,
-        contents: Contents,
+        contents: FleetContents,
         position: int,
         log_id: str | None,
         marker: tuple[bytes | None, int] = (None, 0),
