@@ -29,10 +29,10 @@ def shown(text: object, *, lines: bool = False) -> str:
     vfs.fs.size[/var,free] \x1b[31mred\n a\u202eb
     """
 
-    def escaped(found: re.Match[str]) -> str:
-        if lines and found[0] == "\n":
+    def escaped(match: re.Match[str]) -> str:
+        if lines and match[0] == "\n":
             return "\n"
-        return found[0].encode("unicode_escape").decode()
+        return match[0].encode("unicode_escape").decode()
 
     return _UNSEEN.sub(escaped, str(text))
 
@@ -46,13 +46,13 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return the hint for a name that is not known; None if it is near to none that is.
+def did_you_mean(name: str, names: Iterable[str]) -> str | None:
+    """Return the hint for a name that is none of `names`; None if it is near to none of them.
 
     >>> did_you_mean("prot", ["host", "port"])
     'did you mean port?'
     """
-    close = get_close_matches(name, list(known), n=1)
+    close = get_close_matches(name, list(names), n=1)
     return f"did you mean {close[0]}?" if close else None
 
 

@@ -27,6 +27,18 @@ def plant(moved: Plant) -> Plant:
     return moved
 
 
+@pytest.fixture
+def state(plant: Plant) -> Path:
+    return plant.folder / "plant.state"
+
+
+@pytest.fixture
+def pending(plant: Plant, state: Path, newnormal: Command) -> Path:
+    """A state file in which change 1 is pending."""
+    watched(cut(plant, CHANGE + 100), newnormal)
+    return state
+
+
 def queue(state: Path) -> Queue:
     return Queue(state, pytest.fail)
 
@@ -62,13 +74,13 @@ def test_without_feedback_a_change_is_accepted_in_its_time(
     assert found.index("changed") < found.index("accepted")
 
 
-def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    done = newnormal("reject", state)
+def test_rejected_in_a_file_it_is_never_accepted(
+    plant: Plant, pending: Path, newnormal: Command
+) -> None:
+    done = newnormal("reject", pending)
     assert done.returncode == 0
     assert done.stderr == f"{REJECTED}\n"
-    (change,) = facts(newnormal, state)["open_changes"]
+    (change,) = facts(newnormal, pending)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
     assert "accepted" not in kinds(rest)
@@ -77,7 +89,7 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
         *("rejected", None),
         "rejected",
     )
-    (change,) = facts(newnormal, state)["open_changes"]
+    (change,) = facts(newnormal, pending)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     assert sorted(path.name for path in plant.folder.iterdir()) == [
         "live.csv",
@@ -87,51 +99,48 @@ def test_rejected_in_a_file_it_is_never_accepted(plant: Plant, newnormal: Comman
 
 
 def test_accepted_in_a_file_it_is_over_and_undo_brings_it_back(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    done = newnormal("accept", state, "--alarm", "1")
+    done = newnormal("accept", pending, "--alarm", "1")
     assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
-    assert facts(newnormal, state)["status"] == "normal"
-    assert newnormal("undo", state).stderr == f"{ROLLED_BACK}\n"
+    assert facts(newnormal, pending)["status"] == "normal"
+    assert newnormal("undo", pending).stderr == f"{ROLLED_BACK}\n"
     found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
     assert found[:3] == ["closed", "accepted", "rolled_back"]
     assert "changed" in found[3:]
-    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
+    assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
 
 
-def test_feedback_that_cannot_be_applied_changes_nothing(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    before = state.read_bytes()
-    done = newnormal("accept", state, "--alarm", "7")
+def test_feedback_that_cannot_be_applied_changes_nothing(
+    plant: Plant, pending: Path, newnormal: Command
+) -> None:
+    before = pending.read_bytes()
+    done = newnormal("accept", pending, "--alarm", "7")
     assert done.returncode == 1
     assert done.stderr == (
         "error: expected the number of one of the last 100 alarms, found 7\n"
         "hint: open now: change 1, alarm 1; the only alarm is 1\n"
     )
-    done = newnormal("accept", state, "--change", "7")
+    done = newnormal("accept", pending, "--change", "7")
     assert done.stderr == (
         "error: expected an open change to accept, which is 1, found change 7\n"
         "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
         "the newest acceptance\n"
     )
-    done = newnormal("accept", state, "--alarm", "1", "--change", "1")
+    done = newnormal("accept", pending, "--alarm", "1", "--change", "1")
     assert done.stderr == (
         "error: expected --alarm or --change, found --alarm 1 and --change 1\n"
         "hint: an alarm that a change began with means that change\n"
     )
-    assert newnormal("undo", state, "--alarm", "1").returncode == 2
+    assert newnormal("undo", pending, "--alarm", "1").returncode == 2
     assert newnormal("accept", plant.folder / "no.state").returncode == 1
-    assert state.read_bytes() == before
+    assert pending.read_bytes() == before
 
 
 @pytest.mark.external
 def test_running_watch_applies_feedback_before_its_next_samples(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     watch = subprocess.Popen(
         [
             *(sys.executable, "-m", "newnormal", "watch", str(plant.model), "-"),
@@ -162,29 +171,26 @@ def test_running_watch_applies_feedback_before_its_next_samples(
 
 
 def test_feedback_left_for_a_watch_that_ended_is_applied_once(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    left = FeedbackRequest.of(FeedbackAct.accept, None)
-    queue(state).enqueue(left)
+    left = FeedbackRequest(FeedbackAct.accept, None)
+    queue(pending).enqueue(left)
     cut(plant, CHANGE + 130)
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     assert f"feedback: {ACCEPTED}\n" in done.stderr
-    assert queue(state).empty
-    queue(state).enqueue(left)  # as if the watch had been killed before it removed it
+    assert queue(pending).empty
+    queue(pending).enqueue(left)  # as if the watch had been killed before it removed it
     cut(plant, CHANGE + 160)
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     assert "feedback: " not in done.stderr
-    assert queue(state).empty
+    assert queue(pending).empty
 
 
 def test_feedback_that_a_watch_cannot_apply_does_not_stop_it(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     watched(cut(plant, 100), newnormal)
-    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.reject, 3))
+    queue(state).enqueue(FeedbackRequest(FeedbackAct.reject, 3))
     cut(plant, 200)
     done = newnormal("watch", plant.model, plant.live, "--state", state)
     assert done.returncode == 0
@@ -194,55 +200,73 @@ def test_feedback_that_a_watch_cannot_apply_does_not_stop_it(
     )
 
 
-DAMAGE = {
-    b'{"act": "acce': "1 of 2 lines are unreadable",  # cut short
-    b"\xff\xfe": "1 of 2 lines are unreadable",
-    b"[" * 5000: "1 of 2 lines are unreadable",
-    b'{"act": "accept", "alarm": "1", "key": "k"}': "1 of 2 lines are unreadable",
-    b'{"act": "accept", "alarm": true, "key": "k"}': "1 of 2 lines are unreadable",
-    b'{"act": "accept", "alarm": null, "key": "k", "change": 1.5}': "1 of 2 lines are unreadable",
-    b"x" * (1 << 20): "it has more than 1,048,576 bytes",
-}
+UNREADABLE = (
+    b'{"act": "acce',  # cut short
+    b"\xff\xfe",
+    b"[" * 5000,
+    b'{"act": "accept", "alarm": "1", "key": "k"}',
+    b'{"act": "accept", "alarm": true, "key": "k"}',
+    b'{"act": "accept", "alarm": null, "key": "k", "change": 1.5}',
+    b'{"act": "accept", "alarm": null}',
+    b'{"act": "forget", "alarm": null, "key": "k"}',
+)
+GOOD = b'{"act": "reject", "alarm": 1, "key": "a", "sample": 1}'
+FILES = ("plant.state.feedback", ".plant.state.feedback.taken")
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=range(len(DAMAGE)))
-@pytest.mark.parametrize("name", ["plant.state.feedback", ".plant.state.feedback.taken"])
+@pytest.mark.parametrize("name", FILES)
+def test_unreadable_lines_are_set_aside_and_the_others_stay(state: Path, name: str) -> None:
+    for damage in UNREADABLE:
+        path = state.with_name(name)
+        path.write_bytes(damage + b"\n" + GOOD + b"\n")
+        reports: list[str] = []
+        inbox = Queue(state, reports.append)
+        inbox.load()
+        inbox.dequeue(lambda request: request)
+        assert [(request.act, request.alarm) for request in inbox.journal] == [("reject", 1)]
+        (aside,) = state.parent.glob(f"{name}.damaged*")
+        assert reports == [
+            f"{path} is damaged (1 of 2 lines are unreadable): set aside as {aside.name}"
+        ]
+        aside.unlink()
+        inbox.remove(inbox.journal)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", [UNREADABLE[0], b"x" * (1 << 20)], ids=["cut short", "too long"])
 def test_damaged_queue_is_reported_and_set_aside_and_the_rest_is_applied(
-    plant: Plant, newnormal: Command, name: str, damage: bytes
+    plant: Plant, pending: Path, newnormal: Command, name: str, damage: bytes
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
     path = plant.folder / name
-    good = b'{"act": "reject", "alarm": 1, "key": "a", "sample": 1}\n'
-    path.write_bytes(damage + b"\n" + good)
+    content = damage + b"\n" + GOOD + b"\n"
+    path.write_bytes(content)
     cut(plant, CHANGE + 110)
-    arguments = ("watch", plant.model, plant.live, "--state", state)
+    arguments = ("watch", plant.model, plant.live, "--state", pending)
     done = newnormal(*arguments)
     assert done.returncode == 0, done.stderr
-    reported = f"{path} is damaged ({DAMAGE[damage]}): set aside as {name}.damaged\n"
-    assert reported in done.stderr
-    assert (f"feedback: {REJECTED}" in done.stderr) == (len(damage) < 1 << 20)
-    assert (plant.folder / f"{name}.damaged").read_bytes() == damage + b"\n" + good
+    is_long = len(damage) >= 1 << 20
+    why = "it has more than 1,048,576 bytes" if is_long else "1 of 2 lines are unreadable"
+    assert f"{path} is damaged ({why}): set aside as {name}.damaged\n" in done.stderr
+    assert (f"feedback: {REJECTED}" in done.stderr) == (not is_long)
+    assert (plant.folder / f"{name}.damaged").read_bytes() == content
     assert "is damaged" not in newnormal(*arguments).stderr
     path.mkdir()
     assert f"set aside as {name}.damaged-2\n" in newnormal(*arguments).stderr
 
 
-def test_feedback_after_a_line_that_was_cut_short_is_not_lost(plant: Plant) -> None:
-    state = plant.folder / "plant.state"
+def test_feedback_after_a_line_that_was_cut_short_is_not_lost(plant: Plant, state: Path) -> None:
     (plant.folder / "plant.state.feedback").write_bytes(b'{"act": "acce')
     reports: list[str] = []
     inbox = Queue(state, reports.append)
-    inbox.enqueue(FeedbackRequest.of(FeedbackAct.reject, 2))
+    inbox.enqueue(FeedbackRequest(FeedbackAct.reject, 2))
     inbox.dequeue(lambda each: each)
     assert [each.alarm for each in inbox.journal] == [2]
     assert len(reports) == 1
 
 
 def test_feedback_given_before_the_first_checkpoint_is_left_all_the_same(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     with Lock(state) as lock:
         assert lock.held
         done = newnormal("reject", state)
@@ -251,9 +275,8 @@ def test_feedback_given_before_the_first_checkpoint_is_left_all_the_same(
 
 
 def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     with Lock(state) as lock:
         lock.write(WatchProgress(123, 4, "stream", "sample 120", None, (2,), 4))
         assert newnormal("reject", state).returncode == 0
@@ -293,45 +316,27 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
     assert {each.stream for each in inbox.journal} == {"stream"}
 
 
-def test_lock_and_queue_of_the_version_before_are_understood(
-    plant: Plant, newnormal: Command
-) -> None:
-    """They know alarms alone, and the alarm of then is the change that began with it."""
-    state = plant.folder / "plant.state"
-    old = b'{"seen": 9, "alarm": 1, "stream": "s", "start": null}'
-    assert WatchProgress.parse(old.ljust(239) + b"\n") == WatchProgress(9, 1, "s")
-    watched(cut(plant, CHANGE + 100), newnormal)
-    change = load(state).change_
-    assert change is not None
-    line = {"act": "reject", "alarm": 1, "key": "k", "sample": CHANGE + 100, "stream": None}
-    line["start"] = start_of(change)
-    (plant.folder / "plant.state.feedback").write_text(json.dumps(line) + "\n")
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert f"feedback: {REJECTED}\n" in done.stderr
-
-
 def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    newnormal("accept", state)
+    newnormal("accept", pending)
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
-    assert [each["number"] for each in facts(newnormal, state)["open_changes"]] == [2]
-    with Lock(state):
-        done = newnormal("accept", state, "--change", 1)
+    assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
+    with Lock(pending):
+        done = newnormal("accept", pending, "--change", 1)
         assert "expected an open change to accept, which is 2, found change 1" in done.stderr
-        assert newnormal("accept", state, "--change", 3).returncode == 0, "may be open"
-        assert newnormal("accept", state).returncode == 0
-    inbox = queue(state)
+        assert newnormal("accept", pending, "--change", 3).returncode == 0, "may be open"
+        assert newnormal("accept", pending).returncode == 0
+    inbox = queue(pending)
     inbox.dequeue(lambda each: each)
     assert [each.change for each in inbox.journal] == [3, 2]
 
 
-def test_an_alarm_that_is_over_is_accepted_by_its_number(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
+def test_an_alarm_that_is_over_is_accepted_by_its_number(
+    plant: Plant, state: Path, newnormal: Command
+) -> None:
     spike = lines(1_500 + CHANGE - 1, 1, 4.0)
     quiet = [*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)]
     plant.live.write_text("\n".join(quiet) + "\n")
@@ -351,33 +356,30 @@ def test_an_alarm_that_is_over_is_accepted_by_its_number(plant: Plant, newnormal
 
 
 def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
     """Also beside a running watch, before that has written how far it is, and after a kill."""
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    seen = load(state).counters["seen"]
-    refused = newnormal("accept", state, "--alarm", 99)
+    seen = load(pending).counters["seen"]
+    refused = newnormal("accept", pending, "--alarm", 99)
     assert (refused.returncode, "found 99" in refused.stderr) == (1, True)
-    with Lock(state) as lock:
+    with Lock(pending) as lock:
         for progress in (None, WatchProgress(seen + 50, 1, "s", None, None, (1,), 1)):
             if progress is not None:
                 lock.write(progress)
-            refused = newnormal("accept", state, "--alarm", 99)
+            refused = newnormal("accept", pending, "--alarm", 99)
             assert refused.returncode == 1
             assert "expected an alarm up to number 1, found alarm 99" in refused.stderr
             assert "hint: alarms so far: 1 to 1; leave the number out" in refused.stderr
         lock.keep = True
-    killed = newnormal("accept", state, "--alarm", 99)
+    killed = newnormal("accept", pending, "--alarm", 99)
     assert killed.returncode == 1
     assert "expected an alarm up to number 1, found alarm 99" in killed.stderr
-    assert queue(state).empty
+    assert queue(pending).empty
 
 
 def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     watched(cut(plant, 50), newnormal)
     done = newnormal("accept", state)
     assert done.stderr == (
@@ -389,8 +391,9 @@ def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
     assert "hint: nothing is open now; no alarm has opened so far\n" in done.stderr
 
 
-def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
+def test_an_alarm_is_rejected_before_its_change_is_known(
+    plant: Plant, state: Path, newnormal: Command
+) -> None:
     watched(cut(plant, CHANGE + 5), newnormal)
     done = newnormal("reject", state)
     assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
@@ -400,15 +403,13 @@ def test_an_alarm_is_rejected_before_its_change_is_known(plant: Plant, newnormal
 
 
 def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    detector = load(state)
-    found = facts(newnormal, state)
+    detector = load(pending)
+    found = facts(newnormal, pending)
     assert found["open_alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
     assert found["open_changes"] == [change.as_dict() for change in detector.changes_]
-    shown = " ".join(newnormal("inspect", state).stdout.split())
+    shown = " ".join(newnormal("inspect", pending).stdout.split())
     assert "alarm 1 open since 2026-01-02 06:00:00: " in shown
     assert "change 1 pending since 2026-01-02 06:00:00: " in shown
     assert f"bytes of the stream {found['stream_bytes']:,} " in shown
@@ -417,9 +418,8 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
 
 @pytest.mark.external
 def test_watch_that_waits_for_samples_applies_feedback_without_them(
-    plant: Plant, newnormal: Command
+    plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     cut(plant, CHANGE + 100)
     watch = subprocess.Popen(
         [
@@ -445,88 +445,82 @@ def test_watch_that_waits_for_samples_applies_feedback_without_them(
 
 
 def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
     source = FileSource(str(plant.live), SourceOptions(("a", "b")))
-    stream = stream_of(load(state), source)
+    stream = stream_of(load(pending), source)
     source.close()
-    with Lock(state) as lock:  # a watch that was killed 50 samples after its checkpoint
+    with Lock(pending) as lock:  # a watch that was killed 50 samples after its checkpoint
         lock.write(WatchProgress(CHANGE + 150, None, stream, None, 1, (1,), 1))
         lock.keep = True
-    done = newnormal("accept", state)
+    done = newnormal("accept", pending)
     assert done.stderr == (
-        f"the last `newnormal watch` of {state} was killed at sample {CHANGE + 150}: "
+        f"the last `newnormal watch` of {pending} was killed at sample {CHANGE + 150}: "
         "this is applied when the next one has reached that sample again\n"
     )
-    done = newnormal("accept", state, "--change", 2)
+    done = newnormal("accept", pending, "--change", 2)
     assert "expected an open change to accept, which is 1, found change 2" in done.stderr
     cut(plant, CHANGE + 120)
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     assert f"feedback waits for sample {CHANGE + 150}, where it was given\n" in done.stderr
-    done = newnormal("undo", state)
+    done = newnormal("undo", pending)
     assert "is applied when the next one has reached that sample again" in done.stderr
     cut(plant, CHANGE + 200)
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     accepted = next(event for event in events if event["event"] == "accepted")
     assert accepted["change"]["number"] == 1
     assert accepted["sample"] in range(CHANGE + 144, CHANGE + 150)  # the newest judged
     reports = [line for line in done.stderr.splitlines() if line.startswith("feedback: ")]
     assert [line.split(" ")[1] for line in reports] == ["change", "rolled"]
-    assert queue(state).empty
+    assert queue(pending).empty
     assert not (plant.folder / ".plant.state.lock").exists()
 
 
-def test_feedback_for_another_input_is_refused(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, 1, 5_000, "another"))
+def test_feedback_for_another_input_is_refused(
+    plant: Plant, pending: Path, newnormal: Command
+) -> None:
+    queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, 1, 5_000, "another"))
     cut(plant, CHANGE + 110)
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    done = newnormal("watch", plant.model, plant.live, "--state", pending)
     assert (
         "feedback not applied: accept of alarm 1 was given at sample 5000 "
         "of another input or another fit\n"
     ) in done.stderr
-    assert queue(state).empty
+    assert queue(pending).empty
 
 
 def test_feedback_is_applied_before_what_has_arrived_since(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, None))
+    queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
     # By the end of what arrives, the alarm that was meant would be over, and another open.
     later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
     plant.live.write_text("\n".join(later + lines(1_900 + CHANGE + 100, 50, 9.0)) + "\n")
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     assert f"feedback: {ACCEPTED}" in done.stderr
 
 
-def test_newer_feedback_comes_after_what_was_left(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    queue(state).enqueue(FeedbackRequest.of(FeedbackAct.accept, None))
-    done = newnormal("undo", state)
+def test_newer_feedback_comes_after_what_was_left(
+    plant: Plant, pending: Path, newnormal: Command
+) -> None:
+    queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
+    done = newnormal("undo", pending)
     assert done.stderr.splitlines() == [
         f"feedback: {ACCEPTED}",
         ROLLED_BACK,
     ]
-    assert queue(state).empty
+    assert queue(pending).empty
 
 
 def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    left = FeedbackRequest.of(FeedbackAct.accept, None)
-    queue(state).enqueue(left)
+    left = FeedbackRequest(FeedbackAct.accept, None)
+    queue(pending).enqueue(left)
     watched(cut(plant, CHANGE + 110), newnormal)
-    queue(state).enqueue(left)  # it was killed between its checkpoint and removing the feedback
-    done = newnormal("undo", state)
+    queue(pending).enqueue(left)  # it was killed between its checkpoint and removing the feedback
+    done = newnormal("undo", pending)
     assert done.stderr.startswith("rolled back")
 
 
@@ -541,25 +535,23 @@ def test_file_system_without_locks_does_not_hang(
         assert lock.held
 
 
-def test_link_to_a_state_file_stays_a_link(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
+def test_link_to_a_state_file_stays_a_link(plant: Plant, pending: Path, newnormal: Command) -> None:
     link = plant.folder / "link.state"
-    link.symlink_to(state)
+    link.symlink_to(pending)
     newnormal("reject", link)
     assert link.is_symlink()
-    assert [change.state for change in load(state).changes_] == ["rejected"]
+    assert [change.state for change in load(pending).changes_] == ["rejected"]
 
 
-def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Command) -> None:
+def test_feedback_on_what_began_elsewhere_is_refused(
+    plant: Plant, pending: Path, newnormal: Command
+) -> None:
     """An input that does not come again after a kill may open another one of that number."""
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    detector = load(state)
+    detector = load(pending)
     change = detector.change_
     assert change is not None
     for kind in ("alarm", "change"):
-        other = replace(FeedbackRequest.of(FeedbackAct.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
+        other = replace(FeedbackRequest(FeedbackAct.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
         with pytest.raises(FeedbackError) as caught:
             apply(detector, other)
         assert str(caught.value) == (
@@ -567,21 +559,19 @@ def test_feedback_on_what_began_elsewhere_is_refused(plant: Plant, newnormal: Co
             f"{start_of(change)}\n"
             "hint: the input has changed since: `newnormal inspect` shows what is open now"
         )
-    same = FeedbackRequest.of(FeedbackAct.accept, change=1, start=start_of(change))
+    same = FeedbackRequest(FeedbackAct.accept, change=1, start=start_of(change))
     assert apply(detector, same) == ACCEPTED
 
 
 def test_an_open_alarm_comes_before_a_change_that_is_rejected(
-    plant: Plant, newnormal: Command
+    plant: Plant, pending: Path, newnormal: Command
 ) -> None:
     """What was rejected weeks ago is not accepted by mistake when something else happens."""
-    state = plant.folder / "plant.state"
-    watched(cut(plant, CHANGE + 100), newnormal)
-    assert newnormal("reject", state).returncode == 0
+    assert newnormal("reject", pending).returncode == 0
     later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
     plant.live.write_text("\n".join(later) + "\n")
     watched(plant, newnormal)
-    alarm = load(state).alarm_
+    alarm = load(pending).alarm_
     assert alarm is not None
-    done = newnormal("accept", state)
+    done = newnormal("accept", pending)
     assert done.stderr.startswith(f"alarm {alarm.number} accepted")

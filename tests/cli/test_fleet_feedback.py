@@ -56,8 +56,8 @@ def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command)
 def test_feedback_that_waits_is_applied_before_the_next_samples(
     alarmed: Site, newnormal: Command
 ) -> None:
-    Queue(alarmed.fleet, print).enqueue(FeedbackRequest.of(FeedbackAct.accept, stream="web-2"))
-    Queue(alarmed.fleet, print).enqueue(FeedbackRequest.of(FeedbackAct.accept, stream="web-9"))
+    Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-2"))
+    Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-9"))
     assert "waits for `newnormal watch`" in newnormal("inspect", alarmed.fleet).stdout
     alarmed.write(alarmed.lines)
     done = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")

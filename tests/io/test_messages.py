@@ -59,7 +59,7 @@ def test_a_place_that_is_none(place: Any, message: str) -> None:
 def test_feedback_that_cannot_be_written(tmp_path: Path) -> None:
     queue = Queue(tmp_path / "none" / "plant.nn", print)
     with pytest.raises(StateError) as caught:
-        queue.enqueue(FeedbackRequest.of(FeedbackAct.accept, 1))
+        queue.enqueue(FeedbackRequest(FeedbackAct.accept, 1))
     assert str(caught.value) == (
         f"cannot write {tmp_path}/none/plant.nn.feedback: No such file or directory\n"
         "hint: the folder of the state file must be writable"

@@ -23,7 +23,7 @@ import os
 import secrets
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -74,33 +74,19 @@ class FeedbackRequest:
     """
 
     act: FeedbackAct
-    alarm: int | None
-    key: str
+    alarm: int | None = None
     sample: int | None = None
     stream: str | None = None
     start: str | None = None
-    change: int | None = None  # files of earlier versions have none
-
-    @classmethod
-    def of(
-        cls,
-        act: FeedbackAct,
-        alarm: int | None = None,
-        sample: int | None = None,
-        stream: str | None = None,
-        start: str | None = None,
-        change: int | None = None,
-    ) -> FeedbackRequest:
-        """Return feedback with a key of its own."""
-        return cls(act, alarm, secrets.token_hex(8), sample, stream, start, change)
+    change: int | None = None
+    key: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @classmethod
     def parse(cls, line: bytes) -> FeedbackRequest | None:
         """Return what a line of a queue file holds, None if it is damaged."""
         try:
             facts: Any = json.loads(line)
-            optional = {name: facts.get(name) for name in ("sample", "stream", "start", "change")}
-            request = cls(FeedbackAct(facts["act"]), facts["alarm"], facts["key"], **optional)
+            request = cls(**{**facts, "act": FeedbackAct(facts["act"]), "key": facts["key"]})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         numbers = (request.alarm, request.change, request.sample)

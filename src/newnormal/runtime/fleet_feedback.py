@@ -103,7 +103,7 @@ def submit(
     InputError
         If there is no such stream.
     """
-    request = FeedbackRequest.of(act, alarm, stream=stream, change=change)
+    request = FeedbackRequest(act, alarm, stream=stream, change=change)
     options: dict[str, Any] = dict(zip(("model", "threshold"), loading, strict=True))
     queue = Queue(folder, report)
     if is_held(folder / LOCK):

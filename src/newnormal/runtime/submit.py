@@ -83,16 +83,16 @@ class _StreamStatus:
         """Return feedback for the `watch` that applies it."""
         progress = self.progress
         if progress is None:
-            return FeedbackRequest.of(act, alarm, change=change)
+            return FeedbackRequest(act, alarm, change=change)
         stream = progress.stream if self.live else None
         if act is FeedbackAct.rollback:
-            return FeedbackRequest.of(act, None, progress.seen, stream)
+            return FeedbackRequest(act, None, progress.seen, stream)
         self.check(act, alarm, change)
         default = progress.alarm, progress.change
         if alarm is None and change is None:
             alarm, change = default
         start = progress.start if self.live and (alarm, change) == default else None
-        return FeedbackRequest.of(act, alarm, progress.seen, stream, start, change)
+        return FeedbackRequest(act, alarm, progress.seen, stream, start, change)
 
 
 def submit(
@@ -152,7 +152,7 @@ def submit(
         apply_all(detector, queue.journal, applied, report)
         refused: FeedbackError | None = None
         try:
-            done = apply(detector, FeedbackRequest.of(act, alarm, change=change))
+            done = apply(detector, FeedbackRequest(act, alarm, change=change))
         except FeedbackError as error:
             if not queue.journal:
                 raise

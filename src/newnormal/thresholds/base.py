@@ -48,8 +48,7 @@ class MovingThreshold(Protocol):
 
 def start_of(rule: MovingThreshold, scores: Floats) -> Floats:
     """Return the state in which a rule starts, checked."""
-    known = scores[~np.isnan(scores)]
-    state: Any = rule.start(known)
+    state: Any = rule.start(scores[~np.isnan(scores)])
     fits = isinstance(state, np.ndarray) and state.dtype == np.float64 and state.ndim == 1
     if not fits or not 1 <= len(state) <= MOST_STATE:
         found = f"{state.dtype} of shape {state.shape}" if isinstance(state, np.ndarray) else state

@@ -106,8 +106,8 @@ class Budget:
         highest as a tail that falls by 1/e in half a spread takes to reach the limit. Scores
         that are all the same have a spread of 1. NaN is left out.
         """
-        known = known_scores(scores)
-        fit = Peaks.of(known, self.gap)
+        measured = known_scores(scores)
+        fit = Peaks.of(measured, self.gap)
         height = fit.height(self.rate)
         params = AlarmParams(
             location=fit.location,
@@ -120,16 +120,11 @@ class Budget:
             stand=float(_STAND),
             span=RECENT_DAYS * float(self.samples_per_day),
         )
-        return AlarmThreshold.of(params, height, Tail.beyond(known, fit), channels)
+        return AlarmThreshold.of(params, height, Tail.beyond(measured, fit), channels)
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget as values of JSON."""
-        return {
-            "alarms_per_day": self.alarms_per_day,
-            "risk": self.risk,
-            "samples_per_day": float(self.samples_per_day),
-            "gap": self.gap,
-        }
+        return {**vars(self), "samples_per_day": float(self.samples_per_day)}
 
     @classmethod
     def from_json(cls, budget: Mapping[str, Any]) -> Budget:

@@ -63,28 +63,28 @@ def to_json(rule: Threshold | MovingThreshold) -> dict[str, Any]:
     return {"kind": path_of(type(rule)), "options": options}
 
 
-def for_file(given: object) -> object:
+def for_file(named: object) -> object:
     """Return the class or the rule that a caller names for a state file; None if none is named."""
-    if given is None or isinstance(given, type) or _is_rule(given):
-        return given
-    if isinstance(given, str):
-        return _class(given)
+    if named is None or isinstance(named, type) or _is_rule(named):
+        return named
+    if isinstance(named, str):
+        return _class(named)
     raise ParameterError(
-        f"threshold: expected the class of a threshold or its import path, found {given!r}",
+        f"threshold: expected the class of a threshold or its import path, found {named!r}",
         hint="leave it out where the threshold is built in",
     )
 
 
-def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | MovingThreshold:
+def from_json(rule: Mapping[str, Any], named: object = None) -> Threshold | MovingThreshold:
     """Return what `to_json` was made from.
 
-    `given` is the class of another package's rule, or a rule to use instead; see `for_file`.
+    `named` is the class of another package's rule, or a rule to use instead; see `for_file`.
     """
     kind = rule.get("kind")
-    if kind in _BUILT_IN and given not in (None, _BUILT_IN[kind]):
+    if kind in _BUILT_IN and named not in (None, _BUILT_IN[kind]):
         raise StateError(
             f"threshold: expected none given, since the file has a {kind} one, "
-            f"found {path_of(given)}",
+            f"found {path_of(named)}",
             hint="leave threshold out; with_options(threshold=...) sets another",
         )
     if kind == Quantile.kind:
@@ -95,23 +95,23 @@ def from_json(rule: Mapping[str, Any], given: object = None) -> Threshold | Movi
         raise StateError(
             f"threshold: expected quantile, fixed, or a class and its options, found {kind!r}"
         )
-    if _is_rule(given):
-        return given  # type: ignore[return-value]
-    if given is None and registered(GROUP, kind) is None:
+    if _is_rule(named):
+        return named  # type: ignore[return-value]
+    if named is None and registered(GROUP, kind) is None:
         raise StateError(
             f"the threshold {kind!r} is neither built in nor an installed entry point, and a state "
             "file does not choose what is imported",
             hint=f"newnormal.load(path, threshold={kind!r}), or --threshold {kind}, "
             "if you trust it",
         )
-    found = _class(kind) if given is None else given
-    assert isinstance(found, type)
-    if given is not None and found.__qualname__ != kind.partition(":")[2]:
+    kind_class = _class(kind) if named is None else named
+    assert isinstance(kind_class, type)
+    if named is not None and kind_class.__qualname__ != kind.partition(":")[2]:
         raise StateError(
-            f"threshold: expected {kind}, which this was fitted with, found {path_of(given)}",
+            f"threshold: expected {kind}, which this was fitted with, found {path_of(named)}",
             hint=f"pass threshold={kind!r}, or an object to use instead",
         )
-    made = found(**rule["options"])
+    made = kind_class(**rule["options"])
     if not _is_rule(made):
         raise StateError(f"threshold: expected {kind} to be a threshold, found {made!r}")
     return made  # type: ignore[no-any-return]

@@ -82,9 +82,9 @@ class Evidence:
         return {**vars(self), "direction": self.direction}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Evidence:
+    def from_dict(cls, evidence: Mapping[str, Any]) -> Evidence:
         """Return what `as_dict` was made from."""
-        return cls(**{name: found[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: evidence[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class Alarm:
             "open": self.open,
             "reason": self.reason,
             "cause": self.cause,
-            "evidence": [each.as_dict() for each in self.evidence],
+            "evidence": [part.as_dict() for part in self.evidence],
             "sentence": self.sentence,
         }
 
@@ -319,8 +319,8 @@ class Event:
     zone: str | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        found = self.change or self.alarm
-        about = "" if found is None else f": {found!r}"
+        item = self.change or self.alarm
+        about = "" if item is None else f": {item!r}"
         return f"Event({self.kind} at {_moment(self.sample, self.time, self.zone)}{about})"
 
     def _repr_html_(self) -> str:

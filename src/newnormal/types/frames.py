@@ -70,7 +70,7 @@ class FrameKind:
         counts = name = None
         if index is not None:
             name = index.name
-            if all(hasattr(index, each) for each in ("start", "stop", "step")):
+            if all(hasattr(index, name) for name in ("start", "stop", "step")):
                 counts = (int(index.start), int(index.step))
         library = frame.implementation.value
         if time is not None:
@@ -81,15 +81,15 @@ class FrameKind:
         return cls(library, name if indexed else _TIME, dtype, indexed, counts, name)
 
 
-def kind_of(like: Any, known: FrameKind | None = None) -> FrameKind:
-    """Return the kind of a frame, or of a library by its name or module; times as in `known`."""
+def kind_of(like: Any, judged: FrameKind | None = None) -> FrameKind:
+    """Return the kind of a frame, or of a library by its name or module; times as in `judged`."""
     import narwhals as nw
 
     if isinstance(like, ModuleType):
         like = like.__name__
     if isinstance(like, str):
-        same = known is not None and known.library == like
-        return FrameKind(like, dtype=known.dtype if same and known is not None else None)
+        same = judged is not None and judged.library == like
+        return FrameKind(like, dtype=judged.dtype if same and judged is not None else None)
     frame: Any = nw.from_native(like, pass_through=True, allow_series=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
@@ -100,28 +100,28 @@ def kind_of(like: Any, known: FrameKind | None = None) -> FrameKind:
         )
     index = nw.maybe_get_index(frame)
     if getattr(getattr(index, "dtype", None), "kind", "") == "M":
-        found = FrameKind.of(frame, None, index)
+        kind = FrameKind.of(frame, None, index)
     else:
-        found = FrameKind.of(frame, _time_column(frame, known))
-    return replace(found, index=index)
+        kind = FrameKind.of(frame, _time_column(frame, judged))
+    return replace(kind, index=index)
 
 
 def kind_of_rows(data: Any, time: Any = None) -> FrameKind | None:
     """Return the kind of a frame that was run on, None of anything else; nothing of it is held."""
     if not hasattr(data, "columns"):
         return None
-    known = FrameKind("", time) if isinstance(time, str) else None
-    return replace(kind_of(data, known), index=None)
+    judged = FrameKind("", time) if isinstance(time, str) else None
+    return replace(kind_of(data, judged), index=None)
 
 
-def _time_column(frame: Any, known: FrameKind | None) -> str | None:
+def _time_column(frame: Any, judged: FrameKind | None) -> str | None:
     import narwhals as nw
 
     if isinstance(frame, nw.Series):
         return None
     names = [name for name, dtype in frame.schema.items() if dtype in (nw.Datetime, nw.Date)]
-    if known is not None and known.time in frame.columns:
-        return str(known.time)
+    if judged is not None and judged.time in frame.columns:
+        return str(judged.time)
     return names[0] if names else None
 
 
@@ -151,14 +151,14 @@ def frame_of(
         ) from error
     moments = None if times is None else _moments(times, zone, kind, library)
     rows = len(next(iter(columns.values())))
-    found: dict[str, Any] = {
+    series: dict[str, Any] = {
         name: nw.new_series(name, _plain(column), backend=library)
         for name, column in columns.items()
     }
     if moments is not None and not kind.indexed:
-        name = _TIME if kind.time in found else str(kind.time)
-        found = {name: moments.alias(name), **found}
-    frame = nw.to_native(nw.from_dict(found))
+        name = _TIME if kind.time in series else str(kind.time)
+        series = {name: moments.alias(name), **series}
+    frame = nw.to_native(nw.from_dict(series))
     if library.is_pandas_like():
         frame.index = _index(kind, moments, rows, first, frame.index)
     return frame
@@ -189,8 +189,8 @@ def _moments(times: Times, zone: str | None, kind: FrameKind, library: Any) -> A
         native = nw.to_native(series)
         dtype = kind.dtype
         if dtype is None:
-            zoned = native if zone is None else native.dt.tz_localize("UTC")
-            native = zoned if zone is None else zoned.dt.tz_convert(_tzinfo(zone))
+            if zone is not None:
+                native = native.dt.tz_localize("UTC").dt.tz_convert(_tzinfo(zone))
         elif getattr(dtype, "tz", None) is not None or "tz=" in str(dtype):
             native = native.dt.tz_localize("UTC").astype(dtype)
         else:

@@ -47,21 +47,21 @@ class Observed:
     @staticmethod
     def rejected_of(opened: Iterable[Alarm | Change]) -> frozenset[int]:
         """Return the numbers of the changes that are rejected, of what is open."""
-        changes = (each for each in opened if isinstance(each, Change))
-        return frozenset(each.number for each in changes if each.state == REJECTED)
+        changes = (item for item in opened if isinstance(item, Change))
+        return frozenset(change.number for change in changes if change.state == REJECTED)
 
     @classmethod
     def joined(cls, parts: Sequence[Observed | None]) -> Observed | None:
         """Return that of consecutive runs as one; None if any has none."""
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts) or not known:
+        runs = [part for part in parts if part is not None]
+        if len(runs) < len(parts) or not runs:
             return None
-        labels = [part.labels for part in known if part.labels is not None]
+        labels = [run.labels for run in runs if run.labels is not None]
         return cls(
-            np.concatenate([part.values for part in known]),
-            known[0].margins,
-            tuple(chain.from_iterable(part.events for part in known)),
-            known[-1].remaining,
-            np.concatenate(labels) if len(labels) == len(known) else None,
-            known[0].rejected,
+            np.concatenate([run.values for run in runs]),
+            runs[0].margins,
+            tuple(chain.from_iterable(run.events for run in runs)),
+            runs[-1].remaining,
+            np.concatenate(labels) if len(labels) == len(runs) else None,
+            runs[0].rejected,
         )

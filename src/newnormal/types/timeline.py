@@ -115,47 +115,40 @@ class Timeline:
     @cached_property
     def alarms(self) -> tuple[Alarm, ...]:
         """The alarms that reach into it, as they were last reported, in order of their numbers."""
-        newest: dict[int, Alarm] = {}
-        for found in self._reported():
-            if isinstance(found, Alarm):
-                newest[found.number] = found
-        inside = (each for each in newest.values() if self._inside(each.start, each.end))
+        newest = {item.number: item for item in self._reported() if isinstance(item, Alarm)}
+        inside = (alarm for alarm in newest.values() if self._inside(alarm.start, alarm.end))
         return tuple(sorted(inside, key=lambda alarm: alarm.number))
 
     @cached_property
     def changes(self) -> tuple[ChangeSpan, ...]:
         """The changes that reach into it, in order of their numbers."""
-        newest: dict[int, Change] = {}
         steps: dict[int, list[tuple[int, str]]] = {}
         for event in self.observed.events:
             if event.change is not None:
                 number = event.change.number
                 begin = REJECTED if number in self.observed.rejected else PENDING
-                own = steps.setdefault(number, [(event.change.start, begin)])
-                if event.change.state != own[-1][1]:
-                    own.append((event.sample, event.change.state))
-        for found in self._reported():
-            if isinstance(found, Change):
-                newest[found.number] = found
+                states = steps.setdefault(number, [(event.change.start, begin)])
+                if event.change.state != states[-1][1]:
+                    states.append((event.sample, event.change.state))
+        newest = {item.number: item for item in self._reported() if isinstance(item, Change)}
         spans = []
         for number, change in sorted(newest.items()):
-            own = steps.get(number, [(change.start, change.state)])
-            end = self.last if change.open else own[-1][0]
-            spans.append(ChangeSpan(change, tuple(own), end))
-        return tuple(each for each in spans if self._inside(each.change.start, each.end))
+            states = steps.get(number, [(change.start, change.state)])
+            end = self.last if change.open else states[-1][0]
+            spans.append(ChangeSpan(change, tuple(states), end))
+        return tuple(span for span in spans if self._inside(span.change.start, span.end))
 
     @cached_property
     def concern(self) -> Floats:
         """How much each channel has to do with the alarms and changes, shape (C,); 0: nothing."""
-        found = np.zeros(len(self.channels))
-        place = {name: at for at, name in enumerate(self.channels)}
+        concern = dict.fromkeys(self.channels, 0.0)
         for alarm in self.alarms:
             for name, share in _shares(alarm).items():
-                found[place[name]] += share
+                concern[name] += share
         for span in self.changes:
             for name in span.change.channels:
-                found[place[name]] += 1 / len(span.change.channels)
-        return found
+                concern[name] += 1 / len(span.change.channels)
+        return np.array([*concern.values()])
 
     @cached_property
     def order(self) -> Ints:
@@ -165,28 +158,27 @@ class Timeline:
         alarms, or the first: a picture of few channels has them.
         """
         urgency = self._urgency
-        found = np.lexsort((-self.concern, -urgency))
+        order = np.lexsort((-self.concern, -urgency))
         first = max(1, int((urgency > 1).sum()))
-        highest = sorted(self.alarms, key=lambda each: -each.peak.ratio)[:_LEADING]
+        highest = sorted(self.alarms, key=lambda alarm: -alarm.peak.ratio)[:_LEADING]
         leading = [
-            self.channels.index(each.evidence[0].channel) for each in highest if each.evidence
+            self.channels.index(alarm.evidence[0].channel) for alarm in highest if alarm.evidence
         ]
-        kept = dict.fromkeys([*found[:first].tolist(), *leading, *found.tolist()])
-        return np.array([*kept], dtype=found.dtype)
+        once = dict.fromkeys([*order[:first].tolist(), *leading, *order.tolist()])
+        return np.array([*once], dtype=order.dtype)
 
     @property
     def _urgency(self) -> Floats:
         """How much each channel has to do with what is open; alarms before changes."""
-        found = np.zeros(len(self.channels))
-        place = {name: at for at, name in enumerate(self.channels)}
-        for each in self.observed.remaining:
-            if isinstance(each, Alarm):
-                for name, share in _shares(each).items():
-                    found[place[name]] += 1 + share
+        urgency = dict.fromkeys(self.channels, 0.0)
+        for item in self.observed.remaining:
+            if isinstance(item, Alarm):
+                for name, share in _shares(item).items():
+                    urgency[name] += 1 + share
             else:  # of a change the channels that moved most come first
-                for rank, name in enumerate(each.channels):
-                    found[place[name]] += 1 / (1 + rank)
-        return found
+                for rank, name in enumerate(item.channels):
+                    urgency[name] += 1 / (1 + rank)
+        return np.array([*urgency.values()])
 
     @property
     def status(self) -> str:
@@ -194,10 +186,10 @@ class Timeline:
 
         Of some rows of a run: what begins after them does not count.
         """
-        remaining = [each for each in self.observed.remaining if each.start <= self.last]
-        if any(isinstance(each, Alarm) for each in remaining):
+        remaining = [item for item in self.observed.remaining if item.start <= self.last]
+        if any(isinstance(item, Alarm) for item in remaining):
             return "in alarm"
-        states = {each.state for each in remaining if isinstance(each, Change)}
+        states = {item.state for item in remaining if isinstance(item, Change)}
         if PENDING in states:
             return "change pending"
         return "change rejected" if states else "normal"
@@ -205,7 +197,7 @@ class Timeline:
     @property
     def accepted(self) -> tuple[ChangeSpan, ...]:
         """The changes that were accepted meanwhile."""
-        return tuple(each for each in self.changes if each.change.state == ACCEPTED)
+        return tuple(span for span in self.changes if span.change.state == ACCEPTED)
 
     def _reported(self) -> Iterable[Alarm | Change]:
         """Give alarms and changes as they were reported, the newest report of each last."""
@@ -222,7 +214,7 @@ class Timeline:
 
 def _shares(alarm: Alarm) -> Mapping[str, float]:
     """Return the channels of an alarm with their shares; one by silence has evidence alone."""
-    return alarm.channels or dict.fromkeys((each.channel for each in alarm.evidence), 1.0)
+    return alarm.channels or dict.fromkeys((part.channel for part in alarm.evidence), 1.0)
 
 
 def _truth(labels: Any, length: int) -> Bools:
@@ -234,7 +226,7 @@ def _truth(labels: Any, length: int) -> Bools:
             f"labels: expected one for each of {length} samples, found shape {truth.shape}",
             hint=hint,
         )
-    wrong = [each for each in truth.tolist() if each not in (0, 1)]
+    wrong = [label for label in truth.tolist() if label not in (0, 1)]
     if wrong:
         raise InputError(f"labels: expected 0 and 1, found {wrong[0]!r}", hint=hint)
     return truth.astype(bool)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times
-from newnormal.types.zones import local_times
+from newnormal.types.zones import zoned_texts
 
 
 class VerdictColumns(NamedTuple):
@@ -81,8 +81,8 @@ def verdict_lines(
         for row in np.flatnonzero(~shared).tolist():
             shares[row] = []
     return [
-        start + _template(channels, gap, has_shares, is_shared) % (*row, *known, *own) + end
-        for (channels, start, _), row, gap, known, is_shared, own, end in zip(
+        start + _template(channels, gap, has_shares, is_shared) % (*row, *values, *parts) + end
+        for (channels, start, _), row, gap, values, is_shared, parts, end in zip(
             repeat(heads[0], rows) if owners is None else map(heads.__getitem__, owners),
             _rows(columns, _times(columns.times, rows, heads, owners)),
             gaps,
@@ -102,7 +102,7 @@ def _rows(columns: VerdictColumns, times: Iterable[str]) -> Iterator[tuple[Any, 
         times,
         _numbers(columns.scores),
         _numbers(columns.thresholds),
-        ["true" if each else "false" for each in columns.anomalous.tolist()],
+        ["true" if flag else "false" for flag in columns.anomalous.tolist()],
         strict=True,
     )
 
@@ -111,12 +111,12 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
     """Return the gap for a value of each row, and the values to fill it with."""
     if expected is None:
         return repeat("", rows), repeat([], rows)
-    found: list[list[Any]] = expected.tolist()
+    values: list[list[Any]] = expected.tolist()
     # NaN where there is no verdict, infinite beyond the largest float: not in JSON.
     plain: Bools = np.asarray(np.isfinite(expected).all(axis=1))
     for row in np.flatnonzero(~plain).tolist():
-        found[row] = [f"{x:.9g}" if isfinite(x) else "null" for x in found[row]]
-    return ["%.9g" if each else "%s" for each in plain.tolist()], found
+        values[row] = [f"{x:.9g}" if isfinite(x) else "null" for x in values[row]]
+    return ["%.9g" if finite else "%s" for finite in plain.tolist()], values
 
 
 def _times(
@@ -130,32 +130,17 @@ def _times(
     zones = {head.zone for head in heads}
     if len(zones) < 2:
         return _texts(times, next(iter(zones), None))
-    found = [""] * rows
-    zone_at = np.array([list(zones).index(head.zone) for head in heads])[np.asarray(owners)]
-    for at, zone in enumerate(zones):
-        own = np.flatnonzero(zone_at == at)
-        texts = _texts(times[own], zone)
-        for row, text in zip(own.tolist(), texts, strict=True):
-            found[row] = text
-    return found
+    texts = np.empty(rows, dtype=object)
+    zone_of_row = np.array([head.zone for head in heads], dtype=object)[np.asarray(owners)]
+    for zone in zones:
+        selected = np.flatnonzero(zone_of_row == zone)
+        texts[selected] = _texts(times[selected], zone)
+    return texts.tolist()
 
 
 def _texts(times: Times, zone: str | None) -> list[str]:
     """Return times of one zone as JSON."""
-    end: str | list[str] = ""
-    if zone is None:
-        times = times.astype("datetime64[ns]", copy=False)
-    else:
-        times, end = local_times(times, zone)
-    texts: list[str] = np.datetime_as_string(times).tolist()
-    if isinstance(end, str):
-        return [
-            "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{end}"' for text in texts
-        ]
-    return [
-        "null" if text == "NaT" else f'"{text.rstrip("0").rstrip(".")}{own}"'
-        for text, own in zip(texts, end, strict=True)
-    ]
+    return ["null" if text == "NaT" else f'"{text}"' for text in zoned_texts(times, zone)]
 
 
 def _numbers(column: Floats) -> list[str]:

@@ -208,25 +208,8 @@ class Verdicts:
         observed: Observed | None = None,
     ) -> None:
         # The one that dataclass writes takes 2 µs longer, a tenth of a small detector's step.
-        self.__dict__.update(
-            scores=scores,
-            thresholds=thresholds,
-            anomalous=anomalous,
-            expected=expected,
-            shares=shares,
-            times=times,
-            channels=channels,
-            first=first,
-            late=late,
-            ratios=ratios,
-            p_values=p_values,
-            alarms=alarms,
-            distances=distances,
-            changes=changes,
-            zone=zone,
-            frame=frame,
-            observed=observed,
-        )
+        self.__dict__.update(locals())
+        del self.__dict__["self"]
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -284,8 +267,8 @@ class Verdicts:
         first, *_ = parts
         columns: dict[str, Any] = {}
         for name in _COLUMNS:
-            found = [getattr(part, name) for part in parts]
-            columns[name] = None if found[0] is None else np.concatenate(found)
+            pieces = [getattr(part, name) for part in parts]
+            columns[name] = None if pieces[0] is None else np.concatenate(pieces)
         observed = Observed.joined([part.observed for part in parts])
         return replace(first, **columns, late=None, observed=observed)
 
@@ -300,10 +283,10 @@ class Verdicts:
         Scores and thresholds are exact; expected values have nine digits and shares six, which is
         more than a model in float32 can resolve.
         """
-        own = slice(start, len(self) if stop is None else stop)
+        rows = slice(start, len(self) if stop is None else stop)
         parts: list[Any] = [
-            None if column is None else column[own]
-            for column in (self.samples, *(getattr(self, name) for name in _FIELDS))
+            None if column is None else column[rows]
+            for column in (self.samples, *(getattr(self, name) for name in _COLUMNS))
         ]
         return verdict_lines(VerdictColumns(*parts), [LineHead(self.channels, zone=self.zone)])
 
@@ -346,7 +329,7 @@ class Verdicts:
         ['sample', 'score', 'threshold', 'anomalous']
         """
         kind = self.frame if like is None else kind_of(like, self.frame)
-        columns = {name: each for name, each in self.columns().items() if name != "time"}
+        columns = {name: column for name, column in self.columns().items() if name != "time"}
         return frame_of(columns, self.times, self.zone, kind, self.first)
 
     def plot(self, **options: Any) -> Any:
@@ -358,18 +341,4 @@ class Verdicts:
         return hooks.html(self)
 
 
-_COLUMNS = (
-    "scores",
-    "thresholds",
-    "anomalous",
-    "expected",
-    "shares",
-    "times",
-    "ratios",
-    "p_values",
-    "alarms",
-    "distances",
-    "changes",
-)
-
-_FIELDS = VerdictColumns._fields[1:]
+_COLUMNS = VerdictColumns._fields[1:]  # all but the samples' numbers

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -70,10 +71,10 @@ def utc_offset(zone: str | None) -> Callable[[int], int]:
     @lru_cache(maxsize=1024)
     def offset(quarter: int) -> int:
         try:
-            found = datetime.fromtimestamp(quarter * 900, UTC).astimezone(info).utcoffset()
+            delta = datetime.fromtimestamp(quarter * 900, UTC).astimezone(info).utcoffset()
         except (OverflowError, ValueError, OSError):  # a year that datetime does not have
             return 0
-        return 0 if found is None else round(found.total_seconds()) * _SECOND
+        return 0 if delta is None else round(delta.total_seconds()) * _SECOND
 
     return offset
 
@@ -110,10 +111,13 @@ def zoned_texts(times: Times, zone: str | None) -> list[str]:
     (['2026-10-25T00:30:00'], ['2026-10-25T00:30:00Z'])
     """
     local, end = local_times(times, zone)
-    texts = _plain(local)
-    if isinstance(end, str):
-        return [text + end if text != "NaT" else text for text in texts]
-    return [text + own if text != "NaT" else text for text, own in zip(texts, end, strict=True)]
+    # In ns, the texts have a point and nine digits behind it.
+    texts: list[str] = np.datetime_as_string(local).tolist()
+    ends = repeat(end, len(texts)) if isinstance(end, str) else end
+    return [
+        text if text == "NaT" else text.rstrip("0").rstrip(".") + end
+        for text, end in zip(texts, ends, strict=True)
+    ]
 
 
 def local_times(times: Times, zone: str | None) -> tuple[Times, str | list[str]]:
@@ -127,16 +131,11 @@ def local_times(times: Times, zone: str | None) -> tuple[Times, str | list[str]]
         offset = offset_at(int(when[0]) // QUARTER)
         one: Any = utc + np.timedelta64(offset, "ns")
         return one, suffix_of(offset, zone)
-    quarters, places = np.unique(when // QUARTER, return_inverse=True)
+    quarters, inverse = np.unique(when // QUARTER, return_inverse=True)
     offsets = [offset_at(quarter) for quarter in quarters.tolist()]
     # NaT stays NaT, as it would not in whole numbers.
-    local: Any = utc + np.array(offsets, "timedelta64[ns]")[places]
+    local: Any = utc + np.array(offsets, "timedelta64[ns]")[inverse]
     if len(set(offsets)) == 1:
         return local, suffix_of(offsets[0], zone)
     ends = [suffix_of(offset, zone) for offset in offsets]
-    return local, [ends[place] for place in places.tolist()]
-
-
-def _plain(times: Times) -> list[str]:
-    texts: list[str] = np.datetime_as_string(times).tolist()
-    return [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
+    return local, [ends[index] for index in inverse.tolist()]
