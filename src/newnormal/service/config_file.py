@@ -139,16 +139,9 @@ def load_config(
 
 
 def data_folder(path: Path | None, environ: Mapping[str, str], option: Path | None) -> Path:
-    """Return the folder that keeps everything, of a configuration whose secrets may be elsewhere.
+    """Return the folder that keeps everything; secrets that the configuration names are not read.
 
-    Parameters
-    ----------
-    path
-        A TOML file; None: without one.
-    environ
-        Environment variables, of which one is read.
-    option
-        What the command line says; None: nothing.
+    The option of the command line goes before the environment, which goes before the file.
     """
     variable = f"{PREFIX}DATA"
     if option is None and path is not None and not environ.get(variable):

@@ -26,10 +26,7 @@ def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
 def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> AlertSink:
     """Return the sink of alerts of a table of the configuration; it connects when it is used.
 
-    Raises
-    ------
-    ParameterError
-        If there is no such kind, an option cannot work, or a secret cannot be read.
+    An unknown kind, an option that cannot work or a secret that cannot be read is a ParameterError.
     """
     kind = find_alert_sink(config.kind)
     where = f"[sinks.{config.name}]"
@@ -56,13 +53,7 @@ def make_source(config: SourceConfig, environ: Mapping[str, str] | None = None) 
 
 
 def check_connections(config: ServiceConfig) -> None:
-    """Raise an error if a sink or a source of a configuration cannot work, without connecting.
-
-    Raises
-    ------
-    ParameterError
-        As that of `make_sink`.
-    """
+    """Raise an error if a sink or source cannot work, as `make_sink` does, without connecting."""
     for sink in config.sinks:
         make_any_sink(sink).close()
     for source in config.sources:

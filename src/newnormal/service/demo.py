@@ -107,12 +107,12 @@ MACHINES = tuple(
 
 
 class Happening(NamedTuple):
-    """Something that happens to a machine.
+    """A fault or a change of a machine.
 
     Attributes
     ----------
     machine
-        Its place in `MACHINES`.
+        Its index in `MACHINES`.
     channel
         Which of its channels.
     start, length
@@ -167,17 +167,8 @@ def demo_config(config: ServiceConfig) -> ServiceConfig:
 class Simulation:
     """The samples of all machines, at any minute and in any order of asking.
 
-    Parameters
-    ----------
-    begin
-        The time of minute 0 in ns.
-    seed
-        Another one gives other machines.
-
-    Attributes
-    ----------
-    story
-        The minute at which the story begins; None: not yet.
+    Minute 0 is at `begin` in ns; the story begins at the minute `story`, None: not yet. Another
+    seed gives other machines.
 
     Examples
     --------
@@ -250,15 +241,7 @@ class Simulation:
 
 
 class DemoSender:
-    """Pushes the samples of the machines from a thread of its own.
-
-    Parameters
-    ----------
-    service
-        That takes them.
-    clock
-        The time in ns.
-    """
+    """Pushes the samples of the machines from a thread of its own."""
 
     def __init__(
         self, service: Service, *, clock: Callable[[], int] = time.time_ns, seed: int = 0

@@ -54,12 +54,8 @@ class Health:
     def try_log(self, submit: Callable[[], Submitted]) -> None:
         """Hand an entry in if the log cannot be written, to find out when there is room again.
 
-        Senders who ask whether the service is ready send nothing then.
-
-        Parameters
-        ----------
-        submit
-            Hands an entry in that is tried until it is written.
+        Senders who ask whether the service is ready send nothing then. The entry is tried until it
+        is written.
         """
         if not self.writable and (self._tried is None or self._tried.durable.done()):
             self._tried = submit()

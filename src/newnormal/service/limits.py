@@ -66,18 +66,7 @@ def check_limits(
 ) -> None:
     """Raise a LimitError unless samples keep to the limits.
 
-    Parameters
-    ----------
-    arrivals
-        The samples.
-    streams
-        Those that there are.
-    limits
-        Of the configuration.
-    now
-        The time in ns.
-    coming
-        The channels of streams that were taken in and are not applied yet.
+    The channels of streams that were taken in and are not applied yet are `coming`; `now` is in ns.
     """
     new: set[str] = set()
     latest = now + limits.max_future

@@ -29,15 +29,8 @@ def exposition(
 ) -> tuple[bytes, str]:
     """Return all measurements as text, and its content type.
 
-    Parameters
-    ----------
-    service
-        What is measured.
-    most
-        How many streams have measurements of their own: those that need attention first. How many
-        are left out is a measurement, too.
-    clock
-        The time in ns since 1970.
+    At most `most` streams have measurements of their own: those that need attention first. How many
+    are left out is a measurement, too.
     """
     try:
         from prometheus_client import CollectorRegistry

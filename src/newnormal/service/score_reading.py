@@ -74,13 +74,7 @@ class ScorePoints(NamedTuple):
 
 
 class ScoreReader:
-    """Reads the scores of streams from the store, for one sink.
-
-    Parameters
-    ----------
-    store
-        Has samples and items.
-    """
+    """Reads the scores of streams from the store, for one sink."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -105,8 +99,6 @@ class ScoreReader:
 
         Parameters
         ----------
-        number, judged
-            The stream.
         first, upto
             From which sample up to which one, which is not included.
         oldest
@@ -116,11 +108,6 @@ class ScoreReader:
         over
             Stretches of time that end after this time may get more samples, and are left for
             later; None: none will.
-
-        Raises
-        ------
-        StateError
-            If samples are not there.
         """
         rows = self._rows(number, first, upto, oldest)
         end = rows.first + len(rows)

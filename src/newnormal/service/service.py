@@ -49,21 +49,10 @@ _LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the l
 class Service:
     """Streams that are fitted, judged and kept by themselves.
 
-    Parameters
-    ----------
-    config
-        Its configuration.
-    clock
-        Gives the time in ns.
-
     Attributes
     ----------
-    store
-        What is kept; open from `start` on.
-    hub
-        Gives subscribers what happens.
-    sources, sinks
-        Fetch samples; send alerts and scores. There from `start` on.
+    store, sources, sinks
+        There from `start` on.
     ready
         Whether it has started and does not stop.
     """

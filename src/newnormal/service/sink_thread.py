@@ -41,11 +41,6 @@ class SinkCalls(Generic[Kind]):
         Returns the time in ns.
     refusal
         The class of its errors that say that the receiver is there.
-
-    Attributes
-    ----------
-    failures
-        How many there were in a row.
     """
 
     def __init__(

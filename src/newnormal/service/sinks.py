@@ -24,24 +24,7 @@ _NEVER = 2**63 - 1
 
 
 class Sinks:
-    """Sends what the outbox holds, and the scores of what was judged.
-
-    Parameters
-    ----------
-    sinks
-        Of the configuration.
-    store
-        Has the outbox and the samples.
-    report
-        Called with ``"sink NAME"``, whether it is well, and a message.
-    clock
-        Returns the time in ns.
-
-    Attributes
-    ----------
-    names
-        Of the sinks that alerts are for.
-    """
+    """Sends what the outbox holds, and scores; `names` are those of the sinks for alerts."""
 
     def __init__(
         self,
@@ -61,13 +44,8 @@ class Sinks:
     def start(self, sinks: Iterable[SinkConfig], *, keep: int = _WEEK) -> None:
         """Send to these sinks from now on, and to no others; their secrets are read anew.
 
-        Parameters
-        ----------
-        sinks
-            Alerts that wait for a sink that is not among them stay in the outbox until they are too
-            old, and are sent if the sink comes back before.
-        keep
-            How long an alert is tried, in ns.
+        Alerts that wait for a sink that is not among them stay in the outbox until they are too
+        old, and are sent if the sink comes back before. An alert is tried for `keep` ns.
         """
         sinks = list(sinks)
         store, report, clock = self._store, self._report, self._clock

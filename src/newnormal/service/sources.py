@@ -34,12 +34,8 @@ class Puller:
 
     Parameters
     ----------
-    name
-        Of the source.
     make
-        Makes it: at first, and again after an error.
-    service
-        Takes the samples.
+        Makes the source: at first, and again after an error.
     limit
         The most samples of a batch.
     positions

@@ -64,10 +64,7 @@ def add_window(
 ) -> Window:
     """Make a window and keep it in the settings.
 
-    Raises
-    ------
-    ParameterError
-        If it ends before it begins, or a text is empty or too long.
+    If it ends before it begins, or a text is empty or too long, it is a ParameterError.
     """
     if end <= begin:
         raise ParameterError(

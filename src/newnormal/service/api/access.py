@@ -72,17 +72,7 @@ class Session:
 
 
 class Access:
-    """Tokens and sessions.
-
-    Parameters
-    ----------
-    service
-        Its configuration and its store have the tokens.
-    reading
-        Threads in which sessions are written.
-    clock
-        The time in seconds since 1970.
-    """
+    """Tokens and sessions, of the configuration and the store; `reading` writes them."""
 
     def __init__(
         self, service: Service, reading: ReadingThreads, clock: Callable[[], float] = time.time

@@ -36,11 +36,6 @@ def make_app(service: Service) -> FastAPI:
     """Return the app of a service, which must be started by somebody else.
 
     `app.state.closing` is an event: set it so that subscribers are let go before the server stops.
-
-    Parameters
-    ----------
-    service
-        Whose streams, items and events it shows.
     """
 
     @asynccontextmanager

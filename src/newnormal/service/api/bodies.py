@@ -23,14 +23,8 @@ async def read_body(
 ) -> bytes:
     """Return the body of a request, decompressed.
 
-    Parameters
-    ----------
-    most
-        Bytes as they are sent.
-    decompressed
-        Bytes after gzip was undone.
-    encodings
-        Other ones that the reader undoes itself.
+    It has at most `most` bytes as they are sent, and `decompressed` after gzip was undone; the
+    reader undoes other `encodings` itself.
     """
     parts: list[bytes] = []
     await receive_body(request, parts.append, most, decompressed, encodings)

@@ -38,23 +38,12 @@ Outcome = Item | NewnormalError | None
 class Applier:
     """The streams of the service, and what entries do to them.
 
-    Parameters
-    ----------
-    store
-        Where what follows from the log is kept.
-    fleet
-        The detectors of the live streams.
-    models
-        The folder of fitted models.
-    report
-        Takes events and items to the store, the sinks and the subscribers.
-
     Attributes
     ----------
+    models
+        The folder of fitted models.
     position
         Of the last record that was applied.
-    streams
-        All of them.
     outages
         Streams that are silent together.
     input_positions

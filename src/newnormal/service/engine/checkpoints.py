@@ -57,14 +57,8 @@ def recover(
 ) -> Applier:
     """Return the applier at the end of the log: from the last checkpoint, and the records since.
 
-    Parameters
-    ----------
-    folder
-        With the fleet's folder and the models.
-    log, store, report
-        Of the service.
-    applied
-        Called with the position and the outcomes of each record.
+    `folder` has the fleet's folder and the models; `applied` is called with the position and the
+    outcomes of each record.
     """
     models = folder / "models"
     models.mkdir(parents=True, exist_ok=True)

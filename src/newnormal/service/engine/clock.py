@@ -22,12 +22,7 @@ _UNKNOWN_S = 300.0  # that a stream may be quiet whose usual step is not known
 class StreamClock:
     """Watches when streams last sent something.
 
-    Parameters
-    ----------
-    now
-        Gives the time in ns.
-    elapsed
-        Gives seconds of a clock that never goes back.
+    `now` gives the time in ns, `elapsed` seconds of a clock that never goes back.
     """
 
     def __init__(

@@ -19,18 +19,9 @@ _LOG = logging.getLogger("newnormal")
 
 
 class FitJob(NamedTuple):
-    """A fit to be made.
+    """A fit to be made: of a stream by its number, which began at a position of the log.
 
-    Attributes
-    ----------
-    stream, began
-        Which one: the number of the stream, and the position at which its fit began.
-    detector
-        With its options, not fitted.
-    history
-        What it is fitted on.
-    path
-        Where the fitted model goes.
+    The detector has its options and is not fitted; the fitted model goes to `path`.
     """
 
     stream: int
@@ -43,13 +34,8 @@ class FitJob(NamedTuple):
 class FitPool:
     """Processes that fit, one job each at a time.
 
-    Parameters
-    ----------
-    workers
-        How many processes.
-    done
-        Called with each job and its error, or None once its model is on the disk; from a thread of
-        the pool.
+    `done` is called with each job and its error, or None once its model is on the disk; from a
+    thread of the pool.
     """
 
     def __init__(self, workers: int, done: Callable[[FitJob, NewnormalError | None], None]) -> None:

@@ -21,16 +21,7 @@ _BEGUN = 100  # incidents of which it is known how often they began: the newest 
 class Reporter:
     """Takes events and items of the record that is applied to all who are concerned.
 
-    Parameters
-    ----------
-    store
-        Keeps items, events and alerts.
-    hub
-        Informs subscribers, once the record is applied.
-    sinks
-        Gives the names of the sinks that alerts are for.
-    url
-        Gives the address of the page, for links.
+    `sinks` gives the names of the sinks that alerts are for, `url` the address of the page.
 
     Attributes
     ----------
@@ -86,20 +77,10 @@ class Reporter:
         keep: bool = True,
         alert: bool = True,
     ) -> None:
-        """Report that an item of a stream opened, changed or ended.
+        """Report that an item of a stream opened, changed or ended, at the sample of `now`.
 
-        Parameters
-        ----------
-        kind
-            Of the event.
-        stream, item
-            The item as it is now.
-        now
-            The time of the sample at which it was known.
-        keep
-            Whether the stream keeps it while it is open.
-        alert
-            Whether alerts are made if it opens here. They are not in the stream's past.
+        The stream keeps it while it is open if `keep`. Alerts are made if `alert`, and not in the
+        stream's past.
         """
         if keep:
             stream.put(item)

@@ -56,15 +56,11 @@ class Engine:
 
     Parameters
     ----------
-    log
-        Where entries go first.
     recover
         Gives the applier as the log has it, and calls back with the position and the outcomes of
         each record that it applies; may be called again after an error.
     after
         Called in the applying thread after each record, and when there is nothing to apply.
-    report
-        Called with the name of a part, whether it is well, and a message.
     """
 
     def __init__(

@@ -73,10 +73,7 @@ class SqliteLog:
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
         """Give the records behind a position, in order, and those that come meanwhile.
 
-        Raises
-        ------
-        StateError
-            Where a record is damaged or missing, or was trimmed.
+        A record that is damaged or missing, or was trimmed, is a StateError.
         """
         expected = after + 1
         while expected <= self._last:

@@ -24,18 +24,9 @@ _PARTS = (LOG, STORE, FLEET, MODELS)
 
 
 def backup(folder: Path, target: Path) -> FolderReport:
-    """Copy the folder of a service, which may be running, and verify the copy.
+    """Copy the folder of a service, which may be running, and return the report of the copy.
 
-    Parameters
-    ----------
-    folder
-        Of the service.
-    target
-        A folder that is not there yet; it appears once the copy is whole.
-
-    Returns
-    -------
-        What `check` found in the copy.
+    The target is a folder that is not there yet; it appears once the copy is whole.
     """
     if not (folder / STORE).is_file() or not (folder / LOG).is_file():
         raise StateError(
@@ -62,21 +53,10 @@ def backup(folder: Path, target: Path) -> FolderReport:
 
 
 def restore(folder: Path, source: Path, *, overwrite: bool = False) -> FolderReport:
-    """Put a copy that `backup` made in the place of what a service has, which is stopped.
+    """Put a copy that `backup` made in the place of what a stopped service has; return its report.
 
-    Parameters
-    ----------
-    folder
-        Of the service; made if it is not there.
-    source
-        The copy. It is verified first, and stays as it is.
-    overwrite
-        Whether there may be something in `folder`, which is then moved to a folder in there,
-        ``before-restore-1`` or a higher number.
-
-    Returns
-    -------
-        What `check` found in the copy.
+    The copy is verified first, and stays as it is. With `overwrite`, what the folder has is moved
+    to a folder in there, ``before-restore-1`` or a higher number.
     """
     report = check(source)
     if not report.ok:

@@ -29,17 +29,7 @@ _NAMED = 20  # problems of one kind that are listed
 
 @dataclass
 class FolderReport:
-    """What `check` found.
-
-    Attributes
-    ----------
-    folder
-        Of the service.
-    streams, samples, records, models
-        How many there are: samples that are kept exactly, records of the log.
-    problems
-        What is not as it should be, each in a sentence.
-    """
+    """What `check` found: how many samples are kept exactly, and problems, each in a sentence."""
 
     folder: Path
     streams: int = 0
@@ -76,13 +66,7 @@ class _Positions:
 
 
 def check(folder: Path) -> FolderReport:
-    """Verify every record, block and file of a service's folder; it is only read.
-
-    Parameters
-    ----------
-    folder
-        Of a service, which may be running, or of a backup.
-    """
+    """Verify every record, block and file of a running service or of a backup; only read it."""
     if not (folder / STORE).is_file() and not (folder / LOG).is_file():
         raise StateError(
             f"expected the folder of a service, found neither {STORE} nor {LOG} in {folder}",

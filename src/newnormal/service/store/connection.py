@@ -13,19 +13,8 @@ class StoreConnection:
 
     What follows from the log is collected in memory and written by `commit` in one transaction. So
     the database is held for a short time only, and where writing fails, as on a full disk, nothing
-    is lost: the next `commit` tries again.
-
-    Parameters
-    ----------
-    database
-        The store's.
-    clock
-        The time in ns: when alerts were made, and items and events written.
-
-    Attributes
-    ----------
-    hidden
-        Streams that were removed, and are deleted two checkpoints later.
+    is lost: the next `commit` tries again. `hidden` streams were removed, and are deleted two
+    checkpoints later.
     """
 
     def __init__(self, database: Database, clock: Callable[[], int]) -> None:

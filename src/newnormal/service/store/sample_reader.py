@@ -71,10 +71,6 @@ class SampleReader:
 
     Parameters
     ----------
-    database
-        Of the store.
-    stream
-        Which.
     count
         The number of its next sample.
     number

@@ -31,14 +31,8 @@ BLOCK_COLUMNS = "stream, level, number, count, begin, end, crc, data"
 class SampleTable:
     """The samples of the store.
 
-    One thread writes; any thread reads, and reads also what is not yet committed.
-
-    Parameters
-    ----------
-    connection
-        Of the store.
-    position
-        Of the newest checkpoint; None without any.
+    One thread writes; any thread reads, and reads also what is not yet committed. The newest
+    checkpoint is at `position`; None without any.
 
     Notes
     -----
@@ -71,12 +65,8 @@ class SampleTable:
     def add(self, stream: int, rows: StoredRows) -> None:
         """Append samples; those that are there from `rows.first` on are replaced.
 
-        A stream that was forgotten begins anew.
-
-        Raises
-        ------
-        StateError
-            If samples before `rows.first` are missing.
+        A stream that was forgotten begins anew. If samples before `rows.first` are missing, it is a
+        StateError.
         """
         if stream in self._connection.hidden:
             self._begin_anew(stream)
@@ -98,13 +88,7 @@ class SampleTable:
                     self._finish(stream, newest)
 
     def truncate(self, stream: int, count: int) -> None:
-        """Forget samples from number `count` on.
-
-        Raises
-        ------
-        StateError
-            If there are fewer.
-        """
+        """Forget samples from number `count` on; if there are fewer, it is a StateError."""
         with self._lock:
             newest = self._newest(stream)
             if newest.count != count:
@@ -281,19 +265,9 @@ class SampleTable:
     def rows(
         self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
     ) -> StoredRows:
-        """Return the samples `first` to `last`, which is included.
+        """Return the samples `first` to `last`, which is included; missing ones are a StateError.
 
-        Parameters
-        ----------
-        stream, first, last
-            Which.
-        channels
-            By name, in this order; NaN where a sample has none of it. None: all that there are.
-
-        Raises
-        ------
-        StateError
-            If some of them are not there, or not any more.
+        Channels are by name, in this order, NaN where a sample has none of it; None: all of them.
         """
         samples = self._read(stream, lambda reader: reader.samples(first, last + 1))
         if channels is not None:
@@ -310,18 +284,8 @@ class SampleTable:
     ) -> ThinnedSeries:
         """Return the samples of a time, thinned to `points` to twice as many points.
 
-        Fewer if there are fewer samples, or where only coarser levels are kept.
-
-        Parameters
-        ----------
-        stream
-            Which.
-        begin, end
-            In ns; both included. The first point may begin before.
-        points
-            How many are wanted.
-        channels
-            As for `rows`.
+        Fewer if there are fewer samples, or where only coarser levels are kept. `begin` and `end`
+        are in ns and both included; the first point may begin before. Channels are as for `rows`.
         """
         return self._read(stream, lambda reader: read_series(reader, begin, end, points, channels))
 

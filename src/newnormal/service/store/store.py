@@ -126,21 +126,10 @@ class Store:
         return [int(position) for (position,) in rows]
 
     def return_to(self, position: int, counts: Mapping[int, int]) -> None:
-        """Make the store what it was at a checkpoint; at once, without `commit`.
+        """Make the store what it was at a checkpoint (0: the beginning); at once, without `commit`.
 
         Items, events and alerts stay: to apply the log again changes them to what they are.
-
-        Parameters
-        ----------
-        position
-            Of the checkpoint; 0: the beginning.
-        counts
-            How many samples each stream has there.
-
-        Raises
-        ------
-        StateError
-            If a stream has fewer.
+        `counts` has how many samples each stream has there; if one has fewer, it is a StateError.
         """
         self.connection.drop_writes()
         with self.connection.database.transaction() as writer:
