@@ -116,9 +116,9 @@ def test_a_model_that_cannot_be_saved_is_refused_before_it_is_fitted(
 def test_fit_draws_its_progress_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from newnormal.cli.bars import fit_progress, sample_progress
+    from newnormal.cli.bars import fit_progress, progress
 
-    with fit_progress() as nothing, sample_progress("judging", 3) as none:
+    with fit_progress() as nothing, progress("judging", 3) as none:
         assert (nothing["on_epoch"], nothing["on_phase"], none) == (None, None, None), "no terminal"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
@@ -132,7 +132,7 @@ def test_fit_draws_its_progress_on_a_terminal(
     shown = capsys.readouterr().err
     assert "50%" in shown
     assert "learning history, loss 0.25" in shown
-    with sample_progress("judging", 4) as on_samples:
+    with progress("judging", 4) as on_samples:
         assert on_samples is not None
         on_samples(3)
     assert "75%" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from newnormal import Fleet, load
-from newnormal.cli.console import progress_text, stream_progress
+from newnormal.cli.bars import progress_text, stream_progress
 from newnormal.fleet.fitting import Progress
 from newnormal.tabular import read_tables
 from tests.cli.conftest import Command

@@ -273,7 +273,7 @@ def test_with_all_in_the_cache_nothing_is_said(
 def test_a_terminal_has_a_bar(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with bars.share_progress("compiling") as nothing:
+    with bars.progress("compiling") as nothing:
         assert nothing is None
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
+    from newnormal.fleet.fitting import Progress
     from newnormal.models.base import OnEpoch, OnPhase
 
 
@@ -19,66 +20,75 @@ class FitCallbacks(TypedDict):
 
 
 @contextmanager
+def _bar(what: str, total: float, *columns: Any) -> Iterator[Callable[..., None]]:
+    """Draw a bar; give what updates it."""
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda **changes: bar.update(task, **changes)
+
+
+@contextmanager
 def fit_progress() -> Iterator[FitCallbacks]:
     """Give the callbacks of `fit` that draw a bar: its share, what is done now, and the loss."""
     if not sys.stderr.isatty():
         yield {"on_epoch": None, "on_phase": None}
         return
-    from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
 
-    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    shown = (*columns, TextColumn("{task.description}", markup=False))
-    with Bar(*shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
+    text = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), text)
+    with _bar("starting", 1.0, *columns) as update:
         now, last = "starting", ""
 
         def on_phase(what: str, share: float) -> None:
             nonlocal now, last
             now, last = what, last if what == now else ""
-            bar.update(task, completed=share, description=now + last)
+            update(completed=share, description=now + last)
 
         def on_epoch(done: int, loss: float) -> None:
             nonlocal last
             del done  # it begins anew for each model of a committee
             last = f", loss {loss:.4g}"
-            bar.update(task, description=now + last)
+            update(description=now + last)
 
         yield {"on_epoch": on_epoch, "on_phase": on_phase}
 
 
 @contextmanager
-def share_progress(what: str) -> Iterator[Callable[[float], None] | None]:
-    """Give a callback of the share that is done, which draws a bar; None without a terminal."""
+def progress(what: str, total: float = 1.0) -> Iterator[Callable[[float], None] | None]:
+    """Give a callback of how much is done, which draws a bar; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-
-        def on_share(done: float) -> None:
-            bar.update(task, completed=done)
-
-        yield on_share
+    with _bar(what, total) as update:
+        yield lambda done: update(completed=done)
 
 
 @contextmanager
-def sample_progress(what: str, total: int) -> Iterator[Callable[[int], None] | None]:
-    """Give a callback of how many samples are done, which draws a bar; None without a terminal."""
+def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
+    """Give a callback that draws a bar of streams with the time left; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
+    from rich.progress import BarColumn, TextColumn
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    columns = (TextColumn("fitting"), BarColumn(), TextColumn("{task.description}"))
+    with _bar("", 100.0, *columns) as update:
+        yield lambda streams: update(
+            completed=streams.done, total=streams.total, description=progress_text(streams)
+        )
 
-        def on_samples(done: int) -> None:
-            bar.update(task, completed=done)
 
-        yield on_samples
+def progress_text(streams: Progress) -> str:
+    """Return how many streams are done, and the time left."""
+    text = f"{streams.done:,} of {streams.total:,} streams"
+    if streams.failed:
+        text += f", {streams.failed:,} failed"
+    if streams.seconds_left is None:
+        return text
+    minutes, seconds = divmod(round(streams.seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{text}, {hours}:{minutes:02}:{seconds:02} left"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from newnormal.cli.bars import share_progress
+from newnormal.cli.bars import progress
 from newnormal.cli.console import announce_compiling, say
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def compile_first(
     say(f"compiling for this machine{together}, once: about {seconds:.0f} s ...")
     if on_share is not None:
         on_share(0.0, seconds)
-    with share_progress("compiling") as draw:
+    with progress("compiling") as draw:
 
         def on_compiled(name: str, done: float) -> None:
             del name

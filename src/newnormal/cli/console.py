@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from newnormal.fleet.fitting import Progress
-
 # Exit codes; 0 is success, and 2 is a usage error, as Click has it.
 FAILED = 1
 BAD_LINE = 3
@@ -104,39 +102,6 @@ def announce_compiling() -> None:
         def on_end(self, event: object) -> None: ...
 
     event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
-    """Give a callback that draws a bar of streams with the time left; None without a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    shown = (TextColumn("fitting"), BarColumn(), TextColumn("{task.description}"))
-    with Bar(*shown, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("")
-
-        def on_progress(progress: Progress) -> None:
-            text = progress_text(progress)
-            bar.update(task, completed=progress.done, total=progress.total, description=text)
-
-        yield on_progress
-
-
-def progress_text(progress: Progress) -> str:
-    """Return how many streams are done, and the time left."""
-    text = f"{progress.done:,} of {progress.total:,} streams"
-    if progress.failed:
-        text += f", {progress.failed:,} failed"
-    if progress.seconds_left is None:
-        return text
-    minutes, seconds = divmod(round(progress.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{text}, {hours}:{minutes:02}:{seconds:02} left"
 
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from newnormal.cli.bars import sample_progress
+from newnormal.cli.bars import progress
 from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
@@ -73,7 +73,7 @@ def evaluate(
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
     say(f"judging {len(table.values):,} samples ...")
-    with sample_progress("judging", len(table.values)) as on_samples:
+    with progress("judging", len(table.values)) as on_samples:
         evaluation, verdicts = measure(detector, table, table.labels, frozen, on_samples)
     if as_json:
         typer.echo(json.dumps(evaluation.as_dict(), indent=2))

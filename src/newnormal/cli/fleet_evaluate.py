@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.bars import sample_progress
+from newnormal.cli.bars import progress
 from newnormal.cli.console import print_table, put
 from newnormal.cli.measuring import measure, print_summary
 from newnormal.errors import InputError
@@ -36,7 +36,7 @@ def evaluate_fleet(
     evaluations: dict[str, Evaluation] = {}
     samples = sum(len(table.values) for table in tables.tables.values())
     before = 0
-    with sample_progress("judging", samples) as on_samples:
+    with progress("judging", samples) as on_samples:
         for name, table in tables.tables.items():
             if table.labels is None:
                 raise InputError(f"stream {name!r}: expected labels, found none")

@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from newnormal.cli.console import FAILED, say, stream_progress
+from newnormal.cli.bars import stream_progress
+from newnormal.cli.console import FAILED, say
 from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError, StateError
 

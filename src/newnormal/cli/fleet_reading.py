@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import Classes
@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from newnormal.fleet import Fleet
     from newnormal.tabular import StreamTables
     from newnormal.types import Bools
-
-
-class Scored(Protocol):
-    """Verdicts, of one stream or of several, as lines."""
-
-    @property
-    def anomalous(self) -> Bools:
-        """Whether each is anomalous."""
-
-    def __len__(self) -> int: ...
-
-    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """Return some of them as lines of JSON."""
 
 
 def load_fleet(path: Path, classes: Classes) -> Fleet:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from newnormal.cli.bars import sample_progress
+from newnormal.cli.bars import progress
 from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import fleet_tables, load_fleet, remembered
@@ -78,7 +78,7 @@ def _stream(
     if again:
         _say_again(model)
         detector.reset()
-    with sample_progress("judging", len(table.values)) as on_samples:
+    with progress("judging", len(table.values)) as on_samples:
         verdicts = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
     return JudgedFile(verdicts, "", as_fitted=again)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
@@ -13,6 +13,8 @@ from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
+    from newnormal.runtime.fleet_watch import FleetWatch
+    from newnormal.runtime.watch import Watch
     from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
     from newnormal.types import Verdicts
@@ -80,18 +82,7 @@ def judge(
     return detector, verdicts, table
 
 
-class Counts(Protocol):
-    """What a watch has counted."""
-
-    judged: int
-    anomalous: int
-    alarms: int
-    changes: int
-    bad: int
-    skipped: int
-
-
-def summary(counts: Counts, alarms_only: bool, incidents: int = 0) -> str:
+def summary(counts: Watch | FleetWatch, alarms_only: bool, incidents: int = 0) -> str:
     """Return in a line what a watch has seen."""
     text = f"judged {counted(counts.judged, 'sample')}, {counts.anomalous:,} anomalous"
     if alarms_only or counts.alarms:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import (
     FrozenLines,
-    Scored,
     exit_if_failed,
     fleet_tables,
     load_fleet,
@@ -18,6 +18,10 @@ from newnormal.cli.reading import judge
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.texts import counted
+
+if TYPE_CHECKING:
+    from newnormal.fleet import FleetVerdicts
+    from newnormal.types import Verdicts
 
 _LINES = 4096  # of output at once
 
@@ -50,7 +54,7 @@ def score(
     _write(verdicts)
 
 
-def _write(verdicts: Scored) -> None:
+def _write(verdicts: Verdicts | FleetVerdicts | FrozenLines) -> None:
     for start in range(0, len(verdicts), _LINES):
         lines = verdicts.json_lines(start, min(start + _LINES, len(verdicts)))
         sys.stdout.writelines(line + "\n" for line in lines)

@@ -19,6 +19,7 @@ from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
 from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.lines import LineParser
+from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.opening import text_lines
@@ -158,7 +159,7 @@ def _lines_table(
         samples = parser.parse_many(chunk, number, final=not chunk)
         if strict:
             for row, _, fault in samples.errors:
-                raise _at_line(number + row, fault)
+                raise at_line(number + row, fault)
         if len(samples.rows):
             parts.append(samples)
             numbers.append(number + samples.rows)
@@ -185,10 +186,6 @@ def _lines_table(
 def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
     parts = [array for array in arrays if array is not None]
     return np.concatenate(parts) if parts else None
-
-
-def _at_line(number: int, error: InputError) -> InputError:
-    return InputError(f"line {number}: {error.message}", hint=error.hint)
 
 
 def parquet_frame(path: str | PathLike[str]) -> nw.DataFrame[Any]:

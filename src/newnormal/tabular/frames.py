@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, listed, match_count
+from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import is_time, parse_times
 from newnormal.tabular.zones import zone_of_times
@@ -57,21 +58,30 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
     """
     if isinstance(data, Table):
         return _from_table(data, times, channels)
-    if not isinstance(data, np.ndarray | list | tuple):
-        import narwhals as nw
+    frame = as_frame(data)
+    if frame is None:
+        return _from_array(as_array(data), times, channels)
+    import narwhals as nw
 
-        try:
-            frame = nw.from_native(data, pass_through=True, allow_series=True)
-        except ValueError:  # two columns of one name
-            check_unique([str(name) for name in data.columns])
-            raise
-        if isinstance(frame, nw.LazyFrame):
-            frame = frame.collect()
-        if isinstance(frame, nw.Series):
-            return _from_series(frame, times, channels)
-        if isinstance(frame, nw.DataFrame):
-            return frame_table(frame, channels=channels, times=times)
-    return _from_array(as_array(data), times, channels)
+    if isinstance(frame, nw.Series):
+        return _from_series(frame, times, channels)
+    return frame_table(frame, channels=channels, times=times)
+
+
+def as_frame(data: Any) -> nw.DataFrame[Any] | nw.Series[Any] | None:
+    """Return a frame or a Series of any library as narwhals' own; None for other data."""
+    if isinstance(data, np.ndarray | list | tuple | Table):
+        return None
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(data, pass_through=True, allow_series=True)
+    except ValueError:  # two columns of one name
+        check_unique([str(name) for name in data.columns])
+        raise
+    if isinstance(frame, nw.LazyFrame):
+        return frame.collect()
+    return frame if isinstance(frame, nw.DataFrame | nw.Series) else None
 
 
 def frame_table(
@@ -94,12 +104,7 @@ def frame_table(
     if isinstance(times, str):
         times = None
     elif times is None and selection.time is None:
-        times = index_times(frame)
-        if times is not None and temporal:
-            raise InputError(
-                f"expected times in one place, found them in the index and in {listed(temporal)}",
-                hint="name the column to use with times=, or leave it out of the frame",
-            )
+        times = index_times(frame, temporal)
     roles = selection.roles(names, temporal, channels, timed=times is not None)
     values = np.empty((len(frame), len(roles.columns)))
     for position, name in enumerate(roles.columns):
@@ -145,8 +150,7 @@ def _from_array(array: NDArray[Any], times: Any, channels: Sequence[str] | None)
             f"expected numbers, found an array of dtype {array.dtype}",
             hint="convert it with .astype(float); a missing value is NaN",
         )
-    if isinstance(array, np.ma.MaskedArray):
-        array = np.where(np.ma.getmaskarray(array), np.nan, array.data)
+    array = unmasked(array)
     if array.ndim not in (1, 2):
         raise InputError(f"expected shape (samples, channels), found shape {array.shape}")
     flat = array.ndim == 1
@@ -251,12 +255,19 @@ def holds_times(series: nw.Series[Any]) -> bool:
     return series.dtype == nw.String and len(series) > 0 and is_time(series.item(0))
 
 
-def index_times(frame: Any) -> Any:
-    """Return a pandas DatetimeIndex, if the frame or Series has one."""
+def index_times(frame: Any, temporal: Sequence[str] = ()) -> Any:
+    """Return a pandas DatetimeIndex, if the frame or Series has one; `temporal` hold times, too."""
     import narwhals as nw
 
     index = nw.maybe_get_index(frame)
-    return index if getattr(getattr(index, "dtype", None), "kind", "") == "M" else None
+    if getattr(getattr(index, "dtype", None), "kind", "") != "M":
+        return None
+    if temporal:
+        raise InputError(
+            f"expected times in one place, found them in the index and in {listed(temporal)}",
+            hint="name the column to use with times=, or leave it out of the frame",
+        )
+    return index
 
 
 def _checked(times: Any, count: int) -> Times | None:

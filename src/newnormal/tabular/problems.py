@@ -24,3 +24,8 @@ class Problem:
     error: InputError
     number: int
     before: int = 0
+
+
+def at_line(number: int, error: InputError) -> InputError:
+    """Return an error that names the line it was found in."""
+    return InputError(f"line {number}: {error.message}", hint=error.hint)

@@ -195,7 +195,10 @@ def _nanoseconds(times: NDArray[Any]) -> Times:
 
 
 def _not_a_time(value: object) -> InputError:
+    return InputError(f"expected a time, found {shown_time(value)}", hint=_HINT)
+
+
+def shown_time(value: object) -> str:
+    """Return what was found in the place of a time, cut where it is long."""
     text = repr(value)
-    return InputError(
-        f"expected a time, found {text if len(text) <= 60 else text[:57] + '...'}", hint=_HINT
-    )
+    return text if len(text) <= 60 else text[:57] + "..."

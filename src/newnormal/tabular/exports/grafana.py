@@ -7,8 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import Clock, PointCollector, SkippedLines, number, records
-from newnormal.tabular.exports.texts import decoded
+from newnormal.tabular.exports.points import (
+    Clock,
+    PointCollector,
+    SkippedLines,
+    decoded,
+    number,
+    records,
+)
 from newnormal.tabular.exports.wide import wide_csv
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")

@@ -11,8 +11,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.influx_tables import Collected, OpenTable
-from newnormal.tabular.exports.points import Clock, SkippedLines, records
-from newnormal.tabular.exports.texts import decoded
+from newnormal.tabular.exports.points import Clock, SkippedLines, decoded, records
 from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
-from newnormal.tabular.exports.points import Clock, SkippedLines, number
-from newnormal.tabular.exports.texts import shown
+from newnormal.tabular.exports.points import Clock, SkippedLines, number, shown
 from newnormal.types import Floats, Ints
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]

@@ -1,24 +1,52 @@
-"""Points of many series, collected row by row from the CSV of a program."""
+"""Text of a program's file, and the points of many series in its CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from array import array
 from collections.abc import Iterator
 from math import nan
-from typing import TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.exports.wide import LabelledSeries
+from newnormal.tabular.problems import at_line
 from newnormal.tabular.times import parse_time
 from newnormal.tabular.zones import zone_of
 
 Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series
 
+_LONGEST = 200  # characters of what is shown
 _BOOLEANS = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
+
+
+def decoded(file: BinaryIO) -> str:
+    """Return all of a file as text, which must be UTF-8."""
+    content = file.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"expected UTF-8 text, found byte 0x{content[error.start]:02x} at byte {error.start}",
+            hint="name the encoding with --encoding (encoding=), such as latin-1",
+        ) from None
+
+
+def shown(content: Any) -> str:
+    """Return what was found as a message shows it: a text as it is, anything else as JSON.
+
+    >>> shown({"a": [1]}), shown("bad_data")
+    ('{"a": [1]}', 'bad_data')
+    """
+    try:
+        text = content if isinstance(content, str) else json.dumps(content, default=str)
+    except (ValueError, RecursionError):
+        text = type(content).__name__
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 def records(text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
@@ -78,7 +106,7 @@ class Clock:
             try:
                 moment = int(parse_time(cell).astype(np.int64))
             except InputError as error:
-                raise InputError(f"line {line}: {error.message}", hint=error.hint) from None
+                raise at_line(line, error) from None
             self._zones.add("Z" if cell.strip().isdigit() else zone_of(cell))
             self._known[cell] = moment
         return moment

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.texts import decoded, shown
+from newnormal.tabular.exports.points import decoded, shown
 from newnormal.tabular.exports.wide import LabelledSeries, braces, wide_csv
 
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]

@@ -16,12 +16,13 @@ from newnormal.tabular.many.long import Long
 from newnormal.tabular.many.long_lines import LongLines
 from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.many.stream_frames import frame_tables
-from newnormal.tabular.many.stream_labels import label_beside, split_labels
 from newnormal.tabular.many.stream_lines import LineReader, StreamLines
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
 from newnormal.tabular.ordering.arranging import kept_rows
 from newnormal.tabular.parsing.blocks import stacked
+from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.tabular.table import Table
 from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Floats, Ints
@@ -102,9 +103,9 @@ def read_tables(
     label = chosen.label
     plain = replace(chosen, label=None)
     if label is not None:
-        columns = None if plain.columns is None else label_beside(plain.columns, label)
+        columns = None if plain.columns is None else _label_beside(plain.columns, label)
         plain = replace(plain, columns=columns)
-        expected = {name: label_beside(each, label) for name, each in expected.items()}
+        expected = {name: _label_beside(each, label) for name, each in expected.items()}
     names = (by,) if isinstance(by, str) else tuple(by or ())
     try:
         if is_parquet(path, chosen):
@@ -120,7 +121,7 @@ def read_tables(
                 streams.profile.begin(begun)
             lines = parts.lines
         if label is not None:
-            streams = split_labels(streams, label)
+            streams = _split_labels(streams, label)
         done = _arranged(streams, chosen, lines)
     except InputError as error:
         raise named(path, error) from error.__cause__
@@ -272,12 +273,12 @@ class _Parts:
         if not self._values and not self._errors:
             raise InputError("expected samples, found none")
         if not self._values:
-            raise _at_line(self._errors[0][0], self._errors[0][2])
+            raise at_line(self._errors[0][0], self._errors[0][2])
         streams = self._wide(by, expected) if long is None else self._long(by, expected, reading)
         whole = self._reader.profile
         if not streams.tables and whole.bad_cells:
             column, bad = next(iter(whole.bad_cells.items()))
-            raise _at_line(
+            raise at_line(
                 bad.line,
                 InputError(f"column {column!r}: expected a number, found {bad.example!r}"),
             )
@@ -331,7 +332,7 @@ class _Parts:
         shared = np.flatnonzero(codes == SHARED)
         if len(shared):
             number = int(np.concatenate(self._numbers)[shared[0]])
-            raise _at_line(number, names.error(SHARED, self._keys[shared[0]]))
+            raise at_line(number, names.error(SHARED, self._keys[shared[0]]))
 
     def _refused(
         self, streams: StreamTables, names: StreamNames | None, long: bool = False
@@ -349,14 +350,55 @@ class _Parts:
             table = streams.tables.get(name)
             if table is not None and not self._strict and len(bad) <= len(table.values):
                 profile = InputProfile() if table.profile is None else table.profile
-                profile.bad_lines, profile.first_bad = len(bad), _at_line(*bad[0]).message
+                profile.bad_lines, profile.first_bad = len(bad), at_line(*bad[0]).message
                 streams.tables[name] = replace(table, profile=profile)
             elif name or names is None or self._strict:
                 streams.tables.pop(name, None)
                 (streams.rows or {}).pop(name, None)
-                streams.errors.setdefault(name, _at_line(*bad[0]))
+                streams.errors.setdefault(name, at_line(*bad[0]))
         return streams
 
 
-def _at_line(number: int, error: InputError) -> InputError:
-    return InputError(f"line {number}: {error.message}", hint=error.hint)
+def _label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
+    """Return channels, and the column of labels behind them."""
+    names = (channels,) if isinstance(channels, str) else tuple(channels)
+    return (*(name for name in names if name != label), label)
+
+
+def _split_labels(streams: StreamTables, label: str) -> StreamTables:
+    """Return the streams with the channel `label` as their labels."""
+    rows: dict[str, Ints] | None = None if streams.rows is None else {}
+    labelled = StreamTables({}, rows, dict(streams.errors), streams.profile)
+    for name, table in streams.tables.items():
+        try:
+            labelled.tables[name] = _with_labels(table, label)
+        except InputError as error:
+            labelled.errors[name] = error
+        else:
+            if labelled.rows is not None and streams.rows is not None:
+                labelled.rows[name] = streams.rows[name]
+    return labelled
+
+
+def _with_labels(table: Table, label: str) -> Table:
+    channels = table.channels or ()
+    if label not in channels or len(channels) == 1:
+        what = "channels beside the labels" if label in channels else "labels"
+        raise InputError(f"column {label!r}: expected {what}, found none")
+    column = channels.index(label)
+    labels = table.values[:, column]
+    if np.isnan(labels).all():
+        raise InputError(f"column {label!r}: expected labels, found none")
+    wrong = np.flatnonzero(~np.isin(labels, (0.0, 1.0)))
+    if len(wrong):
+        value = labels[wrong[0]]
+        raise InputError(
+            f"column {label!r}, sample {wrong[0]}: expected a label 0 or 1, "
+            f"found {'none' if np.isnan(value) else f'{value:g}'}"
+        )
+    return replace(
+        table,
+        values=np.ascontiguousarray(np.delete(table.values, column, axis=1)),
+        channels=tuple(name for name in channels if name != label),
+        labels=labels.astype(np.int64),
+    )

@@ -68,12 +68,7 @@ def _wide_tables(
         name for name in selection.maybe_times(names, expected) if holds_times(series[name])
     ]
     if times is None:
-        times = index_times(frame)
-        if times is not None and temporal:
-            raise InputError(
-                f"expected times in one place, found them in the index and in {listed(temporal)}",
-                hint="name the column to use with times=, or leave it out of the frame",
-            )
+        times = index_times(frame, temporal)
     times_given = times is not None and not isinstance(times, str)
     roles = selection.roles(names, temporal, None, timed=times_given)
     moments = None

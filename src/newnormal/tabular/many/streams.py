@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.columns import check_unique
-from newnormal.tabular.frames import as_array, to_table
+from newnormal.tabular.frames import as_array, as_frame, to_table
 from newnormal.tabular.many.long import Long
 from newnormal.tabular.many.splitting import Channels, StreamTables, split
 from newnormal.tabular.many.stream_files import read_tables
 from newnormal.tabular.many.stream_frames import frame_tables, given_times, name_cells, name_codes
 from newnormal.tabular.many.stream_names import StreamNames
+from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def _array_tables(
             hint="pass one name a row as by=, or a mapping from the name of a stream to its data",
         )
     cells = name_cells(by)
-    if isinstance(array, np.ma.MaskedArray):
-        array = np.where(np.ma.getmaskarray(array), np.nan, array.data)
+    array = unmasked(array)
     if array.dtype.kind == "f":  # infinite values are looked for stream by stream
         finite = to_table(np.where(np.isinf(array), 0, array)).values
         values = array.reshape(finite.shape).astype(np.float64)
@@ -151,17 +150,9 @@ def _mapping_tables(
 
 
 def _frame(data: Any) -> nw.DataFrame[Any] | None:
-    if isinstance(data, np.ndarray | list | tuple | Table):
+    frame = as_frame(data)
+    if frame is None:
         return None
     import narwhals as nw
 
-    try:
-        frame = nw.from_native(data, pass_through=True, allow_series=True)
-    except ValueError:  # two columns of one name
-        check_unique([str(name) for name in data.columns])
-        raise
-    if isinstance(frame, nw.LazyFrame):
-        return frame.collect()
-    if isinstance(frame, nw.Series):
-        return frame.to_frame()
-    return frame if isinstance(frame, nw.DataFrame) else None
+    return frame.to_frame() if isinstance(frame, nw.Series) else frame

@@ -12,6 +12,7 @@ from newnormal.tabular.parsing.cells import BOM, MISSING, WORDS, split_line
 from newnormal.tabular.parsing.dates import TIME_OF_DAY, form_of
 from newnormal.tabular.parsing.decimals import looks_like_number
 from newnormal.tabular.parsing.units import is_rule, is_units_row
+from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
 
@@ -382,7 +383,7 @@ def _head(
     try:
         check_unique(names)
     except InputError as error:
-        raise InputError(f"line {header.position + 1}: {error.message}", hint=error.hint) from None
+        raise at_line(header.position + 1, error) from None
     line = lines[header.position]
     taken, blank = frozenset(skipped), frozenset(empty)
     return CsvHead(layout.delimiter, names, line, True, nameless, taken, blank, written)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, split_line
@@ -11,15 +10,6 @@ from newnormal.tabular.parsing.column_plan import InputColumns
 from newnormal.tabular.parsing.dialect import CsvHead
 
 SplitLines = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
-
-
-class Splitter(Protocol):
-    """A format: its columns, and how lines are taken apart."""
-
-    columns: InputColumns
-
-    def split(self, lines: Sequence[str]) -> SplitLines:
-        """Return positions and cells of the lines that fit, and what is wrong with the others."""
 
 
 class CsvSplitter:
@@ -142,6 +132,8 @@ class JsonSplitter:
             self._ignored.update(new)
             self._unknown(new)
 
+
+Splitter = CsvSplitter | JsonSplitter
 
 # Keys that come later: as many are columns (each takes a cell of every line), or are known to
 # have been reported.

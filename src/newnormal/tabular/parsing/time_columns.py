@@ -23,7 +23,7 @@ from newnormal.tabular.parsing.dates import (
 )
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.times import parse_time, plain_texts
+from newnormal.tabular.times import parse_time, plain_texts, shown_time
 from newnormal.tabular.zones import zone_of
 from newnormal.types import NO_TIME, Bools, Ints, Times
 
@@ -235,13 +235,13 @@ class TimeReader:
         text = cell if day is None else f"{day} {cell}"
         if self.style.pattern is not None:
             return InputError(
-                f"expected a time written as {self.style.pattern}, found {_shown(text)}"
+                f"expected a time written as {self.style.pattern}, found {shown_time(text)}"
             )
         try:
             parse_time(text)
         except InputError as error:
             return error
-        return InputError(f"expected a time, found {_shown(text)}")
+        return InputError(f"expected a time, found {shown_time(text)}")
 
     def _note(self, cells: Sequence[Any], bad: Bools, zoned: Bools) -> None:
         good = len(cells) - 1
@@ -346,8 +346,3 @@ def are_days(cells: Sequence[object]) -> bool:
         isinstance(cell, str) and ":" not in cell and form_of(cell) is not None for cell in cells
     )
     return 2 * count > len(cells)
-
-
-def _shown(cell: object) -> str:
-    text = repr(cell)
-    return text if len(text) <= 60 else text[:57] + "..."
