@@ -25,6 +25,7 @@ from newnormal.service.store import Store
 from newnormal.testing import check_pull_source
 from tests.connectors.programs import Newnormal
 from tests.connectors.rotating import BEGIN, HEADER, Rotating, line
+from tests.connectors.stories import sample_count
 from tests.counts import count
 from tests.service.seeds import each_seed
 from tests.waiting import until
@@ -769,13 +770,13 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
         for each in writers:
             each.start()
         for _ in range(count(2, 20)):
-            before = stored(service)
-            until(lambda before=before: stored(service) > before + 300, "samples")  # type: ignore[misc]
+            before = sample_count(service)
+            until(lambda before=before: sample_count(service) > before + 300, "samples")  # type: ignore[misc]
             service.kill()
             service.start()
         expected = {f"plant{at}": each.end() for at, each in enumerate(writers, 1)}
         total = sum(map(len, expected.values()))
-        until(lambda: stored(service) == total, f"{total} samples")
+        until(lambda: sample_count(service) == total, f"{total} samples")
         with service.client() as client:
             streams = {name: client.stream(name) for name in expected}
         service.stop()
@@ -789,8 +790,3 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
             assert rows.values[:, rows.channels.index("count")].tolist() == numbers
     finally:
         store.close()
-
-
-def stored(service: Newnormal) -> int:
-    with service.client() as client:
-        return sum(int(each["samples"]) for each in client.streams())

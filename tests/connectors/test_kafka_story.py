@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 
-from newnormal.client import Client
-from newnormal.service.log.entries import SamplesArrived, unpack
-from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.kafka_mock import Kafka, Relay
 from tests.connectors.programs import Newnormal
+from tests.connectors.stories import (
+    HISTORY,
+    MACHINES,
+    NO_FITS,
+    PERIOD,
+    START,
+    Numbers,
+    logged,
+    readings,
+    source_health,
+    stored,
+    until_live,
+)
 from tests.counts import count
 from tests.waiting import until
 
-START = 1_767_225_600  # 2026-01-01T00:00:00Z
 PARTITIONS = 3
 
 # The cluster waits for a second less than the session before a group that had members is balanced.
@@ -36,69 +44,24 @@ def source(server: str, more: str = "") -> str:
     )
 
 
-def source_health(client: Client) -> dict[str, Any]:
-    return dict(client.health()["parts"].get("source bus", {"ok": False, "message": ""}))
-
-
-def logged(folder: Path) -> list[tuple[int, float]]:
-    """Return time and value of every sample in the log; each has one channel."""
-    log = SqliteLog(folder / "log.sqlite")
-    try:
-        return [
-            (int(moment) // 10**9 - START, float(value))
-            for _, record in log.read(0)
-            for entry in unpack(record)
-            if isinstance(entry, SamplesArrived)
-            for each in entry.arrivals
-            for moment, (value,) in zip(each.times, each.values, strict=True)
-        ]
-    finally:
-        log.close()
-
-
-def stored(service: Newnormal, client: Client, name: str) -> list[float]:
-    """Return all values of a stream of one channel."""
-    path = f"{service.url}/api/v1/streams/{client.stream(name)['id']}/series"
-    found = httpx.get(path, params={"points": 5000, "channels": "0"}, timeout=20.0).json()
-    assert found["per"] == 1
-    values: list[float] = found["columns"]["low:0"]
-    return values
-
-
 # ---------------------------------------------------------------------- kills and cuts
 
 HOSTS = 7
-NO_FITS = '[streams]\nhistory = 1000000\n[retention]\nlog_age = "1h"\n'
 
 
-class Plant(threading.Thread):
-    """Sends numbered messages: those of a host into one partition, and one stream into all."""
+def sending(kafka: Kafka) -> Numbers:
+    """Return what sends messages of a host into one partition, and of one stream into all."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        super().__init__(daemon=True)
-        self._kafka = kafka
-        self._ended = threading.Event()
-        self.count = 0
-        self.most = 0  # of numbers, after which it waits
+    def send(numbers: Sequence[int]) -> None:
+        for number in numbers:
+            host = number % HOSTS
+            body = {"host": f"host-{host}", "ts": START + number, "n": number}
+            kafka.produce("metrics", body, partition=host % PARTITIONS)
+            body = {"host": "spread", "ts": START + number, "n": number}
+            kafka.produce("metrics", body, partition=number % PARTITIONS)
+        kafka.flush()
 
-    def run(self) -> None:
-        while not self._ended.wait(0.01):
-            if self.count < self.most:
-                for number in range(self.count, self.count + 10):
-                    self._produce(number)
-                self._kafka.flush()
-                self.count += 10
-
-    def _produce(self, number: int) -> None:
-        host = number % HOSTS
-        body = {"host": f"host-{host}", "ts": START + number, "n": number}
-        self._kafka.produce("metrics", body, partition=host % PARTITIONS)
-        body = {"host": "spread", "ts": START + number, "n": number}
-        self._kafka.produce("metrics", body, partition=number % PARTITIONS)
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(60.0)
+    return Numbers(send)
 
 
 @pytest.mark.external
@@ -111,7 +74,7 @@ def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
     with Kafka() as kafka, Relay(kafka.port) as relay:
         kafka.topic("metrics", PARTITIONS)
         service = Newnormal(tmp_path, source(relay.server) + NO_FITS)
-        plant = Plant(kafka)
+        plant = sending(kafka)
         with service, service.client() as client:
             plant.start()
             for each in range(rounds):
@@ -125,8 +88,10 @@ def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
                     service.kill()
                 elif each % 4 == 1:
                     relay.cut()
-                    until(lambda: not source_health(client)["ok"], "the source to be cut off")
-                    assert "expected a broker to answer" in source_health(client)["message"]
+                    until(
+                        lambda: not source_health(client, "bus")["ok"], "the source to be cut off"
+                    )
+                    assert "expected a broker to answer" in source_health(client, "bus")["message"]
                 elif each % 4 == 2:
                     relay.cut()
                     service.kill()
@@ -144,44 +109,38 @@ def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
             plant.end()
             data = tmp_path / "data"
             until(lambda: len(logged(data)) >= 2 * plant.count, "all messages in the log")
-            until(lambda: source_health(client)["ok"], "the source to be well")
+            until(lambda: source_health(client, "bus")["ok"], "the source to be well")
             until(lambda: client.health()["lag_entries"] == 0, "the store")
             for host in range(HOSTS):
-                numbers = stored(service, client, f"host-{host}")
+                (numbers,) = stored(service, f"host-{host}").values()
                 assert numbers == [float(n) for n in range(plant.count) if n % HOSTS == host]
                 counts = client.stream(f"host-{host}")["counts"]
                 assert counts["duplicate"] == counts["late"] == 0
             service.stop()
     assert "Traceback" not in service.output, service.output[-3000:]
-    assert Counter(logged(data)) == Counter({(n, float(n)): 2 for n in range(plant.count)})
+    found = Counter((each.time // 10**9 - START, each.value) for each in logged(data))
+    assert found == Counter({(n, float(n)): 2 for n in range(plant.count)})
     record_property("cases", rounds)
     print(f"{rounds} kills and cuts, {2 * plant.count:,} messages")
 
 
 # ---------------------------------------------------------------------- the story
 
-PERIOD = 10  # s
-HISTORY = 300
-MACHINES = ("press-1", "press-2", "oven")
-
 
 def produce(kafka: Kafka, first: int, steps: int, *, fault: float = 0.0, keys: bool = True) -> None:
     """Send what three machines measure; without keys, each step goes to the next partition."""
-    for step in range(first, first + steps):
-        noise = np.random.default_rng(step).normal(0.0, 0.1, (3, 2))
-        for at, machine in enumerate(MACHINES):
-            temperature = 60.0 + 5.0 * np.sin(step / 9.0 + at) + noise[at, 0]
-            temperature += fault if machine == "press-2" else 0.0
-            body = {
-                "host": machine,
-                "@timestamp": f"{np.datetime64(START + step * PERIOD, 's')}Z",
-                "motor": {"load": round(3.0 + np.cos(step / 9.0 + at) + noise[at, 1], 3)},
-                "temperature": round(temperature, 3),
-                "state": "running",
-            }
-            partition = at if keys else step % PARTITIONS
-            moment = (START + step * PERIOD) * 1000
-            kafka.produce("metrics", body, key=machine, partition=partition, time=moment)
+    for step, number, temperature, load in readings(first, steps, fault):
+        moment = START + step * PERIOD
+        body = {
+            "host": MACHINES[number],
+            "@timestamp": f"{np.datetime64(moment, 's')}Z",
+            "motor": {"load": round(load, 3)},
+            "temperature": round(temperature, 3),
+            "state": "running",
+        }
+        partition = number if keys else step % PARTITIONS
+        key, time = MACHINES[number], moment * 1000
+        kafka.produce("metrics", body, key=key, partition=partition, time=time)
     kafka.flush()
 
 
@@ -206,10 +165,7 @@ def test_from_a_topic_with_history_to_an_alarm_on_a_topic_and_its_end(tmp_path: 
         assert "topic alarms, 2 partitions, 1 brokers" in checked.stdout
         produce(kafka, 0, HISTORY + 5, keys=False)
         with service, service.client() as client:
-            until(
-                lambda: [each["state"] for each in client.streams()] == ["live"] * 3,
-                "three live streams",
-            )
+            until_live(client)
             for machine in MACHINES:
                 found = client.stream(machine)
                 assert sorted(found["channels"]) == ["motor.load", "temperature"]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("paho.mqtt")
 
 from newnormal.client import Client
-from newnormal.service.log.entries import SamplesArrived, unpack
-from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.mqtt_peers import Sender, Tap, receiving
 from tests.connectors.programs import Mosquitto, Newnormal
+from tests.connectors.stories import (
+    HISTORY,
+    MACHINES,
+    NO_FITS,
+    PERIOD,
+    START,
+    Numbers,
+    logged,
+    readings,
+    source_health,
+    until_live,
+)
 from tests.waiting import until
 
 BROKER = "allow_anonymous true\nmax_queued_messages 0\nlog_type error\n"
-NO_FITS = '[streams]\nhistory = 1000000\n[retention]\nlog_age = "1h"\n'
-START = 1_767_225_600
 
 
 def source(name: str, port: int, topics: list[str], **options: object) -> str:
@@ -33,55 +39,14 @@ def source(name: str, port: int, topics: list[str], **options: object) -> str:
     return "\n".join(lines) + "\n"
 
 
-def logged(folder: Path) -> list[tuple[str, int, float]]:
-    """Return source, time and value of every sample of one channel in the log."""
-    log = SqliteLog(folder / "log.sqlite")
-    try:
-        return [
-            (entry.source, int(moment), float(value))
-            for _, record in log.read(0)
-            for entry in unpack(record)
-            if isinstance(entry, SamplesArrived)
-            for each in entry.arrivals
-            for moment, row in zip(each.times, each.values, strict=True)
-            for value in row[~np.isnan(row)]
-        ]
-    finally:
-        log.close()
-
-
-class Plant(threading.Thread):
-    """Publishes numbers, one after the other."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.sender = Sender(port, "plant", window=100)
-        self._ended = threading.Event()
-        self.count = 0
-        self.most = 0  # of numbers, after which it waits
-
-    def run(self) -> None:
-        while not self._ended.wait(0.01):
-            if self.count < self.most:
-                self.publish(10)
-
-    def publish(self, count: int) -> None:
-        numbers = range(self.count, self.count + count)
-        self.sender.send([message for each in numbers for message in self.messages(each)])
-        self.count += count
-
-    def messages(self, number: int) -> list[tuple[str, bytes]]:
-        """Return three messages: by both versions without a time, and one with its time."""
-        dated = json.dumps({"ts": START + number, "n": number}).encode()
-        return [
-            (f"five/m{number % 7}/n", b"%d" % number),
-            (f"three/m{number % 7}/n", b"%d" % number),
-            (f"dated/m{number % 7}", dated),
-        ]
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(60.0)
+def messages(number: int) -> list[tuple[str, bytes]]:
+    """Return three messages: by both versions without a time, and one with its time."""
+    dated = json.dumps({"ts": START + number, "n": number}).encode()
+    return [
+        (f"five/m{number % 7}/n", b"%d" % number),
+        (f"three/m{number % 7}/n", b"%d" % number),
+        (f"dated/m{number % 7}", dated),
+    ]
 
 
 # ---------------------------------------------------------------------- kills
@@ -98,7 +63,8 @@ def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Pat
             + source("three", three.port, ["three/{stream}/{channel}"], version="3.1.1")
             + NO_FITS,
         )
-        plant = Plant(broker.port)
+        sender = Sender(broker.port, "plant", window=100)
+        plant = Numbers(lambda numbers: sender.send([m for n in numbers for m in messages(n)]))
         with service, service.client() as client:
             until(lambda: {"source five", "source three"} <= parts(client), "the subscriptions")
             plant.start()
@@ -119,8 +85,8 @@ def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Pat
             service.stop()
         five.close()
         three.close()
-    assert not plant.sender.repeated
-    entries = logged(data)
+    assert not sender.repeated
+    entries = [(each.source, each.time, each.value) for each in logged(data)]
     found = Counter((name, value) for name, _, value in entries if name == "three")
     assert found == Counter(("three", float(each)) for each in range(plant.count))
     dated = Counter(moment for _, moment, _ in entries if moment < (START + 10**7) * 10**9)
@@ -146,8 +112,8 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_and_nothing_is_do
     service = Newnormal(
         tmp_path / "service", source("plant", tap.port, ["five/{stream}/{channel}"]) + NO_FITS
     )
-    plant = Plant(broker.port)
-    plant.messages = lambda number: [("five/m/n", b"%d" % number)]  # type: ignore[method-assign]
+    sender = Sender(broker.port, "plant", window=100)
+    plant = Numbers(lambda numbers: sender.send([("five/m/n", b"%d" % n) for n in numbers]))
     with broker, service, service.client() as client:
         until(lambda: tap.clients == 1, "the subscription")
         plant.start()
@@ -157,55 +123,42 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_and_nothing_is_do
             until(lambda mark=mark: len(tap.acknowledged) > mark + 400, "messages")  # type: ignore[misc]
             broker.kill()
             if kill == 0:
-                until(lambda: not source_health(client)["ok"], "the source to be down")
-                assert "expected a" in source_health(client)["message"]
+                until(lambda: not source_health(client, "plant")["ok"], "the source to be down")
+                assert "expected a" in source_health(client, "plant")["message"]
             broker.start()
         plant.end()
-        until(lambda: source_health(client)["ok"], "the source to be well")
+        until(lambda: source_health(client, "plant")["ok"], "the source to be well")
         first = plant.count
-        plant.publish(200)
+        plant.send(200)
         until(lambda: b"%d" % (plant.count - 1) in tap.acknowledged, "the last message")
         service.stop()
     tap.close()
-    found = Counter(int(value) for _, _, value in logged(tmp_path / "service" / "data"))
+    found = Counter(int(each.value) for each in logged(tmp_path / "service" / "data"))
     assert {int(each) for each in tap.acknowledged} <= set(found)
     sent = Counter(range(plant.count)) + Counter(
-        {int(each): times for each, times in plant.sender.repeated.items()}
+        {int(each): times for each, times in sender.repeated.items()}
     )
     assert not found - sent, "more often in the log than it was sent"
     assert all(found[each] == 1 for each in range(first, plant.count))
 
 
-def source_health(client: Client) -> dict[str, Any]:
-    return dict(client.health()["parts"].get("source plant", {"ok": False, "message": ""}))
-
-
 # ---------------------------------------------------------------------- the story
 
-MACHINES = ("press-1", "press-2", "oven")
-PERIOD = 10  # s
-HISTORY = 300
 
-
-def readings(first: int, count: int, fault: float = 0.0) -> list[tuple[str, bytes]]:
+def published(first: int, count: int, fault: float = 0.0) -> list[tuple[str, bytes]]:
     """Return what three machines publish: of the presses number by number, of the oven JSON."""
-    messages = []
-    for step in range(first, first + count):
-        noise = np.random.default_rng(step).normal(0.0, 0.1, (3, 2))
-        moment = START + step * PERIOD
-        for at, machine in enumerate(MACHINES):
-            temp = 60.0 + 5.0 * np.sin(step / 9.0 + at) + noise[at, 0]
-            load = 3.0 + np.cos(step / 9.0 + at) + noise[at, 1]
-            temp += fault if machine == "press-2" else 0.0
-            if machine == "oven":
-                body = {"ts": moment, "inside": {"temp": temp}, "load": load, "state": "on"}
-                messages.append((f"zigbee2mqtt/{machine}", json.dumps(body).encode()))
-                continue
-            for channel, value in (("temp", temp), ("load", load)):
-                body = {"value": round(value, 3), "ts": moment}
-                messages.append((f"plant/{machine}/{channel}", json.dumps(body).encode()))
-        messages.append(("plant/press-1/state", b"online"))
-    return messages
+    found = []
+    for step, number, temp, load in readings(first, count, fault):
+        machine, moment = MACHINES[number], START + step * PERIOD
+        if machine == "oven":
+            body = {"ts": moment, "inside": {"temp": temp}, "load": load, "state": "on"}
+            found.append((f"zigbee2mqtt/{machine}", json.dumps(body).encode()))
+            found.append(("plant/press-1/state", b"online"))
+            continue
+        for channel, value in (("temp", temp), ("load", load)):
+            body = {"value": round(value, 3), "ts": moment}
+            found.append((f"plant/{machine}/{channel}", json.dumps(body).encode()))
+    return found
 
 
 @pytest.mark.external
@@ -224,18 +177,15 @@ def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Pat
         sender = Sender(broker.port)
         with service, service.client() as client, receiving(broker.port, "newnormal/#") as alerts:
             until(lambda: {"source presses", "source homes"} <= parts(client), "the subscriptions")
-            sender.send(readings(0, HISTORY + 5))
-            until(
-                lambda: [each["state"] for each in client.streams()] == ["live"] * 3,
-                "three live streams",
-            )
+            sender.send(published(0, HISTORY + 5))
+            until_live(client)
             assert {each: sorted(client.stream(each)["channels"]) for each in MACHINES} == {
                 "oven": ["inside.temp", "load"],
                 "press-1": ["load", "temp"],
                 "press-2": ["load", "temp"],
             }
-            sender.send(readings(HISTORY + 5, 100))
-            sender.send(readings(HISTORY + 105, 30, fault=25.0))
+            sender.send(published(HISTORY + 5, 100))
+            sender.send(published(HISTORY + 105, 30, fault=25.0))
             (alarm,) = until(lambda: list(client.items(kind="alarm", open=True)), "an alarm")
             assert alarm["stream"] == client.stream("press-2")["id"]
             until(lambda: statuses(alerts, alarm["key"]) == ["fired"], "it on the topic")
@@ -246,7 +196,7 @@ def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Pat
             with receiving(broker.port, "newnormal/#") as later:
                 until(lambda: statuses(later, alarm["key"]) == ["fired"], "it for who comes later")
                 assert later[0].retained
-            sender.send(readings(HISTORY + 135, 150))
+            sender.send(published(HISTORY + 135, 150))
             until(lambda: not client.item(alarm["key"])["open"], "the end of the alarm")
             until(lambda: statuses(alerts, alarm["key"]) == ["fired", "resolved"], "its end")
             assert all(each["ok"] for each in client.health()["parts"].values())

@@ -17,6 +17,7 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 from benchmarks.browser import chromium
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.programs import Alertmanager, Newnormal, Prometheus, found
+from tests.connectors.stories import NO_FITS, logged, sample_count, source_health
 from tests.connectors.targets import Targets, host_name, metric_name, open_metrics, scrape_config
 from tests.http_server import Listener
 from tests.service.killing import opened
@@ -54,17 +55,6 @@ def with_history(folder: Path, targets: Targets, seconds: int) -> Prometheus:
     return prometheus
 
 
-def source_health(service: Newnormal) -> dict[str, Any]:
-    with service.client() as client:
-        parts: dict[str, Any] = client.health()["parts"]
-        return dict(parts.get("source hosts", {"ok": True, "message": ""}))
-
-
-def samples(service: Newnormal) -> int:
-    with service.client() as client:
-        return sum(each["samples"] for each in client.streams())
-
-
 # ---------------------------------------------------------------------- kills
 
 Values = dict[tuple[str, str, int], float]
@@ -93,24 +83,6 @@ def stored(folder: Path) -> tuple[Values, dict[str, int]]:
     return values, counts
 
 
-def logged(folder: Path) -> list[tuple[str, int]]:
-    """Return stream and time of every sample in the log."""
-    from newnormal.service.log.entries import SamplesArrived, unpack
-
-    log = SqliteLog(folder / "log.sqlite")
-    try:
-        return [
-            (each.stream, int(moment))
-            for _, record in log.read(log.first)
-            for entry in unpack(record)
-            if isinstance(entry, SamplesArrived)
-            for each in entry.arrivals
-            for moment in each.times
-        ]
-    finally:
-        log.close()
-
-
 def asked(prometheus: Prometheus, first: int, last: int) -> Values:
     """Return what Prometheus itself has at all times of the grid from one to another."""
     values: Values = {}
@@ -137,20 +109,20 @@ def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twi
         tables = source(prometheus, 120, 2.0)
         service = Newnormal(
             tmp_path / "service",
-            f'{tables}\n[streams]\nhistory = 100000\n[retention]\nlog_age = "1h"\n',
+            f"{tables}\n{NO_FITS}",
         )
-        with prometheus, service:
-            until(lambda: samples(service) > 20 * 600, "the history")
-            before = samples(service)
-            until(lambda: samples(service) > before + 200, "live samples")
+        with prometheus, service, service.client() as client:
+            until(lambda: sample_count(service) > 20 * 600, "the history")
+            before = sample_count(service)
+            until(lambda: sample_count(service) > before + 200, "live samples")
             prometheus.kill()
-            until(lambda: not source_health(service)["ok"], "the source to be down")
-            assert "Connection refused" in source_health(service)["message"]
+            until(lambda: not source_health(client, "hosts")["ok"], "the source to be down")
+            assert "Connection refused" in source_health(client, "hosts")["message"]
             prometheus.start()
-            until(lambda: source_health(service)["ok"], "the source to be well")
+            until(lambda: source_health(client, "hosts")["ok"], "the source to be well")
             service.kill()
             service.start()
-            until(lambda: samples(service) > before + 400, "samples after both were killed")
+            until(lambda: sample_count(service) > before + 400, "samples after both were killed")
             prometheus.kill()
             service.kill()
             prometheus.start()
@@ -164,7 +136,7 @@ def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twi
     assert values == expected
     assert len({stream for stream, _, _ in values}) == 20
     assert counts == {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
-    entries = logged(tmp_path / "service" / "data")
+    entries = [each[1:4] for each in logged(tmp_path / "service" / "data")]
     assert len(entries) == len(set(entries))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import threading
 import time
@@ -14,8 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from newnormal.client import ServiceError
 from tests.connectors.programs import Newnormal, Prometheus, found
+from tests.connectors.stories import check_fault_is_an_alarm, stored
 from tests.connectors.test_remote_write import BEGIN, HEADERS, body
 from tests.http_server import HttpServer, Request
 from tests.waiting import until
@@ -85,20 +84,6 @@ def recorded(prometheus: Prometheus, address: str) -> list[tuple[float, float]]:
     answer = httpx.get(f"{prometheus.url}/api/v1/query", params={"query": query}).json()
     result = answer["data"]["result"]
     return [(float(at), float(value)) for at, value in result[0]["values"]] if result else []
-
-
-def stored(service: Newnormal, name: str) -> dict[str, list[float | None]]:
-    """Return all samples of a stream by channel, and nothing where it is not known."""
-    with service.client() as client:
-        try:
-            stream = client.stream(name)
-        except ServiceError:
-            return {}
-    every = ",".join(str(at) for at in range(len(stream["channels"])))
-    path = f"{service.url}/api/v1/streams/{stream['id']}/series"
-    series = httpx.get(path, params={"points": 5000, "channels": every}).json()
-    assert series["per"] == 1
-    return {name: series["columns"][f"low:{at}"] for at, name in enumerate(stream["channels"])}
 
 
 def numbers(service: Newnormal, name: str) -> list[float]:
@@ -242,22 +227,12 @@ def test_a_fault_in_what_is_sent_is_an_alarm(tmp_path: Path) -> None:
     service = Newnormal(tmp_path, "[streams]\nhistory = 300\n")
     labels = {"job": "node", "instance": "db1:9100"}
     begin = time.time() - 420 * 15 - BEGIN / 1000
-    with service, service.client() as client:
-        for first in range(0, 420, 60):
-            load, served = [], []
-            for step in range(first, first + 60):
-                moment = begin + step * 15
-                high = 8.0 if 380 <= step < 400 else 0.0
-                load.append((moment, 2 + math.sin(step / 5) + 0.1 * math.sin(step * 7.3) + high))
-                served.append((moment, 100.0 * step + 9 * math.sin(step * 3.1)))
-            sent = body(("node_load1", labels, load), ("requests_total", labels, served))
-            url = f"{service.url}/api/v1/write"
-            assert httpx.post(url, content=sent, headers=HEADERS).status_code == 204
-            if first == 300:
-                until(
-                    lambda: client.stream("node/db1:9100")["state"] == "live",
-                    "the model of the stream",
-                )
-        (alarm, *_) = until(lambda: list(client.items(kind="alarm")), "an alarm")
-        assert alarm["stream_name"] == "node/db1:9100", alarm
-        assert "node_load1" in alarm["sentence"], alarm["sentence"]
+
+    def send(rows: list[tuple[int, float, float]]) -> None:
+        load = [(begin + step * 15, value) for step, value, _ in rows]
+        served = [(begin + step * 15, value) for step, _, value in rows]
+        sent = body(("node_load1", labels, load), ("requests_total", labels, served))
+        url = f"{service.url}/api/v1/write"
+        assert httpx.post(url, content=sent, headers=HEADERS).status_code == 204
+
+    check_fault_is_an_alarm(service, "node/db1:9100", send)
