@@ -14,6 +14,7 @@ from newnormal.cli.options import Classes
 from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, stream_text
+from newnormal.core.times import is_late
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _has_seen(detector: BaseDetector, table: Table) -> bool:
     newest = detector.last_time_
     if table.times is None or newest is None:
         return False
-    return bool((table.times[:1] <= newest).any())
+    return bool(is_late(table.times[:1], newest).any())
 
 
 def _say_again(model: Path) -> None:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from newnormal.core.times import is_rising
 from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.jumps import HeldSamples, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
@@ -149,7 +150,7 @@ class Aligner:
             if len(times) == 1:  # by far the most frequent
                 follows = after < last <= after + self._reach
             else:
-                follows = self._follow(times) and self._is_ordinary(times, last)
+                follows = is_rising(times, self.newest) and self._is_ordinary(times, last)
             if follows:
                 self.newest = self.closed = last
                 return ClosedSteps(times, values)
@@ -166,7 +167,7 @@ class Aligner:
             self._put(given)
             return self._close(None if complete is None else complete())
         pieces = self._sift(given)
-        if plain and len(pieces) == 1 and self._follow(pieces[0].times):
+        if plain and len(pieces) == 1 and is_rising(pieces[0].times, self.newest):
             self.newest = self.closed = int(pieces[0].times[-1])
             return ClosedSteps(pieces[0].times, pieces[0].values)
         for piece in pieces:
@@ -175,10 +176,6 @@ class Aligner:
             self._put(piece)
         self._set_reach()
         return self._close(None if complete is None else complete())
-
-    def _follow(self, times: Ints) -> bool:
-        """Whether times are after the newest, and increase."""
-        return bool(times[0] > self.newest and (times[1:] > times[:-1]).all())
 
     def _is_ordinary(self, times: Ints, last: int) -> bool:
         """Whether times that follow, up to the last one, have no step that is too long."""

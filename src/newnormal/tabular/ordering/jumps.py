@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from newnormal.core.times import is_late
 from newnormal.types import Bools, Ints, Times, time_text
 
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
@@ -103,7 +104,7 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
         late: list[int] = []
         for row in range(start, len(times)):
             time = int(times[row])
-            if time <= newest:
+            if is_late(time, newest):
                 late.append(row)
                 continue
             if time <= newest + limit:
