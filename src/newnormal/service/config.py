@@ -95,12 +95,12 @@ class Override:
 
     def __post_init__(self) -> None:
         check_settings(self)
-        known = settings_of(StreamDefaults)
+        settings = settings_of(StreamDefaults)
         for name, value in self.given.items():
-            if name not in known or not known[name].kind.holds(value):
+            if name not in settings or not settings[name].kind.holds(value):
                 raise ParameterError(
                     f"Override.{name}: expected a setting of a stream, found {value!r}",
-                    hint=f"known are {', '.join(known)}",
+                    hint=f"known are {', '.join(settings)}",
                 )
         object.__setattr__(self, "given", MappingProxyType(dict(self.given)))
 
@@ -263,7 +263,7 @@ class ServiceConfig:
             ("sink", self.sinks),
             ("source", self.sources),
         ):
-            names = [each.name for each in several]
+            names = [one.name for one in several]
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ParameterError(
@@ -287,11 +287,11 @@ class ServiceConfig:
         >>> config.for_stream("press-1").history, config.for_stream("oven").history
         (500, 1000)
         """
-        given: dict[str, Any] = {}
-        for each in self.overrides:
-            if fnmatchcase(name, each.match):
-                given |= each.given
-        return replace(self.streams, **given) if given else self.streams
+        changes: dict[str, Any] = {}
+        for override in self.overrides:
+            if fnmatchcase(name, override.match):
+                changes |= override.given
+        return replace(self.streams, **changes) if changes else self.streams
 
     @property
     def url(self) -> str:
@@ -322,6 +322,6 @@ def needs_restart(old: ServiceConfig, new: ServiceConfig) -> list[str]:
     """
     return [
         name
-        for name, each in settings_of(ServiceConfig).items()
-        if not each.live and getattr(old, name) != getattr(new, name)
+        for name, setting_ in settings_of(ServiceConfig).items()
+        if not setting_.live and getattr(old, name) != getattr(new, name)
     ]

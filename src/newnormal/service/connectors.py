@@ -20,7 +20,7 @@ from newnormal.service.secrets import read_secret
 
 def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
     """Return those that alerts are for; also those of an unknown kind, which `make_sink` names."""
-    return tuple(each for each in sinks if not is_score_sink(each.kind))
+    return tuple(sink for sink in sinks if not is_score_sink(sink.kind))
 
 
 def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> AlertSink:
@@ -70,13 +70,13 @@ def _with_secrets(
     environ: Mapping[str, str] | None,
 ) -> dict[str, Any]:
     """Return options in which each secret stands under its own name."""
-    found = dict(options)
+    whole = dict(options)
     for name in (*kind.secrets, *kind.private):
         if name in kind.private and name in options:
             continue
         secret = read_secret(options, name, where=where, environ=environ)
-        found.pop(f"{name}_file", None)
-        found.pop(f"{name}_env", None)
+        whole.pop(f"{name}_file", None)
+        whole.pop(f"{name}_env", None)
         if secret is not None:
-            found[name] = secret.reveal()
-    return found
+            whole[name] = secret.reveal()
+    return whole

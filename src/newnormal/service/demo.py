@@ -205,16 +205,17 @@ class Simulation:
         scale = rng.uniform(0.9, 1.1, len(channels))
         noise = self._noise(number, first, count, len(channels))
         values = np.empty((count, len(channels)))
-        for at, channel in enumerate(channels):
-            wave = channel.gain * np.sin(phase - channel.lag) + channel.noise * noise[:, at]
-            values[:, at] = channel.base * scale[at] + wave
+        for k, channel in enumerate(channels):
+            wave = channel.gain * np.sin(phase - channel.lag) + channel.noise * noise[:, k]
+            values[:, k] = channel.base * scale[k] + wave
         if self.story is not None:
             since = minutes - self.story
-            for each in self._happenings(number, int(since[0]), int(since[-1])):
-                on = since >= each.start
-                if each.length is not None:
-                    on &= since < each.start + each.length
-                values[on, each.channel] += each.size * channels[each.channel].spread
+            for happening in self._happenings(number, int(since[0]), int(since[-1])):
+                on = since >= happening.start
+                if happening.length is not None:
+                    on &= since < happening.start + happening.length
+                k = happening.channel
+                values[on, k] += happening.size * channels[k].spread
         return values.round(3)
 
     def _noise(self, number: int, first: int, count: int, width: int) -> Floats:
@@ -228,7 +229,7 @@ class Simulation:
 
     def _happenings(self, number: int, first: int, last: int) -> Iterator[Happening]:
         """Give what happens to a machine between two minutes of the story."""
-        yield from (each for each in _STORY if each.machine == number and each.start <= last)
+        yield from (it for it in _STORY if it.machine == number and it.start <= last)
         # Each stretch of `_EVERY` minutes has one fault somewhere.
         for stretch in range(max(first - _EVERY, _LATER) // _EVERY, max(last, 0) // _EVERY + 1):
             rng = np.random.default_rng((self._seed, 2, stretch))
@@ -289,8 +290,8 @@ class DemoSender:
 
     def ready(self) -> bool:
         """Whether all machines of the story are live."""
-        needed = {each.machine for each in _STORY}
-        views = [self._service.stream_named(MACHINES[each].name) for each in needed]
+        needed = {happening.machine for happening in _STORY}
+        views = [self._service.stream_named(MACHINES[number].name) for number in needed]
         return all(view is not None and view.state == LIVE for view in views)
 
     def _speed(self) -> float:

@@ -37,19 +37,19 @@ class Arriving:
         """Check samples as `check_limits`; return what to call once they are applied, if any."""
         with self._lock:
             check_limits(arrivals, streams, limits, now, self._channels)
-            new = [each for each in arrivals if not _is_known(each, streams)]
-            for each in new:
-                self._channels.setdefault(each.stream, Counter()).update(each.channels)
+            new = [arrival for arrival in arrivals if not _is_known(arrival, streams)]
+            for arrival in new:
+                self._channels.setdefault(arrival.stream, Counter()).update(arrival.channels)
         return (lambda: self._applied(new)) if new else None
 
     def _applied(self, arrivals: Sequence[Arrival]) -> None:
         with self._lock:
-            for each in arrivals:
-                left = self._channels[each.stream]
-                left.subtract(each.channels)
-                self._channels[each.stream] = left = +left
+            for arrival in arrivals:
+                left = self._channels[arrival.stream]
+                left.subtract(arrival.channels)
+                self._channels[arrival.stream] = left = +left
                 if not left:
-                    del self._channels[each.stream]
+                    del self._channels[arrival.stream]
 
 
 def _is_known(arrival: Arrival, streams: StreamRecords) -> bool:

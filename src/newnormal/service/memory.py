@@ -38,5 +38,5 @@ def share() -> bool:
 def _trim() -> Callable[[int], int] | None:
     if not sys.platform.startswith("linux"):
         return None
-    found: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return found
+    trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim

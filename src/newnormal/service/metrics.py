@@ -64,18 +64,18 @@ def _of_service(service: Service, now: int) -> Iterator[Metric]:
         healthy.add_metric([str(name)], float(bool(part.get("ok", True))))
     yield healthy
     states = GaugeMetricFamily("newnormal_streams", "Streams by state.", labels=["state"])
-    known = Counter(each.state for each in views)
+    in_state = Counter(view.state for view in views)
     for state in (COLLECTING, FITTING, LIVE, FAILED):
-        states.add_metric([state], known[state])
+        states.add_metric([state], in_state[state])
     yield states
     needing = GaugeMetricFamily(
         "newnormal_streams_attention", "Streams that need a person.", labels=["kind"]
     )
-    found = Counter(each.attention for each in views)
+    needed = Counter(view.attention for view in views)
     for kind in _ATTENTION:
-        needing.add_metric([kind], found[kind])
+        needing.add_metric([kind], needed[kind])
     yield needing
-    yield GaugeMetricFamily("newnormal_alarms_open", "Streams with an open alarm.", found["alarm"])
+    yield GaugeMetricFamily("newnormal_alarms_open", "Streams with an open alarm.", needed["alarm"])
     yield CounterMetricFamily(
         "newnormal_log_position", "Records of the log.", _number(health.get("position"))
     )
@@ -89,7 +89,7 @@ def _of_service(service: Service, now: int) -> Iterator[Metric]:
         "newnormal_samples_dropped", "Samples that changed nothing.", labels=["reason"]
     )
     for reason in _DROPPED:
-        dropped.add_metric([reason], sum(each.counts.get(reason, 0) for each in views))
+        dropped.add_metric([reason], sum(view.counts.get(reason, 0) for view in views))
     yield dropped
     yield from _of_data(health)
     yield from _of_sinks(health, service.store.outbox.counts(), now)
@@ -125,10 +125,10 @@ def _of_sinks(
     oldest = GaugeMetricFamily(
         "newnormal_alerts_waiting_seconds", "Age of the oldest alert that waits.", labels=["sink"]
     )
-    for sink, found in counts.items():
+    for sink, of_sink in counts.items():
         for state in ("waiting", "delivered", "failing", "held", "unsent"):
-            alerts.add_metric([sink, state], _number(found.get(state)))
-        since = _number(found.get("oldest"))
+            alerts.add_metric([sink, state], _number(of_sink.get(state)))
+        since = _number(of_sink.get("oldest"))
         oldest.add_metric([sink], max(0.0, (now - since) / 1e9) if since else 0.0)
     yield from (alerts, oldest)
     scores = CounterMetricFamily(
@@ -137,19 +137,19 @@ def _of_sinks(
     waiting = GaugeMetricFamily(
         "newnormal_scores_waiting", "Samples whose scores wait to be sent.", labels=["sink"]
     )
-    for part, found in health.get("parts", {}).items():
-        if "sent" in found:
+    for part, facts in health.get("parts", {}).items():
+        if "sent" in facts:
             sink = str(part).removeprefix("sink ")
             for state in ("sent", "refused", "left_out"):
-                scores.add_metric([sink, state], _number(found.get(state)))
-            waiting.add_metric([sink], _number(found.get("waiting")))
+                scores.add_metric([sink, state], _number(facts.get(state)))
+            waiting.add_metric([sink], _number(facts.get("waiting")))
     yield from (scores, waiting)
 
 
 def _of_streams(views: Sequence[StreamView], most: int, now: int) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    shown = sorted(views, key=lambda each: (not each.attention, each.name))[:most]
+    shown = sorted(views, key=lambda view: (not view.attention, view.name))[:most]
     yield GaugeMetricFamily(
         "newnormal_streams_left_out",
         "Streams without measurements of their own, since there are too many.",

@@ -90,7 +90,7 @@ class Service:
                 error.message, hint="make it writable for this user, or give another with --data"
             ) from None
         try:
-            self._log = SqliteLog(folder / "log.sqlite")
+            self.log = SqliteLog(folder / "log.sqlite")
             self.store = Store(folder / "store.sqlite")
             sinks = self.config.sinks
             self.sinks = Sinks(sinks, self.store, self._health.report, self.clock)
@@ -98,8 +98,8 @@ class Service:
                 self.store, self.hub, lambda: self.sinks.names, lambda: self.config.url
             )
             self._clock = StreamClock(self.clock)
-            self._fits = FitPool(self.config.workers, self._fitted)
-            self._engine = Engine(self._log, self._recovered, self._after, self._health.report)
+            self.fits = FitPool(self.config.workers, self._fitted)
+            self._engine = Engine(self.log, self._recovered, self._after, self._health.report)
             if not len(self._engine.applier.streams) and not self._engine.applier.position:
                 save_checkpoint(self._engine.applier)
         except BaseException:
@@ -118,11 +118,11 @@ class Service:
         self.ready = True
 
     def _recovered(self, applied: Callable[[int, list[Outcome]], None]) -> Applier:
-        def each(position: int, outcomes: list[Outcome]) -> None:
+        def note(position: int, outcomes: list[Outcome]) -> None:
             self._health.recovering = position
             applied(position, outcomes)
 
-        applier = recover(self.config.data, self._log, self.store, self._reporter, each)
+        applier = recover(self.config.data, self.log, self.store, self._reporter, note)
         self._health.recovering = 0
         self.hub.publish(Resync())  # what was applied anew was not published
         return applier
@@ -140,7 +140,7 @@ class Service:
         self._stopping.set()
         self.sources.stop()
         self._ticker.join()
-        self._fits.close()
+        self.fits.close()
         self._engine.stop()
         self.sinks.stop()
         try:
@@ -149,7 +149,7 @@ class Service:
             self._engine.applier.fleet.close(save=False)
             self.hub.close()
             self.store.close()
-            self._log.close()
+            self.log.close()
             self._lock.release()
             self._lock = None
 
@@ -163,14 +163,12 @@ class Service:
 
     def _configure(self, config: ServiceConfig) -> None:
         """Log the settings that new streams are put in order by, if they are others."""
-        own = config.streams
-        patterns: list[tuple[str, int | None, int | None]] = [("*", own.period, own.lateness)]
-        patterns += [
-            (each.match, each.given.get("period"), each.given.get("lateness"))
-            for each in config.overrides
-        ]
-        if tuple(patterns) != self._engine.applier.patterns:
-            self._engine.submit(log.Configured(tuple(patterns)), internal=True)
+        patterns = (
+            ("*", config.streams.period, config.streams.lateness),
+            *((o.match, o.given.get("period"), o.given.get("lateness")) for o in config.overrides),
+        )
+        if patterns != self._engine.applier.patterns:
+            self._engine.submit(log.Configured(patterns), internal=True)
 
     # ------------------------------------------------------------------ in
 
@@ -198,10 +196,10 @@ class Service:
     def _take(self, entry: log.SamplesArrived) -> Submitted:
         streams, limits = self._engine.applier.streams, self.config.limits
         applied = self._arriving.admit(entry.arrivals, streams, limits, self.clock())
-        found = self._engine.submit(entry)
+        submitted = self._engine.submit(entry)
         if applied is not None:
-            found.applied.add_done_callback(lambda _: applied())
-        return found
+            submitted.applied.add_done_callback(lambda _: applied())
+        return submitted
 
     def input_position(self, source: str) -> Mapping[str, Any] | None:
         """Return where a pull source is, as the log has it."""
@@ -222,10 +220,11 @@ class Service:
         number = key_of(item).stream if item is not None else stream
         if number is None or self.stream(number) is None:
             raise InputError(f"expected a stream, found none of number {number}")
-        found = self._engine.submit(log.FeedbackGiven(number, verb, item, who, comment)).applied
+        entry = log.FeedbackGiven(number, verb, item, who, comment)
+        applied = self._engine.submit(entry).applied
         if comment and item is not None:
-            found.add_done_callback(lambda done: self._comment_decided(done, item, who, comment))
-        return found
+            applied.add_done_callback(lambda done: self._comment_decided(done, item, who, comment))
+        return applied
 
     def _comment_decided(self, done: Future[Any], item: str, who: str, text: str) -> None:
         if done.exception() is None:
@@ -235,21 +234,21 @@ class Service:
         self, stream: int, *, first: int | None = None, last: int | None = None
     ) -> Future[None]:
         """Fit a stream anew, on its newest samples or on those given; done once it has begun."""
-        kept = self._kept(stream)
-        newest = kept.count - 1 if last is None else last
-        settings = self.config.for_stream(kept.name)
+        record = self._record(stream)
+        newest = record.count - 1 if last is None else last
+        settings = self.config.for_stream(record.name)
         oldest = max(0, newest + 1 - settings.max_history) if first is None else first
         oldest = max(oldest, self.store.samples.first_kept(stream))
         return self._engine.submit(log.FitBegan(stream, oldest, newest, "request")).applied
 
     def restore_model(self, stream: int, generation: int) -> Future[None]:
         """Go back to an earlier model."""
-        self._kept(stream)
+        self._record(stream)
         return self._engine.submit(log.Restored(stream, generation)).applied
 
     def remove(self, stream: int) -> Future[None]:
         """Remove a stream, with all that is kept of it."""
-        self._kept(stream)
+        self._record(stream)
         return self._engine.submit(log.Removed(stream)).applied
 
     # ------------------------------------------------------------------ out
@@ -260,17 +259,17 @@ class Service:
 
     def stream(self, number: int) -> StreamView | None:
         """Return a stream by its number."""
-        found = self._engine.applier.streams.get(number)
-        return None if found is None else self._shown(found)
+        stream = self._engine.applier.streams.get(number)
+        return None if stream is None else self._shown(stream)
 
     def stream_named(self, name: str) -> StreamView | None:
         """Return a stream by its name."""
-        found = self._engine.applier.streams.named(name)
-        return None if found is None else self._shown(found)
+        stream = self._engine.applier.streams.named(name)
+        return None if stream is None else self._shown(stream)
 
     def models(self, stream: int) -> list[dict[str, Any]]:
         """Return the models that a stream has had, the newest last."""
-        return [vars(each) for each in self._kept(stream).models]
+        return [vars(model) for model in self._record(stream).models]
 
     def health(self) -> dict[str, Any]:
         """Return how everything is."""
@@ -287,7 +286,7 @@ class Service:
 
     @property
     def applier(self) -> Applier:
-        """What applies the log: for `health`, to look at."""
+        """What applies the log."""
         return self._engine.applier
 
     @property
@@ -295,27 +294,17 @@ class Service:
         """How many samples were taken in that are not applied."""
         return self._engine.lag
 
-    @property
-    def log(self) -> SqliteLog:
-        """The log, to look at."""
-        return self._log
-
-    @property
-    def fits(self) -> FitPool:
-        """The processes that fit, to look at."""
-        return self._fits
-
     def _shown(self, stream: StreamRecord) -> StreamView:
         view = stream.shown()
         if stream.is_live:
             return view
         return replace(view, needed=self.config.for_stream(stream.name).history)
 
-    def _kept(self, number: int) -> StreamRecord:
-        found = self._engine.applier.streams.get(number)
-        if found is None:
+    def _record(self, number: int) -> StreamRecord:
+        stream = self._engine.applier.streams.get(number)
+        if stream is None:
             raise InputError(f"expected a stream, found none of number {number}")
-        return found
+        return stream
 
     # ------------------------------------------------------------------ the applying thread
 
@@ -369,7 +358,7 @@ class Service:
             failed = log.FitFailed(stream.id, fit.began, error.message, error.hint)
             self._engine.submit(failed, internal=True)
             return
-        self._fits.add(FitJob(stream.id, fit.began, detector, history, path))
+        self.fits.add(FitJob(stream.id, fit.began, detector, history, path))
 
     def _fitted(self, job: FitJob, error: NewnormalError | None) -> None:
         entry: log.Entry = log.FitTaken(job.stream, job.began, job.path.name)
@@ -390,7 +379,7 @@ class Service:
         self._positions.append((time.monotonic(), self._saved))
         oldest = time.monotonic() - (self.config.retention.log or 0) / 1e9
         while self._positions and self._positions[0][0] <= oldest:
-            self._log.trim(self._positions.popleft()[1])
+            self.log.trim(self._positions.popleft()[1])
         give_back()
 
     def _retain(self, applier: Applier) -> None:
@@ -415,7 +404,7 @@ class Service:
 
     def _decide(self) -> None:
         """Hand in what the clock decides; not while samples wait that would decide otherwise."""
-        if self._log.last - self._engine.applier.position <= _BEHIND:
+        if self.log.last - self._engine.applier.position <= _BEHIND:
             for entry in self._clock.decide(self._engine.applier.streams):
                 self._engine.submit(entry, internal=True)
 

@@ -69,7 +69,7 @@ class SinkCalls(Generic[Kind]):
     def call(self, act: Callable[[], None]) -> None:
         """Do something with the sink, and wait no longer than its timeout; raise its errors."""
         timeout = self.sink.timeout
-        self._hung = [each for each in self._hung if each.is_alive()]
+        self._hung = [thread for thread in self._hung if thread.is_alive()]
         if len(self._hung) == _MOST_HUNG:
             raise SinkDownError(f"expected send to return, found {_MOST_HUNG} calls that have not")
         outcome: list[Exception] = []

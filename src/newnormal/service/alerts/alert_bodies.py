@@ -61,13 +61,12 @@ def alerts_of(
         statuses.append(FIRED)
     if not item.open:
         statuses.append(RESOLVED)
-    return [(f"{item.key}:{each}", _body(each, item, view, public_url)) for each in statuses]
+    return [(f"{item.key}:{status}", _body(status, item, view, public_url)) for status in statuses]
 
 
 def _body(
     status: str, item: Item, view: StreamView | None, public_url: str | None
 ) -> dict[str, Any]:
-    found = item.body
     return {
         "version": _VERSION,
         "key": f"{item.key}:{status}",
@@ -82,8 +81,8 @@ def _body(
         "updated": _text(item.updated),
         "ended": None if item.ended is None else _text(item.ended),
         "ratio": item.ratio if math.isfinite(item.ratio) else None,
-        "channels": _channels(found),
-        "evidence": list(found.get("evidence") or ()),
+        "channels": _channels(item.body),
+        "evidence": list(item.body.get("evidence") or ()),
         "generation": item.generation,
         "link": None if not public_url else f"{public_url.rstrip('/')}/#/item/{item.key}",
     }
@@ -96,10 +95,10 @@ def _streams(item: Item, view: StreamView | None) -> list[str]:
     return list(item.body.get("streams") or ())
 
 
-def _channels(found: Mapping[str, Any]) -> list[str]:
+def _channels(body: Mapping[str, Any]) -> list[str]:
     """Return the channels of an alarm, largest share first, or of a change."""
-    peak = found.get("peak")
-    named = peak.get("channels") if isinstance(peak, Mapping) else found.get("channels")
+    peak = body.get("peak")
+    named = peak.get("channels") if isinstance(peak, Mapping) else body.get("channels")
     return list(named or ())
 
 

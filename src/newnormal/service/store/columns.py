@@ -153,8 +153,8 @@ def decode(data: bytes, layout: tuple[Column, ...]) -> BlockColumns:
     try:
         plain = zlib.decompress(data)
         version, count, length = _HEAD.unpack_from(plain)
-        at = _HEAD.size + length
-        channels = tuple(json.loads(plain[_HEAD.size : at]))
+        offset = _HEAD.size + length
+        channels = tuple(json.loads(plain[_HEAD.size : offset]))
     except (zlib.error, struct.error) as error:
         raise ValueError(str(error)) from error
     if version != _VERSION:
@@ -162,12 +162,12 @@ def decode(data: bytes, layout: tuple[Column, ...]) -> BlockColumns:
     arrays: dict[str, NDArray[Any]] = {}
     for column in layout:
         size, width = column.kind.itemsize, len(channels) if column.wide else 1
-        raw = np.frombuffer(plain, np.uint8, count * width * size, at)
-        at += len(raw)
+        raw = np.frombuffer(plain, np.uint8, count * width * size, offset)
+        offset += len(raw)
         flat = np.ascontiguousarray(raw.reshape(size, -1).T).view(column.kind).reshape(-1)
         if column.name == "times":
             flat = np.cumsum(flat)
         arrays[column.name] = flat.reshape(width, count).T if column.wide else flat
-    if at != len(plain):
-        raise ValueError(f"expected {at} bytes, found {len(plain)}")
+    if offset != len(plain):
+        raise ValueError(f"expected {offset} bytes, found {len(plain)}")
     return BlockColumns(layout, channels, arrays)

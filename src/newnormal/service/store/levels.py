@@ -57,12 +57,12 @@ def thin(columns: BlockColumns, per: int) -> BlockColumns:
     if per == 1 or not len(points):
         return points
     starts = starts_every(len(points), per)
-    at = worst(excess(points["scores"], points["thresholds"]), per)
+    worst_rows = worst(excess(points["scores"], points["thresholds"]), per)
     a = points.arrays
     arrays = {
         "times": a["times"][starts],
-        "scores": a["scores"][at],
-        "thresholds": a["thresholds"][at],
+        "scores": a["scores"][worst_rows],
+        "thresholds": a["thresholds"][worst_rows],
         "anomalous": np.logical_or.reduceat(a["anomalous"], starts),
         "low": extremes(a["low"], starts)[0],
         "high": extremes(a["high"], starts)[1],
