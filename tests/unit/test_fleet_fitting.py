@@ -20,10 +20,9 @@ from newnormal import M2N2, Detector, Fixed, Quantile
 from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
-from newnormal.fleet import fitting, pool, processors
-from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet import fitting, processors
+from newnormal.fleet.fitting import FitTasks, Pool, Progress, fit_streams
 from newnormal.fleet.jobs import Outcome, answer_of, as_job, can_be_sent, fit_job, outcome_of
-from newnormal.fleet.pool import FitTasks, Pool
 from newnormal.models.mlp import MLP
 from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
@@ -192,14 +191,14 @@ def test_a_mistake_in_a_users_model_is_an_error_of_its_stream() -> None:
 
 FATAL = """
 import os, signal
-from newnormal.fleet import worker
-fit_job = worker.fit_job
+from newnormal.fleet import jobs
+fit_job = jobs.fit_job
 def fatal(job):
     if job.facts["options"]["seed"] == 13:
         os.kill(os.getpid(), signal.SIGKILL)
     return fit_job(job)
-worker.fit_job = fatal
-worker.main()
+jobs.fit_job = fatal
+jobs.main()
 """
 
 
@@ -208,7 +207,7 @@ worker.main()
 def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pool, "_PROGRAM", FATAL)
+    monkeypatch.setattr(fitting, "_PROGRAM", FATAL)
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}
     histories = dict.fromkeys(seeds, history(0))
@@ -224,7 +223,7 @@ def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
 
 @pytest.mark.external
 def test_processes_that_cannot_start_fail_their_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_PROGRAM", "raise SystemExit(7)")
+    monkeypatch.setattr(fitting, "_PROGRAM", "raise SystemExit(7)")
     running = Pool(1, FitTasks({"a": M2N2()}, {"a": history(0)}), deque("a"))
     name, outcome = running.results.get()
     running.close()
@@ -237,7 +236,7 @@ WAITING = "import sys; sys.stdout.write('x' * 3); sys.stdout.flush(); sys.stdin.
 
 @pytest.mark.external
 def test_closing_ends_processes_in_the_middle_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_PROGRAM", WAITING)
+    monkeypatch.setattr(fitting, "_PROGRAM", WAITING)
     detectors = dict.fromkeys(("a", "b", "c"), M2N2(**QUICK))
     histories = dict.fromkeys(detectors, history(0))
     running = fit_streams(detectors, histories, workers=2)
@@ -357,5 +356,5 @@ def test_there_is_a_processor() -> None:
 
 
 def test_a_signal_without_a_name_has_its_number() -> None:
-    assert "ended by signal 250" in str(pool.died(-250))
-    assert f"ended by {signal.Signals(11).name}" in str(pool.died(-11))
+    assert "ended by signal 250" in str(fitting.died(-250))
+    assert f"ended by {signal.Signals(11).name}" in str(fitting.died(-11))

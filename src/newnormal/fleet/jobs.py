@@ -1,20 +1,28 @@
-"""One stream to fit: here, or as a message to a process that fits it, and its answer."""
+"""One stream to fit: here, or as a message to a process that fits it, and its answer.
+
+A message is facts, which are JSON values, and arrays by name: two lengths, the facts as JSON, and
+the arrays as safetensors. There is nothing in it that could run.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import struct
 import warnings
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
 
-from newnormal import errors, thresholds
+from newnormal import errors
 from newnormal.base import BaseDetector
-from newnormal.config import option_as_json
 from newnormal.detector import M2N2, Detector
 from newnormal.errors import NewnormalError, NewnormalWarning
 from newnormal.fitting import HistoryScores
-from newnormal.fleet.messages import Message
 from newnormal.state import State
 from newnormal.tabular import Table
 from newnormal.thresholds import Fixed, Quantile
@@ -23,6 +31,7 @@ from newnormal.thresholds.base import is_number
 # Those whose fit has the same bits whatever the number of threads is, and whose state has it all.
 _MODELS = ("mlp", "pca")
 _SCORES = ("scores.ordered", "scores.for_rule")  # of history, beside the tensors of a state
+_LENGTHS = struct.Struct("<QQ")
 
 
 class Outcome(NamedTuple):
@@ -43,17 +52,17 @@ def fit_here(detector: BaseDetector, history: Table) -> Outcome:
             result = error
         except Exception as error:  # noqa: BLE001  (of a user's model; the other streams go on)
             result = failure(error)
-    return Outcome(result, tuple((each.category, str(each.message)) for each in caught))
+    return Outcome(result, tuple((item.category, str(item.message)) for item in caught))
 
 
 def failure(error: Exception) -> NewnormalError:
     """Return the error of a stream whose history or model raised another one."""
-    found = NewnormalError(
+    failed = NewnormalError(
         f"expected this stream to be fitted, found {type(error).__name__}: {error}",
         hint="fit this stream alone to see where it comes from",
     )
-    found.__cause__ = error
-    return found
+    failed.__cause__ = error
+    return failed
 
 
 def can_be_sent(detector: BaseDetector) -> bool:
@@ -67,7 +76,7 @@ def can_be_sent(detector: BaseDetector) -> bool:
     if options.get("model", "mlp") not in _MODELS:
         return False
     try:
-        json.dumps(_options(detector), allow_nan=False)
+        json.dumps(detector.options_as_json(), allow_nan=False)
     except (TypeError, ValueError):
         return False
     return True
@@ -76,8 +85,7 @@ def can_be_sent(detector: BaseDetector) -> bool:
 def as_job(detector: BaseDetector, history: Table) -> Message:
     """Return the message to a process that is to fit a stream."""
     facts = {
-        "method": detector.method,
-        "options": _options(detector),
+        **detector.options_as_json(),
         "channels": None if history.channels is None else list(history.channels),
         "zone": history.zone,
     }
@@ -90,9 +98,6 @@ def as_job(detector: BaseDetector, history: Table) -> Message:
 def fit_job(job: Message) -> Outcome:
     """Fit the stream of a message."""
     facts, tensors = job
-    options = dict(facts["options"])
-    if isinstance(options["threshold"], dict):
-        options["threshold"] = thresholds.from_json(options["threshold"])
     times = tensors.get("times")
     history = Table(
         np.array(tensors["values"]),  # its own: to compiled code a read-only one is another type
@@ -100,16 +105,15 @@ def fit_job(job: Message) -> Outcome:
         None if times is None else times.astype("datetime64[ns]"),
         zone=facts["zone"],
     )
-    return fit_here(BaseDetector.kinds[facts["method"]](**options), history)
+    return fit_here(BaseDetector.from_options(facts), history)
 
 
 def answer_of(outcome: Outcome) -> Message:
     """Return an outcome as a message."""
-    facts: dict[str, Any] = {"warned": [[each.__name__, text] for each, text in outcome.warned]}
+    facts: dict[str, Any] = {"warned": [[kind.__name__, text] for kind, text in outcome.warned]}
     result = outcome.result
     if isinstance(result, NewnormalError):
-        kind = type(result).__name__
-        facts["error"] = [kind, result.message, result.hint]
+        facts["error"] = [type(result).__name__, result.message, result.hint]
         return Message(facts, {})
     state = result.to_state()
     ordered, for_rule = result.ordered_scores_, result.history_scores_
@@ -121,7 +125,11 @@ def answer_of(outcome: Outcome) -> Message:
 def outcome_of(answer: Message, detector: BaseDetector) -> Outcome:
     """Return the outcome that a message was made from; the detector has the options as given."""
     facts, tensors = answer.facts, dict(answer.tensors)
-    warned = tuple((_category(name), str(text)) for name, text in facts["warned"])
+    ours = NewnormalWarning.__name__
+    warned = tuple(
+        (NewnormalWarning if name == ours else RuntimeWarning, str(text))
+        for name, text in facts["warned"]
+    )
     if "error" in facts:
         name, message, hint = facts["error"]
         kind = getattr(errors, name) if name in errors.__all__ else NewnormalError
@@ -132,14 +140,53 @@ def outcome_of(answer: Message, detector: BaseDetector) -> Outcome:
     return Outcome(fitted.set_params(**detector.get_params()), warned)
 
 
-def _category(name: str) -> type[Warning]:
-    return NewnormalWarning if name == NewnormalWarning.__name__ else RuntimeWarning
+class Message(NamedTuple):
+    """Facts, and arrays by name."""
+
+    facts: dict[str, Any]
+    tensors: Mapping[str, NDArray[Any]]
 
 
-def _options(detector: BaseDetector) -> dict[str, Any]:
-    """Return the options of a detector as values of JSON."""
-    options = {name: option_as_json(value) for name, value in detector.get_params().items()}
-    rule = detector.threshold
-    if isinstance(rule, Fixed | Quantile):
-        options["threshold"] = thresholds.to_json(rule)
-    return options
+def send(file: IO[bytes], message: Message) -> None:
+    """Write a message.
+
+    Examples
+    --------
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> send(file, Message({"name": "web-1"}, {"values": np.zeros(2)}))
+    >>> _ = file.seek(0)
+    >>> receive(file)
+    Message(facts={'name': 'web-1'}, tensors={'values': array([0., 0.])})
+    """
+    text = json.dumps(message.facts, allow_nan=False).encode()
+    body = safetensors.numpy.save(
+        {name: np.ascontiguousarray(array) for name, array in message.tensors.items()}
+    )
+    for part in (_LENGTHS.pack(len(text), len(body)), text, body):
+        file.write(part)
+    file.flush()
+
+
+def receive(file: IO[bytes]) -> Message | None:
+    """Read a message; None where the other side has ended, also in the middle of one."""
+    start = file.read(_LENGTHS.size)
+    if len(start) < _LENGTHS.size:
+        return None
+    lengths = _LENGTHS.unpack(start)
+    text, body = (file.read(length) for length in lengths)
+    if (len(text), len(body)) != lengths:
+        return None
+    return Message(json.loads(text), safetensors.numpy.load(body))
+
+
+def main() -> None:
+    """Fit the streams that come over standard input, and answer over standard output."""
+    with (
+        suppress(BrokenPipeError),  # who asked was killed
+        open(0, "rb", closefd=False) as jobs,
+        os.fdopen(os.dup(1), "wb") as answers,
+    ):
+        os.dup2(2, 1)  # what a library prints is no answer
+        while (job := receive(jobs)) is not None:
+            send(answers, answer_of(fit_job(job)))
