@@ -63,13 +63,13 @@ def known_settings() -> dict[str, KnownSetting]:
     >>> known_settings()["limits.streams"].variable
     'NEWNORMAL_SERVE_LIMITS_STREAMS'
     """
-    found = {}
+    settings = {}
     for section, cls in _SECTIONS.items():
-        for each in settings_of(cls).values():
-            name = f"{section}.{each.name}" if section else each.name
+        for setting in settings_of(cls).values():
+            name = f"{section}.{setting.name}" if section else setting.name
             variable = PREFIX + name.replace(".", "_").upper()
-            found[name] = KnownSetting(name, variable, each)
-    return found
+            settings[name] = KnownSetting(name, variable, setting)
+    return settings
 
 
 def load_config(
@@ -103,16 +103,16 @@ def load_config(
         values = dict(_of_file(tables, path))
     several = {name: (tables[name], str(path)) for name in _SEVERAL if name in tables}
     base = Path() if path is None else path.parent
-    known = known_settings()
-    variables = {each.variable: each for each in known.values()}
+    settings = known_settings()
+    variables = {setting.variable: setting for setting in settings.values()}
     tables_of = {rest: name for name, rest in _SEVERAL.items()}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or not text:
             continue
         rest = variable.removeprefix(PREFIX)
         if variable in variables:
-            each = variables[variable]
-            values[each.name] = each.setting.parse(text, variable, text=True)
+            setting = variables[variable]
+            values[setting.name] = setting.setting.parse(text, variable, text=True)
         elif rest in tables_of:
             several[tables_of[rest]] = (parse_json(text, variable), variable)
         elif rest not in (*_TOKENS, "CONFIG"):
@@ -121,16 +121,16 @@ def load_config(
                 f"{variable}: expected a setting of the service, found an unknown one",
                 hint=nearest(variable, names),
             )
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    token_file = given.pop("token_file", environ.get(f"{PREFIX}TOKEN_FILE") or None)
-    for name, value in given.items():
-        if name not in known:
+    chosen = {name: value for name, value in (options or {}).items() if value is not None}
+    token_file = chosen.pop("token_file", environ.get(f"{PREFIX}TOKEN_FILE") or None)
+    for name, value in chosen.items():
+        if name not in settings:
             raise ParameterError(
                 f"--set {name}: expected a setting of the service, found an unknown one",
-                hint=nearest(name, known),
+                hint=nearest(name, settings),
             )
         plain = str(value) if isinstance(value, Path) else value
-        values[name] = known[name].setting.parse(plain, _option(name), text=True)
+        values[name] = settings[name].setting.parse(plain, _option(name), text=True)
     tokens = [
         *_tokens(several, base, environ),
         *_given_tokens(token_file, environ.get(f"{PREFIX}TOKEN")),
@@ -200,34 +200,36 @@ def _of_file(tables: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]
         if key in _SEVERAL:
             continue
         if key in _SECTIONS and key:
-            for name, found in _settings(value, settings_of(_SECTIONS[key]), f"{path}, [{key}]"):
-                yield f"{key}.{name}", found
+            for name, parsed in _settings(value, settings_of(_SECTIONS[key]), f"{path}, [{key}]"):
+                yield f"{key}.{name}", parsed
         else:
-            known = settings_of(ServiceConfig)
-            if key not in known:
+            settings = settings_of(ServiceConfig)
+            if key not in settings:
                 raise ParameterError(
                     f"{path}, {key}: expected a setting or a table of the service, "
                     "found an unknown one",
-                    hint=nearest(key, [*known, *filter(None, _SECTIONS), *_SEVERAL]),
+                    hint=nearest(key, [*settings, *filter(None, _SECTIONS), *_SEVERAL]),
                 )
-            found = known[key].parse(value, f"{path}, {key}")
+            parsed = settings[key].parse(value, f"{path}, {key}")
             # What a file names lies beside it, wherever the service is started.
-            yield key, path.parent / found if isinstance(found, Path) else found
+            yield key, path.parent / parsed if isinstance(parsed, Path) else parsed
 
 
-def _settings(table: object, known: Mapping[str, Setting], where: str) -> Iterator[tuple[str, Any]]:
+def _settings(
+    table: object, settings: Mapping[str, Setting], where: str
+) -> Iterator[tuple[str, Any]]:
     if not isinstance(table, Mapping):
         raise ParameterError(
             f"{where}: expected a table, found {table!r}",
-            hint=f"known are {', '.join(known)}",
+            hint=f"known are {', '.join(settings)}",
         )
     for key, value in table.items():
-        if key not in known:
+        if key not in settings:
             raise ParameterError(
                 f"{where} {key}: expected a setting, found an unknown one",
-                hint=nearest(key, known),
+                hint=nearest(key, settings),
             )
-        yield key, known[key].parse(value, f"{where} {key}")
+        yield key, settings[key].parse(value, f"{where} {key}")
 
 
 def _listed(
@@ -266,21 +268,21 @@ def _tokens(
         }
         if "token_file" in pointer:
             pointer["token_file"] = base / str(pointer["token_file"])
-        found = TokenConfig("-", hash="-")
-        found = replace(found, **dict(_settings(table, settings_of(TokenConfig), where)))
+        token = TokenConfig("-", hash="-")
+        token = replace(token, **dict(_settings(table, settings_of(TokenConfig), where)))
         secret = read_secret(pointer, "token", where=where, environ=environ)
         if secret is not None:
-            found = replace(found, hash=hash_token(secret.reveal()))
+            token = replace(token, hash=hash_token(secret.reveal()))
         for key in ("name", "role"):
             if key not in table:
                 raise ParameterError(f"{where}: expected {key}, found none", hint=f"write {hint}")
-        if not is_token_hash(found.hash):
+        if not is_token_hash(token.hash):
             raise ParameterError(
                 f"{where}: expected token_file, token_env or hash, found "
-                + ("none" if found.hash == "-" else "a hash that is none"),
+                + ("none" if token.hash == "-" else "a hash that is none"),
                 hint="newnormal serve token add makes a token and stores its hash",
             )
-        yield found
+        yield token
 
 
 def _given_tokens(file: object, text: str | None) -> Iterator[TokenConfig]:
@@ -301,12 +303,12 @@ def _connections(
             f"{origin}, [{name}]: expected tables with a name each, found {tables!r}",
             hint=f'write [{name}.chat] and below it kind = "webhook"',
         )
-    for own, table in tables.items():
-        where = f"{origin}, [{name}.{own}]"
+    for key, table in tables.items():
+        where = f"{origin}, [{name}.{key}]"
         if not isinstance(table, Mapping):
             raise ParameterError(
                 f"{where}: expected a table, found {table!r}",
-                hint=f'write [{name}.{own}] and below it kind = "webhook"',
+                hint=f'write [{name}.{key}] and below it kind = "webhook"',
             )
         options = dict(table)
         kind = options.pop("kind", None)
@@ -315,11 +317,11 @@ def _connections(
                 f'{where} kind: expected the name of a kind, such as "webhook", found {kind!r}',
                 hint="newnormal serve --check names the kinds that are installed",
             )
-        for key, value in options.items():
-            _refuse_secret(key, value, where)
-            if key.endswith("_file") and isinstance(value, str):
-                options[key] = str(base / value)
-        yield own, kind, options
+        for option, value in options.items():
+            _refuse_secret(option, value, where)
+            if option.endswith("_file") and isinstance(value, str):
+                options[option] = str(base / value)
+        yield key, kind, options
 
 
 def _refuse_secret(key: str, value: object, where: str) -> None:

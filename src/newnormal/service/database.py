@@ -61,13 +61,13 @@ class Database:
     def _migrate(self, migrations: Sequence[Migration]) -> None:
         writer = self._writer
         writer.execute("CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY)")
-        (found,) = writer.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()
-        if found > len(migrations):
+        (newest,) = writer.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()
+        if newest > len(migrations):
             raise StateError(
-                f"{self.path}: expected at most version {len(migrations)}, found {found}",
+                f"{self.path}: expected at most version {len(migrations)}, found {newest}",
                 hint="a newer newnormal wrote it: use that, or restore an older backup",
             )
-        for version in range(found + 1, len(migrations) + 1):
+        for version in range(newest + 1, len(migrations) + 1):
             with self.transaction(sync=True):
                 for statement in migrations[version - 1]:
                     writer.execute(statement)

@@ -318,22 +318,22 @@ def setting(default: Any, kind: Kind, what: str, *, live: bool = True) -> Any:
 
 def settings_of(cls: type) -> dict[str, Setting]:
     """Return the settings of a dataclass by name."""
-    found = {}
-    for each in fields(cls):
-        if "kind" in each.metadata:
-            default = None if each.default is MISSING else each.default
-            found[each.name] = Setting(each.name, **each.metadata, default=default)
-    return found
+    settings = {}
+    for field_ in fields(cls):
+        if "kind" in field_.metadata:
+            default = None if field_.default is MISSING else field_.default
+            settings[field_.name] = Setting(field_.name, **field_.metadata, default=default)
+    return settings
 
 
 def check_settings(value: Any) -> None:
     """Raise a ParameterError if a field of a dataclass has a value that its kind does not take."""
-    for name, each in settings_of(type(value)).items():
-        if not each.kind.holds(getattr(value, name)):
+    for name, setting_ in settings_of(type(value)).items():
+        if not setting_.kind.holds(getattr(value, name)):
             raise ParameterError(
-                f"{type(value).__name__}.{name}: expected {each.kind.expected}, "
+                f"{type(value).__name__}.{name}: expected {setting_.kind.expected}, "
                 f"found {getattr(value, name)!r}",
-                hint=f"{name} is {each.what}",
+                hint=f"{name} is {setting_.what}",
             )
 
 

@@ -314,9 +314,9 @@ def _unknown(error: str) -> HttpProblem:
     )
 
 
-def _foreign(found: str) -> HttpProblem:
+def _foreign(origin: str) -> HttpProblem:
     return HttpProblem(
         403,
-        f"expected a request of the service's own page or of a program, {found}",
+        f"expected a request of the service's own page or of a program, {origin}",
         "open the page at the address of the service itself",
     )

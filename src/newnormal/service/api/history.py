@@ -191,12 +191,12 @@ def _read(
     """Return the samples of a file, and what was found out about it."""
     try:
         if by or long:
-            found = read_tables(path, by=by or None, long=long or None, **options)
-            if not found.tables and found.errors:
-                raise next(iter(found.errors.values()))
-            tables = {stream or name: table for name, table in found.tables.items()}
-            notes = [f"{name}: {error.message}" for name, error in found.errors.items()]
-            notes += found.profile.notes if found.profile is not None else []
+            several = read_tables(path, by=by or None, long=long or None, **options)
+            if not several.tables and several.errors:
+                raise next(iter(several.errors.values()))
+            tables = {stream or name: table for name, table in several.tables.items()}
+            notes = [f"{name}: {error.message}" for name, error in several.errors.items()]
+            notes += several.profile.notes if several.profile is not None else []
         else:
             table = read(path, **options)
             tables, notes = (

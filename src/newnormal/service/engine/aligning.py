@@ -158,15 +158,15 @@ class Aligner:
             self._whole = False
             self._together = [np.arange(len(self.channels))] * len(self.channels)
             self._set_reach()
-        at = self._places(arrival.channels)
+        at = self._columns_of(arrival.channels)
         if not self._whole:
             for channel in at.tolist():
                 self._together[channel] = at
-        given = Piece(times, values, at)
+        arrived = Piece(times, values, at)
         if self._reach >= 0 and max(times.tolist()) <= self.newest + self._reach:
-            self._put(given)
+            self._put(arrived)
             return self._close(None if complete is None else complete())
-        pieces = self._sift(given)
+        pieces = self._sift(arrived)
         if plain and len(pieces) == 1 and is_rising(pieces[0].times, self.newest):
             self.newest = self.closed = int(pieces[0].times[-1])
             return ClosedSteps(pieces[0].times, pieces[0].values)
@@ -185,18 +185,18 @@ class Aligner:
             return False
         return bool((times[1:] - times[:-1] <= self._reach).all())
 
-    def _sift(self, given: Piece) -> list[Piece]:
+    def _sift(self, arrived: Piece) -> list[Piece]:
         """Hold what is too far ahead; return what goes on."""
         holding = self._holding
         if self._learns:
-            holding.learn(given.times)
+            holding.learn(arrived.times)
         if not self._whole and holding.rows:
             # Their channels have gone on at the old place, where others of the stream are further.
-            new = given.times > self._last[given.at].max()
-            if (new & (given.times <= self.newest)).any():
-                self.counts["jumped"] += holding.refute(given.at)
-        newest = int(given.times[0]) if self.newest == NO_TIME else self.newest
-        near, dropped = holding.sift(given, newest, holding.limit(self._period))
+            new = arrived.times > self._last[arrived.at].max()
+            if (new & (arrived.times <= self.newest)).any():
+                self.counts["jumped"] += holding.refute(arrived.at)
+        newest = int(arrived.times[0]) if self.newest == NO_TIME else self.newest
+        near, dropped = holding.sift(arrived, newest, holding.limit(self._period))
         self.counts["jumped"] += dropped
         self._set_reach()
         return near
@@ -210,20 +210,20 @@ class Aligner:
         closely = self._learns or self._holding.rows
         self._reach = -1 if closely else self._holding.limit(self._period)
 
-    def _places(self, channels: tuple[str, ...]) -> Ints:
+    def _columns_of(self, channels: tuple[str, ...]) -> Ints:
         """Return where channels are, new ones at the end."""
-        known = {name: at for at, name in enumerate(self.channels)}
-        new = tuple(name for name in channels if name not in known)
+        column_of = {name: k for k, name in enumerate(self.channels)}
+        new = tuple(name for name in channels if name not in column_of)
         if new:
             self.channels += new
             self._last = np.append(self._last, np.full(len(new), NO_TIME))
             self._absent = np.append(self._absent, np.zeros(len(new), np.int64))
             self._rare = np.append(self._rare, np.zeros(len(new), bool))
             self._together += [np.empty(0, np.int64)] * len(new)
-            known |= {name: at for at, name in enumerate(self.channels)}
+            column_of |= {name: k for k, name in enumerate(self.channels)}
             for time, row in self._steps.items():
                 self._steps[time] = np.append(row, np.full(len(new), np.nan))
-        return np.array([known[name] for name in channels], np.int64)
+        return np.array([column_of[name] for name in channels], np.int64)
 
     def _put(self, piece: Piece) -> None:
         times, values, at = piece
@@ -238,13 +238,13 @@ class Aligner:
             if step <= self.closed:
                 self.counts["duplicate" if time == self.closed else "late"] += 1
                 continue
-            own = self._steps.get(step)
-            if own is None:
-                own = self._steps[step] = np.full(len(self.channels), np.nan)
-            free = taken & np.isnan(own[at])
+            open_row = self._steps.get(step)
+            if open_row is None:
+                open_row = self._steps[step] = np.full(len(self.channels), np.nan)
+            free = taken & np.isnan(open_row[at])
             if (taken & ~free).any():
                 self.counts["duplicate"] += 1
-            own[at[free]] = row[free]
+            open_row[at[free]] = row[free]
 
     @property
     def _waits(self) -> bool:
@@ -312,8 +312,8 @@ class Aligner:
             self.period = period = int(np.median(np.diff(times[~np.isnan(rows[:, most])])))
         # The channels come at different moments of the period: steps begin in the middle of the
         # longest stretch in which none comes.
-        known = times if self.closed == NO_TIME else np.append(times, self.closed)
-        phases = np.unique(known % period)
+        all_times = times if self.closed == NO_TIME else np.append(times, self.closed)
+        phases = np.unique(all_times % period)
         gaps = np.diff(phases, append=phases[0] + period)
         widest = int(gaps.argmax())
         self._origin = int(phases[widest] + gaps[widest] // 2)
@@ -321,12 +321,12 @@ class Aligner:
         rows_by_time, self._steps = self._steps, {}
         for time in sorted(rows_by_time):
             row = rows_by_time[time]
-            own = self._steps.setdefault(self._step(time), np.full(len(self.channels), np.nan))
+            open_row = self._steps.setdefault(self._step(time), np.full(len(self.channels), np.nan))
             new = ~np.isnan(row)
-            if (new & ~np.isnan(own)).any():  # it is a step of its own: nothing is lost
+            if (new & ~np.isnan(open_row)).any():  # it is a step of its own: nothing is lost
                 self._steps[time] = row
             else:
-                own[new] = row[new]
+                open_row[new] = row[new]
         return True
 
     def close(self, until: int) -> ClosedSteps:
@@ -380,23 +380,23 @@ class Aligner:
         }
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_json` was called on."""
-        aligner = cls(found["period"], found["lateness"])
-        aligner.channels = tuple(found["channels"])
-        aligner.newest, aligner.closed = found["newest"], found["closed"]
-        aligner.counts |= found["counts"]
-        aligner._whole, aligner._origin = found["whole"], found["origin"]
-        aligner._after = found["after"]
-        aligner._last = np.array(found["last"], np.int64)
-        aligner._absent = np.array(found["absent"], np.int64)
-        aligner._rare = np.array(found["rare"], bool)
+        aligner = cls(saved["period"], saved["lateness"])
+        aligner.channels = tuple(saved["channels"])
+        aligner.newest, aligner.closed = saved["newest"], saved["closed"]
+        aligner.counts |= saved["counts"]
+        aligner._whole, aligner._origin = saved["whole"], saved["origin"]
+        aligner._after = saved["after"]
+        aligner._last = np.array(saved["last"], np.int64)
+        aligner._absent = np.array(saved["absent"], np.int64)
+        aligner._rare = np.array(saved["rare"], bool)
         aligner._together = [np.empty(0, np.int64)] * len(aligner.channels)
-        for together, channels in found["together"]:
+        for together, channels in saved["together"]:
             for channel in channels:
                 aligner._together[channel] = np.array(together, np.int64)
-        for time, row in found["steps"]:
-            aligner._steps[time] = np.array([np.nan if each is None else each for each in row])
-        aligner._holding = HeldSamples.from_json(found["holding"])
+        for time, row in saved["steps"]:
+            aligner._steps[time] = np.array([np.nan if value is None else value for value in row])
+        aligner._holding = HeldSamples.from_json(saved["holding"])
         aligner._set_reach()
         return aligner

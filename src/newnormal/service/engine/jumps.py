@@ -73,60 +73,54 @@ class HeldSamples:
     def refute(self, at: Ints) -> int:
         """Drop what is held of channels; return how many samples that were."""
         before = len(self.rows)
-        self.rows = tuple(each for each in self.rows if not _shares(each, at))
+        self.rows = tuple(row for row in self.rows if not _shares(row, at))
         return before - len(self.rows)
 
-    def sift(self, given: Piece, newest: int, limit: int) -> tuple[list[Piece], int]:
+    def sift(self, arrived: Piece, newest: int, limit: int) -> tuple[list[Piece], int]:
         """Hold what is too far ahead; return what goes on, and how many samples were refuted.
 
         Samples are confirmed and refuted by those that have a channel of theirs: the connections
-        of a sender are not equally far.
-
-        Parameters
-        ----------
-        given
-            Those that arrived.
-        newest, limit
-            The newest time of the stream, and the longest step that is no jump, in ns.
+        of a sender are not equally far. Times are in ns; `limit` is the longest step that is no
+        jump.
         """
-        own = [each for each in self.rows if _shares(each, given.at)]
-        others = [each for each in self.rows if not _shares(each, given.at)]
-        times = np.append(np.array([each.time for each in own], np.int64), given.times)
-        found = sift(times, newest, limit, _LONGEST)
-        if found.gaps:
-            self._longest = max(self._longest, min(found.limit, _LONGEST))
+        held_before = [row for row in self.rows if _shares(row, arrived.at)]
+        others = [row for row in self.rows if not _shares(row, arrived.at)]
+        times = np.append(np.array([row.time for row in held_before], np.int64), arrived.times)
+        sifted = sift(times, newest, limit, _LONGEST)
+        if sifted.gaps:
+            self._longest = max(self._longest, min(sifted.limit, _LONGEST))
         held = [
-            own[row]
-            if row < len(own)
-            else HeldRow(int(times[row]), given.values[row - len(own)].copy(), given.at)
-            for row in found.held
+            held_before[row]
+            if row < len(held_before)
+            else HeldRow(int(times[row]), arrived.values[row - len(held_before)].copy(), arrived.at)
+            for row in sifted.held
         ]
         self.rows = (*others, *held)
-        kept = _with_passed(found)
-        return _pieces(kept, own, given), len(found.dropped) - len(found.passed)
+        kept = _with_passed(sifted)
+        return _pieces(kept, held_before, arrived), len(sifted.dropped) - len(sifted.passed)
 
     def reached(self, newest: int, limit: int = 0) -> list[Piece]:
         """Let go what the stream has come to by now: what is within a limit of the newest."""
-        found = []
-        for each in sorted(self.rows, key=lambda row: row.time):
-            if each.time > newest + limit:
+        near = []
+        for row in sorted(self.rows, key=lambda row: row.time):
+            if row.time > newest + limit:
                 break
-            newest = max(newest, each.time)
-            found.append(each)
-        return self._let_go(found)
+            newest = max(newest, row.time)
+            near.append(row)
+        return self._let_go(near)
 
     def release(self, until: int, newest: int, period: int | None) -> list[Piece]:
         """Let go what is before a time, though nothing confirmed it, and what is near it."""
-        found = sorted((each for each in self.rows if each.time < until), key=lambda row: row.time)
-        if not found:
+        early = sorted((row for row in self.rows if row.time < until), key=lambda row: row.time)
+        if not early:
             return []
-        self._longest = max(self._longest, min(found[0].time - newest, _LONGEST))
-        return self._let_go(found) + self.reached(found[-1].time, self.limit(period))
+        self._longest = max(self._longest, min(early[0].time - newest, _LONGEST))
+        return self._let_go(early) + self.reached(early[-1].time, self.limit(period))
 
     def _let_go(self, rows: list[HeldRow]) -> list[Piece]:
-        gone = {id(each) for each in rows}
-        self.rows = tuple(each for each in self.rows if id(each) not in gone)
-        return [each.piece() for each in rows]
+        gone = {id(row) for row in rows}
+        self.rows = tuple(row for row in self.rows if id(row) not in gone)
+        return [row.piece() for row in rows]
 
     # ------------------------------------------------------------------ as data
 
@@ -144,18 +138,18 @@ class HeldSamples:
         }
 
     @classmethod
-    def from_json(cls, found: Mapping[str, Any]) -> Self:
+    def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_json` was called on."""
         holding = cls()
-        holding.usual, holding._longest = found["usual"], found["longest"]
-        holding._first = list(found["first"])
+        holding.usual, holding._longest = saved["usual"], saved["longest"]
+        holding._first = list(saved["first"])
         holding.rows = tuple(
             HeldRow(
                 time,
-                np.array([np.nan if each is None else each for each in values]),
+                np.array([np.nan if value is None else value for value in values]),
                 np.array(at, np.int64),
             )
-            for time, values, at in found["rows"]
+            for time, values, at in saved["rows"]
         )
         return holding
 
@@ -164,23 +158,25 @@ def _shares(row: HeldRow, at: Ints) -> bool:
     return bool(np.isin(row.at, at).any())
 
 
-def _with_passed(found: Sifted) -> Ints:
+def _with_passed(sifted: Sifted) -> Ints:
     """Return the rows that go on, with those before the confirmed ones at their places."""
-    if not found.passed:
-        return found.kept
-    places = [(place, row) for row, place, _ in found.dropped if row in found.passed]
-    return np.insert(found.kept, [place for place, _ in places], [row for _, row in places])
+    if not sifted.passed:
+        return sifted.kept
+    passed = [(offset, row) for row, offset, _ in sifted.dropped if row in sifted.passed]
+    return np.insert(sifted.kept, [offset for offset, _ in passed], [row for _, row in passed])
 
 
-def _pieces(kept: Ints, own: list[HeldRow], given: Piece) -> list[Piece]:
+def _pieces(kept: Ints, held_before: list[HeldRow], arrived: Piece) -> list[Piece]:
     """Return rows, of those that were held and then of an arrival, as pieces in their order."""
-    if not own:
-        return [Piece(given.times[kept], given.values[kept], given.at)] if len(kept) else []
-    found = []
-    for part in np.split(kept, np.flatnonzero((kept < len(own)) | (np.roll(kept, 1) < len(own)))):
-        if len(part) and part[0] < len(own):
-            found.append(own[part[0]].piece())
+    if not held_before:
+        return [Piece(arrived.times[kept], arrived.values[kept], arrived.at)] if len(kept) else []
+    pieces = []
+    for part in np.split(
+        kept, np.flatnonzero((kept < len(held_before)) | (np.roll(kept, 1) < len(held_before)))
+    ):
+        if len(part) and part[0] < len(held_before):
+            pieces.append(held_before[part[0]].piece())
         elif len(part):
-            rows = part - len(own)
-            found.append(Piece(given.times[rows], given.values[rows], given.at))
-    return found
+            rows = part - len(held_before)
+            pieces.append(Piece(arrived.times[rows], arrived.values[rows], arrived.at))
+    return pieces
