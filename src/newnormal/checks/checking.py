@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
@@ -9,23 +10,25 @@ from typing import Any
 import numpy as np
 
 from newnormal.base import BaseDetector
-from newnormal.checks.channels import channel_facts, channel_finding
+from newnormal.checks.channels import channel_facts, channel_finding, twin_findings
 from newnormal.checks.facts import ChannelFacts, InputFacts
 from newnormal.checks.findings import Finding, Level, Remedies, worst_first
 from newnormal.checks.history import Need, history_findings, needs_of, rhythm_of, scaled_history
-from newnormal.checks.live import live_findings
-from newnormal.checks.loading import Loaded, loaded
+from newnormal.checks.loading import Loaded, loaded, of_table
 from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
-from newnormal.checks.reading import DUPLICATE, LATE, note_of, reading_findings
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
-from newnormal.checks.texts import amount, percent
-from newnormal.checks.twins import twin_findings
+from newnormal.checks.texts import amount, length, percent, shown
 from newnormal.core.outliers import Outliers, find_outliers
 from newnormal.detector import Detector, load
 from newnormal.tabular import InputProfile, Table, default_channels
+from newnormal.tabular.columns import alike, listed
 from newnormal.types import Floats
 
+# What notes of these two have in them.
+_DUPLICATE, _LATE = "the time of another", "out of order"
+_TEXT = 0.9  # of a column's cells are no numbers: it is text
+_SAME_RATE = 1.25  # the longer period, of the shorter one, at most
 _MISSING = 0.2  # of a channel's values are missing, for a warning
 # What a channel is, rather than what it measures: it is no twin of another, and has no far values.
 _NO_MEASUREMENT = ("empty", "constant", "label_like", "time_like", "row_number", "counter_like")
@@ -163,9 +166,7 @@ def check_table(
     shell
         Whether findings name options of the command line.
     """
-    reading_facts = table.profile
-    time = () if reading_facts is None else reading_facts.time
-    return _checked(name, Loaded(table, [], time, shell), detector, model)
+    return _checked(name, of_table(table, shell), detector, model)
 
 
 def _checked(
@@ -204,9 +205,9 @@ def _looked_at(
     )
     needs = needs_of(table, detector, period)
     text = {each.channel for each in loaded.findings if each.code == "text"}
-    read = reading_findings(table.profile, facts, remedies)
+    read = _reading_findings(table.profile, facts, remedies)
     known = text | {each.channel for each in read if each.code == "text"}
-    others = _no_measurement(findings)
+    others = {each.channel for each in findings if each.code in _NO_MEASUREMENT}
     measured = [at for at, each in enumerate(channels) if each not in others]
     findings = [each for each in findings if each.code != "empty" or each.channel not in known]
     findings += [
@@ -220,7 +221,7 @@ def _looked_at(
         *twin_findings(table.values, channels, measured, remedies),
     ]
     if model is not None:
-        findings += live_findings(channels, period, table.channels is not None, model)
+        findings += _live_findings(channels, period, table.channels is not None, model)
     ordered = worst_first(findings)
     refused = any(each.level == "error" for each in ordered)
     plan = None
@@ -249,10 +250,6 @@ def _channel_findings(
     return tuple(columns), findings
 
 
-def _no_measurement(findings: list[Finding]) -> set[str | None]:
-    return {each.channel for each in findings if each.code in _NO_MEASUREMENT}
-
-
 def _counts(loaded: Loaded, read: InputProfile | None) -> tuple[int, int]:
     if read is None:
         return loaded.duplicates, loaded.out_of_order
@@ -269,11 +266,11 @@ def _order_findings(
     if duplicates:
         some = "1 sample has" if duplicates == 1 else f"{duplicates:,} samples have"
         option = "--on-duplicate last, mean or error" if remedies.shell else remedies.sort()
-        sentence = note_of(read, DUPLICATE) or f"{some} {DUPLICATE}"
+        sentence = _note_of(read, _DUPLICATE) or f"{some} {_DUPLICATE}"
         findings.append(Finding(level, "duplicates", None, sentence, option))
     if late:
         some = "1 sample is" if late == 1 else f"{late:,} samples are"
-        sentence = note_of(read, LATE) or f"{some} {LATE}"
+        sentence = _note_of(read, _LATE) or f"{some} {_LATE}"
         findings.append(Finding(level, "out_of_order", None, sentence, remedies.sort()))
     return findings
 
@@ -301,3 +298,107 @@ def _far_sentence(sentence: str, name: str) -> str:
     """Return the sentence about outliers of a channel in the words of a check."""
     rest = sentence.removeprefix(f"channel {name!r}: ")
     return f"{name!r}: {rest}".replace("left out of history", "are far from all others")
+
+
+# ------------------------------------------------------------------ reading
+
+
+def _reading_findings(
+    profile: InputProfile | None, facts: InputFacts, remedies: Remedies
+) -> list[Finding]:
+    """Return bad lines, bad cells, columns of text, and notes."""
+    if profile is None:
+        return []
+    findings = [*_lines(profile), *_cells(profile, facts, remedies)]
+    reported = (_DUPLICATE, _LATE, profile.first_bad or _DUPLICATE)  # under codes of their own
+    findings += [
+        Finding("note", "reading", None, note)
+        for note in profile.notes
+        if not any(each in note for each in reported)
+    ]
+    return findings
+
+
+def _note_of(profile: InputProfile | None, part: str) -> str | None:
+    """Return the note with this in it, if there is one."""
+    notes = () if profile is None else profile.notes
+    return next((note for note in notes if part in note), None)
+
+
+def _lines(profile: InputProfile) -> list[Finding]:
+    if not profile.bad_lines:
+        return []
+    some = "1 line holds" if profile.bad_lines == 1 else f"{profile.bad_lines:,} lines hold"
+    first = "" if profile.first_bad is None else f"; the first: {shown(profile.first_bad)}"
+    of = f", of {profile.lines:,}" if profile.lines else ""  # a stream's are not counted apart
+    sentence = f"{some} no sample{of}{first}"
+    return [Finding("warning", "bad_lines", None, sentence)]
+
+
+def _cells(profile: InputProfile, facts: InputFacts, remedies: Remedies) -> list[Finding]:
+    findings = []
+    missing = {channel.name: channel.missing for channel in facts.channels}
+    for name, bad in profile.bad_cells.items():
+        example = shown(bad.example)
+        if bad.count >= _TEXT * facts.samples:
+            sentence = f"{name!r} holds text, such as {example!r}"
+            refused = missing.get(name, 0) == facts.samples
+            level: Level = "error" if refused else "warning"
+            findings.append(Finding(level, "text", name, sentence, remedies.drop(name)))
+            continue
+        some = "1 cell that is" if bad.count == 1 else f"{bad.count:,} cells that are"
+        sentence = f"{name!r} has {some} no number, such as {example!r} in line {bad.line}"
+        word = example.strip()
+        option = remedies.missing(word) if word and "," not in word else None
+        findings.append(Finding("warning", "bad_cells", name, sentence, option))
+    return findings
+
+
+# ------------------------------------------------------------------ beside a model
+
+
+def _live_findings(
+    channels: Sequence[str], period: np.timedelta64 | None, named: bool, model: BaseDetector
+) -> list[Finding]:
+    """Return in what data differs from the history that a detector was fitted on.
+
+    Parameters
+    ----------
+    channels, period
+        Of the data.
+    named
+        Whether its channels have names of their own.
+    model
+        The fitted detector.
+    """
+    return [*_channels(channels, named, model.channels_), *_rate(period, model.period_)]
+
+
+def _channels(channels: Sequence[str], named: bool, fitted: Sequence[str]) -> list[Finding]:
+    if not named or tuple(fitted) == default_channels(len(fitted)):
+        if len(channels) == len(fitted):
+            return []
+        sentence = f"the model has {len(fitted)} channels, and here are {len(channels)}"
+        return [Finding("error", "channels_differ", None, sentence)]
+    gone = [name for name in fitted if name not in channels]
+    new = [name for name in channels if name not in fitted]
+    if not gone and not new:
+        return []
+    parts = [f"of the model's channels {listed(gone)} are not here"] if gone else []
+    parts += [f"the model does not know {listed(new)}"] if new else []
+    level: Level = "error" if len(gone) == len(fitted) else "warning"
+    hint = alike(gone, new)
+    return [Finding(level, "channels_differ", None, "; ".join(parts), hint)]
+
+
+def _rate(period: np.timedelta64 | None, fitted: np.timedelta64 | None) -> list[Finding]:
+    if period is None or fitted is None or not period or not fitted:
+        return []
+    ratio = float(period / fitted)
+    if 1 / _SAME_RATE <= ratio <= _SAME_RATE:
+        return []
+    sentence = (
+        f"samples are {length(period)} apart here, and {length(fitted)} in the model's history"
+    )
+    option = f"--resample {length(fitted).replace(' ', '')}" if ratio < 1 else None
+    return [Finding("warning", "rate_differs", None, sentence, option)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from newnormal.checks.sampling import Sampling
@@ -36,13 +36,7 @@ class ChannelFacts:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as values of JSON."""
-        return {
-            "missing": self.missing,
-            "low": self.low,
-            "high": self.high,
-            "median": self.median,
-            "distinct": self.distinct,
-        }
+        return {name: value for name, value in asdict(self).items() if name != "name"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +95,7 @@ class InputFacts:
             "missing_values": self.missing,
             "rhythm": rhythm_as_dict(self.rhythm, self.names),
             "channels": {channel.name: channel.as_dict() for channel in self.channels},
-            "reading": None if self.profile is None else found_as_dict(self.profile),
+            "reading": None if self.profile is None else profile_as_dict(self.profile),
         }
 
 
@@ -109,27 +103,27 @@ def rhythm_as_dict(rhythm: Rhythm | None, names: tuple[str, ...]) -> dict[str, A
     """Return a rhythm as values of JSON."""
     if rhythm is None:
         return None
-    counted = isinstance(rhythm.clock, SampleClock)
+    clock = rhythm.clock
     return {
-        "by": "sample" if counted else "time",
-        "period_samples": rhythm.clock.period if isinstance(rhythm.clock, SampleClock) else None,
-        "kinds_of_day": None if isinstance(rhythm.clock, SampleClock) else rhythm.clock.kinds,
+        "by": "sample" if isinstance(clock, SampleClock) else "time",
+        "period_samples": clock.period if isinstance(clock, SampleClock) else None,
+        "kinds_of_day": None if isinstance(clock, SampleClock) else clock.kinds,
         "channels": [name for name, has in zip(names, rhythm.explained, strict=False) if has],
     }
 
 
-def found_as_dict(found: InputProfile) -> dict[str, Any]:
+def profile_as_dict(profile: InputProfile) -> dict[str, Any]:
     """Return what was found while reading as values of JSON."""
     return {
-        "header": list(found.header),
-        "time": list(found.time),
-        "written": dict(found.written),
-        "lines": found.lines,
-        "bad_lines": found.bad_lines,
-        "first_bad_line": found.first_bad,
+        "header": list(profile.header),
+        "time": list(profile.time),
+        "written": dict(profile.written),
+        "lines": profile.lines,
+        "bad_lines": profile.bad_lines,
+        "first_bad_line": profile.first_bad,
         "bad_cells": {
-            name: {"count": each.count, "line": each.line, "example": each.example}
-            for name, each in found.bad_cells.items()
+            name: {"count": cell.count, "line": cell.line, "example": cell.example}
+            for name, cell in profile.bad_cells.items()
         },
-        "notes": list(found.notes),
+        "notes": list(profile.notes),
     }

@@ -133,20 +133,15 @@ def history_findings(
         return [Finding("error", "short_history", None, sentence)]
     test = by_name.get("test")
     if test is not None and not test.enough:
-        sentence = (
-            f"history is short: with {here} nothing is tested before it is used; "
-            f"{test.text} are enough"
-        )
-        return [Finding("warning", "short_history", None, sentence)]
+        sentence = f"history is short: with {here} nothing is tested before it is used; "
+        return [Finding("warning", "short_history", None, f"{sentence}{test.text} are enough")]
     daily = by_name.get("daily_rhythm")
     slow = period is not None and DAY / _ns(period) < FEWEST_BINS
-    if daily is not None and not daily.enough and rhythm is None and not slow:
-        sentence = f"history is too short for a daily rhythm, which takes {daily.text}"
-        return [Finding("note", "short_history", None, sentence)]
     every = by_name.get("every_member")
-    if every is not None and not every.enough:
-        sentence = (
-            f"history is too short for every member of the committee, which takes {every.text}"
-        )
-        return [Finding("note", "short_history", None, sentence)]
-    return []
+    if daily is not None and not daily.enough and rhythm is None and not slow:
+        sentence = f"a daily rhythm, which takes {daily.text}"
+    elif every is not None and not every.enough:
+        sentence = f"every member of the committee, which takes {every.text}"
+    else:
+        return []
+    return [Finding("note", "short_history", None, f"history is too short for {sentence}")]

@@ -61,7 +61,7 @@ def loaded(data: Any, times: Any, options: dict[str, Any]) -> Loaded:
             hint="leave columns out of the data itself",
         )
     if isinstance(data, Table) and times is None:
-        return _of_table(data)
+        return of_table(data, data.profile is not None)
     frame = _frame(data)
     name = () if frame is None else _time_name(frame, times)
     try:
@@ -70,14 +70,14 @@ def loaded(data: Any, times: Any, options: dict[str, Any]) -> Loaded:
         return _mended(data, frame, times, error)
 
 
+def of_table(table: Table, shell: bool) -> Loaded:
+    """Return a table that was read already."""
+    return Loaded(table, [], () if table.profile is None else table.profile.time, shell)
+
+
 def unreadable(error: NewnormalError) -> Finding:
     """Return the finding of data that cannot be read at all."""
     return Finding("error", "unreadable", None, error.message, error.hint)
-
-
-def _of_table(table: Table) -> Loaded:
-    found = table.profile
-    return Loaded(table, [], () if found is None else found.time, found is not None)
 
 
 def _file(path: str | PathLike[str], options: dict[str, Any]) -> Loaded:
@@ -88,7 +88,7 @@ def _file(path: str | PathLike[str], options: dict[str, Any]) -> Loaded:
         if not there:
             raise
         return Loaded(None, [_unnamed(error, path)], (), True)
-    return Loaded(table, [], () if table.profile is None else table.profile.time, True)
+    return of_table(table, True)
 
 
 def _unnamed(error: InputError, path: str | PathLike[str]) -> Finding:

@@ -190,10 +190,10 @@ def _patience(config: Config, period: np.timedelta64 | None) -> float | None:
 
 
 def _left_out(
-    found: InputProfile | None, channels: tuple[str, ...], time: tuple[str, ...]
+    profile: InputProfile | None, channels: tuple[str, ...], time: tuple[str, ...]
 ) -> list[str]:
     """Return the columns of a file that are neither the time nor a channel."""
-    header = () if found is None else found.header
+    header = () if profile is None else profile.header
     if not set(channels) & set(header):  # long data: channels are tags
         return []
     return [name for name in header if name not in (*channels, *time)]

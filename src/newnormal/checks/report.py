@@ -58,8 +58,8 @@ def lines_of(facts: InputFacts | None, findings: Sequence[Finding], limit: int) 
 
 def taken_line(facts: InputFacts) -> str:
     """Return what was taken for the time and for channels."""
-    found, names = facts.profile, facts.time
-    how = "" if found is None else _dates(found.written)
+    profile, names = facts.profile, facts.time
+    how = "" if profile is None else _dates(profile.written)
     if facts.sampling is None:
         time = "none"
     elif names:

@@ -142,41 +142,26 @@ def sampling_findings(
 ) -> list[Finding]:
     """Return what is suspicious about the times of a series."""
     if sampling is None:
-        return [
-            Finding(
-                "note",
-                "no_times",
-                None,
-                "there are no times: a day is taken to have 1,440 samples",
-                remedies.period(),
-            )
-        ]
+        sentence = "there are no times: a day is taken to have 1,440 samples"
+        return [Finding("note", "no_times", None, sentence, remedies.period())]
     findings = []
     period = sampling.period
     if period is not None and not sampling.is_regular:
-        findings.append(
-            Finding(
-                "warning",
-                "irregular",
-                None,
-                f"the times are irregular: only {percent(sampling.near)} of the steps are near "
-                f"their median, {length(period)}",
-                remedies.resample(length(period).replace(" ", "")),
-            )
+        sentence = (
+            f"the times are irregular: only {percent(sampling.near)} of the steps are near "
+            f"their median, {length(period)}"
         )
+        option = remedies.resample(length(period).replace(" ", ""))
+        findings.append(Finding("warning", "irregular", None, sentence, option))
     if sampling.gaps:
         gap = sampling.largest[0]
         lost = sampling.lost / (samples + sampling.lost)
         long = period is not None and gap.length >= _GAP * period
         many = lost >= (_LOST if long else _LOST_SINGLY)
-        findings.append(
-            Finding(
-                "warning" if many else "note",
-                "gaps",
-                None,
-                f"{counted(sampling.gaps, 'gap')} in the times, in which "
-                f"{counted(sampling.lost, 'sample')} {'is' if sampling.lost == 1 else 'are'} "
-                f"missing; the largest is {length(gap.length)} after {moment(gap.after, zone)}",
-            )
+        sentence = (
+            f"{counted(sampling.gaps, 'gap')} in the times, in which "
+            f"{counted(sampling.lost, 'sample')} {'is' if sampling.lost == 1 else 'are'} "
+            f"missing; the largest is {length(gap.length)} after {moment(gap.after, zone)}"
         )
+        findings.append(Finding("warning" if many else "note", "gaps", None, sentence))
     return findings
