@@ -48,7 +48,7 @@ def rows_of(text: str) -> list[list[str]]:
 
 def kind_of(content: bytes | str, **options: Any) -> str | None:
     raw = content.encode() if isinstance(content, str) else content
-    return recognised(raw[:65536], "file", Reading.of(options))
+    return recognised(raw[:65536], Reading.of(options))
 
 
 def check(rows: list[list[str]], written: Written) -> None:
@@ -65,7 +65,7 @@ def check(rows: list[list[str]], written: Written) -> None:
 def test_only_what_lines_cannot_be_read_from_is_translated(tmp_path: Path, name: str) -> None:
     head = FILES[name](tmp_path).path.read_bytes()[:65536]
 
-    assert recognised(head, name, Reading()) == TRANSLATED.get(name)
+    assert recognised(head, Reading()) == TRANSLATED.get(name)
 
 
 @pytest.mark.parametrize("name", TRANSLATED)

@@ -29,16 +29,9 @@ def compile_first(
 ) -> None:
     """Compile what `fit`, `watch` or `serve` needs and is not in the cache.
 
-    A line on standard error announces it, once; a terminal has a bar as well.
-
-    Parameters
-    ----------
-    command
-        Which of them.
-    on_share
-        Called with the share that is compiled and the seconds that all of it takes, about.
-    is_stopped
-        Asked now and then; once it is true, no other kernel is begun.
+    A line on standard error announces it, once; a terminal has a bar as well. `on_share` is called
+    with the share that is compiled and the seconds that all of it takes, about. Once `is_stopped`
+    is true, no other kernel is begun.
     """
     from newnormal.runtime.first_start import compile_all, missing, processes
 

@@ -33,13 +33,8 @@ def room_for_connections() -> int:
 def connection_kind(most: int, patience: float) -> type[asyncio.Protocol]:
     """Return uvicorn's connection, with limits.
 
-    Parameters
-    ----------
-    most
-        How many connections there may be; one more is closed at once.
-    patience
-        Seconds for the head of a request to come, at first and after an answer; about: it is looked
-        at once in so many seconds.
+    Beyond `most` connections one more is closed at once. `patience` is about how many seconds the
+    head of a request has to come, at first and after an answer: it is looked at that often.
     """
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 

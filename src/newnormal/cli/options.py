@@ -49,20 +49,9 @@ def option(
 ) -> Any:
     """Return an option of a command, as the default value of its parameter.
 
-    Parameters
-    ----------
-    text
-        Its help.
-    names
-        How it is spelled, where that is not the parameter's name.
-    default
-        Its value where it is left out; ... if it must be there.
-    shown
-        The default as the help has it.
-    panel
-        The panel of the help that it is in.
-    more
-        Other arguments of typer's.
+    `text` is its help, `names` how it is spelled where that is not the parameter's name. `default`
+    is its value where it is left out (... if it must be there), `shown` that as the help has it,
+    `panel` the panel of the help, `more` other arguments of typer's.
     """
     more |= {"help": text, "show_default": shown, "rich_help_panel": panel}
     return typer.Option(default, *names, **more)

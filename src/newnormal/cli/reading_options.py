@@ -37,14 +37,9 @@ class InputOptions(NamedTuple):
     streams: StreamNaming
 
     def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> InputOptions:
-        """Return it with what is not given taken from how history was read.
+        """Return it with what is not given taken from how history was read, if that is known.
 
-        Parameters
-        ----------
-        facts
-            How history was read; None if that is not known.
-        label
-            Whether labels are read, too.
+        With `label`, labels are read, too.
         """
         if facts is None:
             return self

@@ -36,12 +36,7 @@ _ERASE = "\r\x1b[K"  # back to the first column, and erase from there
 class StatusLine:
     """One line, drawn over itself; it is erased before anything else is written.
 
-    Parameters
-    ----------
-    terminal
-        What it is drawn on.
-    opened
-        The alarms and changes that are open, each with its stream.
+    `opened` are the alarms and changes that are open, each with its stream.
     """
 
     def __init__(

@@ -28,12 +28,7 @@ _LISTENS = "0A"  # the state of a socket that listens, in /proc
 def check(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> None:
     """Print a line for each thing that was tried; exit with 1 if one failed.
 
-    Parameters
-    ----------
-    config
-        What to check.
-    reachable
-        Raises an error if others can reach the service and nothing holds them off.
+    `reachable` raises an error if others can reach the service and nothing holds them off.
     """
     from newnormal.service.connectors import make_any_sink, make_source
 

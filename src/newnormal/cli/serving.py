@@ -34,18 +34,11 @@ def run(
     *,
     prepare: Prepare | None = None,
 ) -> None:
-    """Run the service until a signal ends it.
+    """Run the service until a signal ends it; `load` reads the configuration again.
 
-    Parameters
-    ----------
-    config
-        What to run.
-    load
-        Reads the configuration again.
-    prepare
-        Called before the service starts, while a page says how far it is: with a function to call
-        with the share that is done and the seconds that all of it takes, and one that tells whether
-        to stop.
+    `prepare` is called before the service starts, while a page says how far it is: with a function
+    to call with the share that is done and the seconds that all of it takes, and one that tells
+    whether to stop.
     """
     _check_installed()
     with listening(config) as (port, number):

@@ -18,15 +18,8 @@ if TYPE_CHECKING:
 def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | None:
     """Return how long a change must be stable until it is accepted, in words; None: never.
 
-    Parameters
-    ----------
-    detector
-        It need not be fitted.
-    period
-        The time between samples, or None.
+    The detector need not be fitted.
 
-    Examples
-    --------
     >>> from newnormal import Detector
     >>> accept_after_text(Detector(), None), accept_after_text(Detector(accept_after="2h"), None)
     ('1440 samples', '2 h')

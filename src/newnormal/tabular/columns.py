@@ -196,17 +196,7 @@ def match_count(count: int, channels: Sequence[str], *, hint: str | None = None)
 
 
 def match_names(columns: Sequence[str], channels: Sequence[str], *, extra: bool = True) -> None:
-    """Raise an `InputError` naming the channels that are missing or unknown.
-
-    Parameters
-    ----------
-    columns
-        The columns that may be channels.
-    channels
-        The channels expected.
-    extra
-        Whether a column too many is an error.
-    """
+    """Raise an `InputError` naming the channels that are missing or, if `extra`, unknown."""
     there, wanted = set(columns), set(channels)
     missing = [name for name in channels if name not in there]
     unknown = [name for name in columns if name not in wanted]

@@ -73,14 +73,7 @@ def _sample(row: int) -> str:
 def check_times(times: Times, count: int, row_name: Callable[[int], str] = _sample) -> None:
     """Raise an `InputError` unless there is one time a sample, each later than the last.
 
-    Parameters
-    ----------
-    times
-        The times to check.
-    count
-        How many samples there are.
-    row_name
-        What to call a row in the message.
+    `row_name` is what to call a row in the message.
     """
     if times.shape != (count,):
         actual = f"{times.size} times" if times.ndim == 1 else f"an array of shape {times.shape}"

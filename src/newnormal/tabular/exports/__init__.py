@@ -45,24 +45,9 @@ class ExportText(Iterator[bytes]):
 def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = ()) -> ExportText:
     r"""Return a finished export as wide CSV text: UTF-8, commas, one header, ISO 8601 times.
 
-    Parameters
-    ----------
-    kind
-        What `recognised` returned.
-    file
-        All of it, decompressed, and as UTF-8 where it is text.
-    reading
-        The sheet of a workbook; columns that are left out.
-    by
-        The columns, or labels, that name the stream.
-
-    Raises
-    ------
-    InputError
-        If the file is not what it should be; the text is written when the file is known to be
-        sound.
-    MissingExtraError
-        If what is needed to read it is not installed.
+    `kind` is what `recognised` returned; `file` is decompressed, and UTF-8 where it is text. `by`
+    are the columns, or labels, that name the stream. The text is written when the file is known to
+    be sound.
 
     Examples
     --------

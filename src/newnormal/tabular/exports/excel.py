@@ -27,21 +27,8 @@ def translate(file: BinaryIO, sheet: str | None) -> tuple[str, Iterator[bytes]]:
     """Return the name of the sheet that is read and its rows as CSV text.
 
     Rows are given as they are, titles and units too. Dates are ISO 8601, errors such as #N/A are
-    empty cells, empty rows and columns behind the last one are left out.
-
-    Parameters
-    ----------
-    file
-        The workbook.
-    sheet
-        The name of a sheet; None: the first that has cells.
-
-    Raises
-    ------
-    InputError
-        If it is no workbook that can be read, has no such sheet, or nothing in it.
-    MissingExtraError
-        If openpyxl is not installed.
+    empty cells, empty rows and columns behind the last one are left out. Without a `sheet` it is
+    the first that has cells.
     """
     content = file.read()
     if content.startswith(OLE):

@@ -23,12 +23,8 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[bytes]:
     r"""Return the series as wide CSV text; their names are the channels.
 
-    With `by` the column of the series, each is a stream with the channel "value".
-
-    Raises
-    ------
-    InputError
-        If no line is a series, a time and a value; such lines are counted in `bad`.
+    With `by` the column of the series, each is a stream with the channel "value". Lines that are
+    not a series, a time and a value are counted in `bad`.
 
     Examples
     --------

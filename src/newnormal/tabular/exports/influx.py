@@ -19,13 +19,8 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     r"""Return the tables of an export as wide CSV text.
 
     A channel is called by its field, with the measurement in front where several have such a
-    field, and the tags in braces that tell series of one stream apart.
-
-    Raises
-    ------
-    InputError
-        If a table has no time, there are no numbers, all lines are damaged, or the export is
-        InfluxDB's report of an error. Damaged lines are counted in `bad`.
+    field, and the tags in braces that tell series of one stream apart. Damaged lines are counted in
+    `bad`.
 
     Examples
     --------

@@ -72,17 +72,7 @@ class Collected:
 
 
 class OpenTable:
-    """Rows under one header.
-
-    Parameters
-    ----------
-    header
-        The names of its columns.
-    notes
-        Its annotations: rows by "#datatype", "#group" and "#default".
-    collected
-        Where its points go.
-    """
+    """Rows under one header; `notes` are its rows of "#datatype", "#group" and "#default"."""
 
     def __init__(self, header: list[str], notes: dict[str, list[str]], collected: Collected):
         self._header = header

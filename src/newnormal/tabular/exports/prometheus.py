@@ -20,11 +20,6 @@ _HINT = "save the answer of /api/v1/query_range as it is"
 def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     r"""Return the series of one or several answers as wide CSV text.
 
-    Raises
-    ------
-    InputError
-        If it is no such JSON, has no series, or is Prometheus' own report of an error.
-
     Examples
     --------
     >>> from io import BytesIO

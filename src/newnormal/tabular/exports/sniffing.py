@@ -21,30 +21,17 @@ _UNIX = re.compile(r"\d{13}|\d{16}|\d{19}")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 
 
-def recognised(head: bytes, name: str, reading: Reading) -> str | None:
+def recognised(head: bytes, reading: Reading) -> str | None:
     r"""Return which translation a file needs, or None: it is read line by line as it is.
 
-    Parameters
-    ----------
-    head
-        Its first bytes, decompressed, up to 64 KB; UTF-8 where it is text.
-    name
-        Its name, which says nothing that its bytes do not say better.
-    reading
-        Whose format counts where it is named.
+    It is "excel", "parquet", "prometheus", "influx" or "grafana_rows", told by the first bytes (up
+    to 64 KB, decompressed) unless the format is named. Every zip archive and every file of the old
+    .xls format is "excel": its translation says what is wrong with it.
 
-    Returns
-    -------
-    "excel", "parquet", "prometheus", "influx" or "grafana_rows". Every zip archive and every
-    file of the old .xls format is "excel": its translation says what is wrong with it.
-
-    Examples
-    --------
-    >>> recognised(b'{"status":"success","data":{"resultType":"matrix"', "a.json", Reading())
+    >>> recognised(b'{"status":"success","data":{"resultType":"matrix"', Reading())
     'prometheus'
-    >>> recognised(b"time,load\n2026-01-01,0.5\n", "a.csv", Reading())
+    >>> recognised(b"time,load\n2026-01-01,0.5\n", Reading())
     """
-    del name
     if reading.format == "jsonl":
         return None
     if reading.format is not None and reading.format != "csv":

@@ -111,20 +111,8 @@ def wide_csv(
     series of one stream apart. Rows are in the order of their times. Of two values of one series
     and time the later one counts.
 
-    Parameters
-    ----------
-    series
-        At least one.
-    by
-        Labels that name the stream.
-    zone
-        What is written behind times: "Z", an offset such as "+01:00", which times are
-        brought to, or "" if they have no zone.
-
-    Raises
-    ------
-    InputError
-        If there are no points, or no series has a label of `by`.
+    `by` are labels that name the stream. `zone` is what is written behind times: "Z", an offset
+    such as "+01:00", which times are brought to, or "" if they have no zone.
 
     Examples
     --------

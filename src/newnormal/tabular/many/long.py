@@ -62,15 +62,8 @@ class LongColumns:
 
 
 def find_long(names: Sequence[str], long: Long, by: Sequence[str] = ()) -> LongColumns:
-    """Return which columns hold the time, the tag and the value.
+    """Return which columns hold the time, the tag and the value; each must be one column.
 
-    Raises
-    ------
-    InputError
-        If there is no such column, or more than one.
-
-    Examples
-    --------
     >>> find_long(["Timestamp", "host", "metric", "Value"], Long(), by=["host"])
     LongColumns(time='Timestamp', tag='metric', value='Value')
     """

@@ -37,21 +37,8 @@ class LongLines(LineReader):
     the input (`flush`). A line whose time is earlier than that of its stream's newest line is a
     problem: its sample is complete. Of two values of one tag the last counts.
 
-    Parameters
-    ----------
-    by
-        The columns that name the stream, joined by "/"; () if all lines are of one stream, whose
-        name is "".
-    long
-        The columns; by default found by their names.
-    reading
-        How the input is written.
-    strict
-        Whether a value that is no number makes a bad line; else it is missing.
-    report
-        Called with a line for the user.
-    options
-        Those of `Reading`, where there is none.
+    The parameters are those of `StreamLines`, and `long`, the columns; by default found by their
+    names. Without `by` all lines are of one stream, whose name is "".
 
     Examples
     --------
@@ -94,24 +81,9 @@ class LongLines(LineReader):
     ) -> StreamBatch:
         """Return the samples that the next lines complete, and the lines that are wrong.
 
-        Parameters
-        ----------
-        lines
-            The lines, with or without their ends; the first that is not blank names the columns.
-        first
-            The number of the first of them; by default they follow those parsed before.
-        final
-            Whether no more will come. Samples are complete then by `flush`.
-
-        Returns
-        -------
-        The samples in the order in which they became complete. Their channels are the tags that
-        these samples have; their `numbers` are those of their first lines.
-
-        Raises
-        ------
-        InputError
-            If every line would be wrong: there is no column of the time, the tag or the value.
+        The parameters are those of `StreamLines.parse`; what is left at the end of the input is
+        complete by `flush`. The samples are in the order in which they became complete. Their
+        channels are the tags that they have, their `numbers` those of their first lines.
         """
         start, samples = self.read(lines, first, final=final)
         streams, tags = self._codes(samples.keys)

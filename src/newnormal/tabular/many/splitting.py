@@ -60,12 +60,7 @@ class StreamTables:
 class TimeColumn:
     """The times of all rows: parsed at once, or where one is wrong, stream by stream.
 
-    Parameters
-    ----------
-    cells
-        The times as they came: an array or a list.
-    zone
-        The zone of all of them; None finds it from the cells.
+    Without the `zone` of all of them it is found from the cells.
     """
 
     def __init__(self, cells: Any, zone: str | None = None) -> None:
@@ -122,21 +117,10 @@ def split(
 ) -> StreamTables:
     """Return the tables of rows that have their stream's number in `codes`.
 
-    Parameters
-    ----------
-    names, codes
-        The streams, and each row's. A row without a name is counted in `errors`.
-    values, columns
-        The rows' values, shape (N, C), and the names of their columns, None if they have none.
-    times
-        The rows' times.
-    channels
-        The channels of streams that are known. The others have the columns with any value.
-    faults
-        Functions that return the error of a stream's rows, if there is one.
-    of_file
-        By the rules of files: the order of the times is not checked, a column that is no channel
-        is left out, and a channel that is no column is missing throughout.
+    A row without a name is counted in `errors`. `values` has shape (N, C); `columns` is None where
+    they have no names. Streams that are not in `channels` have the columns with any value.
+    `of_file` is by the rules of files: the order of the times is not checked, a column that is no
+    channel is left out, and a channel that is no column is missing throughout.
     """
     streams = StreamTables({}, {}, nameless(names, codes))
     assert streams.rows is not None

@@ -66,7 +66,7 @@ def read_tables(
     Returns
     -------
     The tables, and the errors of those streams of which most lines cannot be read: the first of
-    these. `streams` has what was found out about the file.
+    these. `profile` has what was found out about the file.
 
     Raises
     ------

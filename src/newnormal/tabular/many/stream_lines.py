@@ -27,19 +27,7 @@ _PATIENCE = 10
 
 
 class LineReader(ABC):
-    """Opens an input of lines with its first lines; what wide and long lines share.
-
-    Parameters
-    ----------
-    by
-        The columns that name the stream.
-    reading
-        How the input is written, and what is taken from it.
-    strict
-        Whether a cell that is no number makes a bad line; else it is a missing value.
-    report
-        Called with a line for the user.
-    """
+    """Opens an input of lines with its first lines; what wide and long lines share."""
 
     def __init__(
         self,
@@ -106,19 +94,7 @@ class LineReader(ABC):
     ) -> tuple[int, ParsedSamples]:
         """Return the number of the first line, and what the lines hold, names as cells.
 
-        Parameters
-        ----------
-        lines
-            The lines, with or without their ends.
-        first
-            The number of the first of them; by default they follow those read before.
-        final
-            Whether no more will come.
-
-        Raises
-        ------
-        InputError
-            If every line would be wrong.
+        The parameters are those of `LineParser.parse_many`.
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
@@ -265,19 +241,8 @@ class StreamLines(LineReader):
     ) -> StreamBatch:
         """Return the samples of the next lines, and what is wrong with the others.
 
-        Parameters
-        ----------
-        lines
-            The lines, with or without their ends; the first that is not blank names the columns.
-        first
-            The number of the first of them; by default they follow those parsed before.
-        final
-            Whether no more will come.
-
-        Raises
-        ------
-        InputError
-            If every line would be wrong: no such column, or two columns of times.
+        The parameters are those of `LineParser.parse_many`; the first line that is not blank names
+        the columns. An InputError says that every line would be wrong.
         """
         start, samples = self.read(lines, first, final=final)
         codes = self._names.codes(samples.keys)

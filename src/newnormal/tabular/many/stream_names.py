@@ -18,20 +18,9 @@ SHARED = -2
 class StreamNames:
     """Numbers the names found in one column or several.
 
-    Parameters
-    ----------
-    columns
-        The columns, for messages. The cells of several are joined by "/".
-
-    Attributes
-    ----------
-    names
-        The name of each number.
-
-    Notes
-    -----
-    A name is the text of a cell without spaces around it; a whole number has no fraction, which
-    a column of integers gets in pandas where a cell of it is missing.
+    `columns` are for messages; the cells of several are joined by "/". `names` has the name of each
+    number. A name is the text of a cell without spaces around it; a whole number has no fraction,
+    which a column of integers gets in pandas where a cell of it is missing.
 
     Examples
     --------
@@ -50,10 +39,7 @@ class StreamNames:
     def codes(self, cells: Sequence[Any]) -> Ints:
         """Return the number of each name: `MISSING` for none, `SHARED` for another's.
 
-        Parameters
-        ----------
-        cells
-            A cell a sample, or a tuple of cells if there are several columns.
+        `cells` has a cell a sample, or a tuple of cells if there are several columns.
         """
         codes = self._codes
         for cell in dict.fromkeys(cells):

@@ -11,7 +11,7 @@ from newnormal.errors import InputError
 from newnormal.tabular.ordering.grid import Resampler, means
 from newnormal.tabular.ordering.jumps import stray
 from newnormal.tabular.ordering.lateness import HOUR_TWICE
-from newnormal.tabular.ordering.rates import CounterRates
+from newnormal.tabular.ordering.rates import RateConversion
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text
@@ -26,20 +26,7 @@ def arranged(table: Table, reading: Reading, row_name: Callable[[int], str] | No
     of one time one is left (`on_duplicate`), counters become rates, part of the samples is taken
     (`rows`), brought to a period (`resample`), and of that again a part (`from_`, `until`).
 
-    Parameters
-    ----------
-    table
-        The series as it was read; its times may be in any order.
-    reading
-        What to do.
-    row_name
-        What to call a row of `table` in a message.
-
-    Raises
-    ------
-    InputError
-        If no sample is left, if a time is there twice and `on_duplicate` is "error", or if the
-        series has no times and something is asked for that needs them.
+    `row_name` is what to call a row of `table` in a message.
 
     Examples
     --------
@@ -69,7 +56,7 @@ def kept_rows(
         _merge(series, reading)
     channels = table.channels or default_channels(table.values.shape[1])
     if len(series.values):
-        series.values = CounterRates(reading.rate, channels).push(series.values, series.times)
+        series.values = RateConversion(reading.rate, channels).push(series.values, series.times)
     _take_rows(series, reading)
     if reading.resample is not None and len(series.values):
         _resample(series, reading.resample)

@@ -21,7 +21,7 @@ from newnormal.tabular.ordering.jumps import (
     span_text,
 )
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows
-from newnormal.tabular.ordering.rates import CounterRates
+from newnormal.tabular.ordering.rates import RateConversion
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
 from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
@@ -135,10 +135,8 @@ class LiveOrder:
     ----------
     reading
         What is asked for: on_duplicate, reorder, rate, rows, resample, from_, until.
-    channels
-        The channels of the values.
-    period
-        The time between samples, where it is known.
+    channels, period
+        The channels of the values, and the time between samples where it is known.
     newest
         The newest time that was given out before.
     record
@@ -167,7 +165,7 @@ class LiveOrder:
         self._width = len(channels)
         self._reading = reading
         self._newest = None if newest is None else ns_of_time(newest)
-        self._rates = CounterRates([each for each in reading.rate if each in channels], channels)
+        self._rates = RateConversion([each for each in reading.rate if each in channels], channels)
         self._grid = None if reading.resample is None else Resampler(reading.resample, self._width)
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record
@@ -300,13 +298,8 @@ class LiveOrder:
     def restore(self, facts: Mapping[str, Any], again: bool = False) -> None:
         """Restore what `facts` returned.
 
-        Parameters
-        ----------
-        facts
-            The facts.
-        again
-            Samples that were pushed before may come again, as those of a pipe whose sender starts
-            over; where options are given they are left out, else they go on.
+        With `again`, samples that were pushed before may come again, as those of a pipe whose
+        sender starts over; where options are given they are left out, else they go on.
         """
         try:
             self._newest = facts["newest"]

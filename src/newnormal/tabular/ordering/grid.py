@@ -45,13 +45,6 @@ class Resampler:
     nothing is a sample of missing values, but a gap that is longer than 100 steps, and longer than
     ten times the longest gap up to that so far, is left as a gap.
 
-    Parameters
-    ----------
-    step
-        The time between samples.
-    width
-        How many channels there are.
-
     Examples
     --------
     >>> grid = Resampler(np.timedelta64(60, "s"), 1)

@@ -81,18 +81,8 @@ class Lateness:
     The newest samples are held back, `reorder` of them: one that is late by no more takes its
     place. With `on_duplicate` "last" or "mean" at least one is held back, until a later one comes.
 
-    Parameters
-    ----------
-    width
-        How many channels there are.
-    reorder
-        How many are held back.
-    on_duplicate
-        What counts of several samples of one time; None: the first one, the others are late.
-    newest
-        The time that all samples must be after.
-    record
-        What a record is called in messages.
+    Without `on_duplicate` the first sample of a time counts, and the others are late. All samples
+    must be after `newest`. `record` is what a record is called in messages.
     """
 
     def __init__(

@@ -14,22 +14,15 @@ from newnormal.types import Floats, Times
 _SECOND = 1e9
 
 
-class CounterRates:
+class RateConversion:
     """Turns counters into rates; samples may come in pieces of any size.
 
     A counter that falls was restarted at 0: its value is then what it rose by. A rate is the
     difference from the last value that is there, divided by the time since; the first is missing.
 
-    Parameters
-    ----------
-    counters
-        The channels that are counters.
-    channels
-        All channels.
-
     Examples
     --------
-    >>> rates = CounterRates(["sent"], ["sent", "load"])
+    >>> rates = RateConversion(["sent"], ["sent", "load"])
     >>> times = np.array(["2026-01-01T00:00", "2026-01-01T00:01"], "datetime64[ns]")
     >>> rates.push(np.array([[600.0, 1.0], [720.0, 1.0]]), times).tolist()
     [[nan, 1.0], [2.0, 1.0]]

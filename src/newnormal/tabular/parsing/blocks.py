@@ -81,14 +81,8 @@ def joined(
 ) -> ParsedSamples:
     """Return the samples of blocks, each with its offset among the lines.
 
-    Parameters
-    ----------
-    blocks
-        The blocks in order.
-    held
-        How many of the lines came before those that positions are counted from.
-    width, plan
-        The channels and the columns where there are no samples.
+    `held` of the lines came before those that positions are counted from; `width` and `plan` count
+    where there are no samples.
     """
     errors = tuple(
         (position + offset - held, key, error)
@@ -132,18 +126,10 @@ def read_block(
     *,
     strict: bool = False,
 ) -> ParsedSamples:
-    """Return the samples of lines.
+    """Return the samples of lines, given their positions and cells.
 
-    Parameters
-    ----------
-    plan
-        What the columns are.
-    positions, rows
-        The positions and cells of the lines.
-    errors
-        Lines that could not be taken apart.
-    strict
-        Whether a cell that is no number makes a bad line.
+    `errors` are lines that could not be taken apart. With `strict` a cell that is no number makes a
+    bad line.
     """
     wrong: list[tuple[int, Any, InputError]] = [
         (position, None, error) for position, error in errors

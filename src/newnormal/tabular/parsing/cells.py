@@ -70,10 +70,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
     >>> split_line('1, "a,b",2\n', ","), split_line(" 1  2 ", " ")
     (['1', 'a,b', '2'], ['1', '2'])
 
-    Raises
-    ------
-    InputError
-        If a quote is not closed. A line is a row: a quoted cell cannot hold a line break.
+    A line is a row: a quoted cell cannot hold a line break, and its quote must be closed.
     """
     line = line.rstrip("\r\n")
     if '"' not in line:

@@ -92,18 +92,9 @@ class ColumnPlan:
 class ColumnInference:
     """Finds out what each column is.
 
-    Parameters
-    ----------
-    selection, reading
-        What the user chose.
-    channels
-        The channels expected; None to take what there is.
-    profile
-        Where to note what was found out.
-    report
-        Called with a sentence for the user.
-    texts
-        Whether channels may hold text, each of which is a missing value.
+    `selection` and `reading` are what the user chose, `channels` those expected (None: what there
+    is). What is found out goes into `profile` and, as a sentence for the user, to `report`. With
+    `texts` channels may hold text, each of which is a missing value.
     """
 
     def __init__(
@@ -139,13 +130,7 @@ class ColumnInference:
             self._reading = replace(self._reading, date_format=date_format)
 
     def infer_columns(self, columns: InputColumns, rows: Sequence[Sequence[Cell]]) -> ColumnPlan:
-        """Return where everything is, given some lines' cells.
-
-        Raises
-        ------
-        InputError
-            If every line would be wrong.
-        """
+        """Return where everything is, given some lines' cells; raise if all would be wrong."""
         selection, names = self._selection, columns.names
         self._check(names, columns)
         cells = dict(zip(names, zip(*rows, strict=True), strict=False)) if rows else {}

@@ -127,15 +127,8 @@ _SHORT = {"T": "%H:%M:%S", "F": "%Y-%m-%d", "D": "%m/%d/%y", "R": "%H:%M"}
 
 @cache
 def custom_form(pattern: str) -> DateForm:
-    """Return the form that a pattern of `strptime` describes.
+    """Return the form that a pattern of `strptime` with year, month and day describes.
 
-    Raises
-    ------
-    ParameterError
-        If it is no such pattern, or has no year, month and day.
-
-    Examples
-    --------
     >>> form = custom_form("%d.%m.%y %H:%M")
     >>> moments = form.read(["31.12.26 23:59"])
     >>> moments.ns.view("datetime64[ns]")

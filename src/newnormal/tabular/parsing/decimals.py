@@ -43,14 +43,8 @@ _HINT = (
 class NumberReader:
     """Reads the cells of columns as numbers.
 
-    Parameters
-    ----------
-    decimal
-        The decimal point; None if it is open: a cell that can only have one decides it.
-    na
-        Words for missing values.
-    commas
-        Whether a cell may hold a comma: the delimiter is another, or cells are in quotes.
+    Where the decimal point is open (None), a cell that can only have one decides it. `na` are words
+    for missing values.
 
     Examples
     --------
@@ -282,13 +276,8 @@ def looks_like_number(cell: object, na: frozenset[str] = frozenset()) -> bool:
 def find_decimal(cells: Iterable[object], chosen: str | None, remembered: str | None) -> str | None:
     """Return the decimal point of cells; None if they leave it open and nothing else tells.
 
-    Raises
-    ------
-    InputError
-        If cells such as 1,234 could be either and nothing tells.
+    Cells such as 1,234 that could be either, where nothing tells, are an InputError.
 
-    Examples
-    --------
     >>> find_decimal(["1,234", "12,5"], None, None), find_decimal(["1.5"], None, None)
     (',', '.')
     """

@@ -81,19 +81,10 @@ def find_head(
 ) -> CsvHead | None:
     r"""Return how an input of CSV begins; None while no line of data has come.
 
-    Parameters
-    ----------
-    lines
-        The first lines, at least one of which has something in it.
-    reading
-        The delimiter, if it is given, and the columns that the user named.
-    channels
-        The channels expected: the line that has their names is the header.
-    final
-        Whether to decide without a line of data.
+    At least one of the first `lines` has something in it. The line that has the names of the
+    `channels` expected, or of columns that the user named, is the header. If `final`, it decides
+    without a line of data.
 
-    Examples
-    --------
     >>> head = find_head(["Plant 7", "", "Zeit;T1", "s;°C", "0;12,5"], Reading())
     >>> head.delimiter, head.names, sorted(head.skipped), head.written
     (';', ('Zeit', 'T1'), [0, 2, 3], {'delimiter': 'semicolon', 'preamble': '1 line', ...})

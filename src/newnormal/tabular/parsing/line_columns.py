@@ -65,20 +65,8 @@ class HeadSearch:
 class LineColumns:
     """Finds out the columns of an input from its first lines, and again from a later header.
 
-    Parameters
-    ----------
-    reading, selection
-        What the user chose.
-    channels
-        The channels expected; None to take what there is.
-    profile
-        Where to note what was found out.
-    report
-        Called with a sentence for the user.
-    grows
-        Whether a new key of JSON lines is a new channel.
-    texts
-        Whether a column of text may be a channel.
+    The parameters are those of `ColumnInference`; with `grows` a new key of JSON lines is a new
+    channel.
     """
 
     def __init__(
@@ -115,13 +103,7 @@ class LineColumns:
         return self.splitter.head if isinstance(self.splitter, CsvSplitter) else None
 
     def open(self, lines: Sequence[str], final: bool) -> frozenset[int] | None:
-        """Find the header; return the positions of lines that hold no sample, None: not yet.
-
-        Raises
-        ------
-        InputError
-            If there is no header that could be right.
-        """
+        """Find the header; return the positions of lines that hold no sample, None: not yet."""
         first = next((line for line in lines if not blank(line)), "")
         if not first:
             return None
@@ -171,13 +153,7 @@ class LineColumns:
                 self.plan = self.inference.infer_columns(self.splitter.columns, ())
 
     def infer_columns(self, rows: Sequence[Sequence[Cell]]) -> ColumnPlan:
-        """Find out what each column is from the cells of lines.
-
-        Raises
-        ------
-        InputError
-            If every line would be wrong.
-        """
+        """Find out what each column is from the cells of lines; raise if all would be wrong."""
         assert self.splitter is not None
         columns = self.splitter.columns
         plan = None if columns.grows else self._plans.get(columns.names)

@@ -118,11 +118,6 @@ class LineParser:
         options
             Those of `Reading`, where there is none.
 
-        Raises
-        ------
-        InputError
-            If no line that follows could be right: an option names an unknown column.
-
         Examples
         --------
         >>> parser = LineParser.open("time,load,temperature")

@@ -15,13 +15,6 @@ class PlainLine:
     """Reads a line of numbers and an ISO time; anything else is left to the block of lines.
 
     It gives what `read_block` gives, or nothing.
-
-    Parameters
-    ----------
-    plan
-        What the columns are.
-    splitter
-        How lines are taken apart.
     """
 
     def __init__(self, plan: ColumnPlan, splitter: Splitter) -> None:

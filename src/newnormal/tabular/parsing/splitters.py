@@ -46,16 +46,8 @@ class CsvSplitter:
 class JsonSplitter:
     """JSON lines: an object a line, whose keys may differ.
 
-    Parameters
-    ----------
-    lines
-        The first lines, whose keys are the columns.
-    more
-        Columns that may come later.
-    open_
-        Whether a key that comes later is one more column.
-    unknown
-        Called with the keys that come later and are none.
+    The keys of the first lines are the columns, and `more`, which may come later. With `open_` any
+    other key that comes later is a column as well; without, `unknown` is called with it.
     """
 
     def __init__(

@@ -143,14 +143,7 @@ def unix_unit(cells: Sequence[object]) -> str | None:
 
 
 class TimeReader:
-    """Reads the cells of a column of times, or of two, as UTC.
-
-    Parameters
-    ----------
-    style
-        How they are written.
-    clock
-        The zone of times that have none.
+    """Reads the cells of a column of times, or of two, as UTC; `clock` is the zone of local ones.
 
     Examples
     --------
@@ -183,14 +176,8 @@ class TimeReader:
     ) -> tuple[Times, Bools]:
         """Return the times, and which cells are none (NaT).
 
-        Parameters
-        ----------
-        cells
-            The cells in the order in which they came.
-        days
-            Where the date is in a column of its own: its cells; `cells` are times of day.
-        keys
-            The streams of the cells, which have many of their times in common.
+        Where the date is in a column of its own, `days` are its cells, and `cells` times of day.
+        `keys` are the streams of the cells, which have many of their times in common.
         """
         if days is not None:
             pairs = zip(days, cells, strict=True)

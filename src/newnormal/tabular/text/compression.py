@@ -35,13 +35,6 @@ _ZSTD_IN = 256  # bytes of zstd hold at most 64 blocks of 128 KiB, and usually s
 def compression_of(head: bytes) -> str | None:
     r"""Return how bytes that begin so are compressed; None if they are not.
 
-    Raises
-    ------
-    InputError
-        If it is a way that is not read here.
-
-    Examples
-    --------
     >>> compression_of(b"\x1f\x8b\x08\x00"), compression_of(b"time,a\n")
     ('gzip', None)
     """

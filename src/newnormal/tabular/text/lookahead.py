@@ -11,14 +11,7 @@ from newnormal.tabular.text.line_cutting import HEAD
 class Lookahead:
     """Bytes whose beginning can be looked at before it is given out.
 
-    Parameters
-    ----------
-    poll
-        Gives the bytes.
-    live
-        Do not wait where none have come yet.
-    hasty
-        Be content with the first line.
+    With `live` it does not wait where none have come yet; with `hasty` the first line is enough.
     """
 
     def __init__(self, poll: Poll, *, live: bool, hasty: bool) -> None:

@@ -231,7 +231,7 @@ class OpenInput:
     def _choose_text(self, head: bytes, source: Lookahead) -> None:
         """Find out how the text is written that begins so."""
         reading = self._reading
-        kind = exports.recognised(head, self.path, reading)
+        kind = exports.recognised(head, reading)
         if kind is None and reading.format not in (None, "csv", "jsonl"):
             kind = reading.format
         if kind is not None:
