@@ -41,8 +41,7 @@ from newnormal.fleet.folder.recovery import Read, consistent, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, Replayed, log_end, log_of, replay
 from newnormal.fleet.folder.writer import FleetContents, FolderWriter
 from newnormal.fleet.incidents import IncidentTracker, Opening
-from newnormal.fleet.observed import FleetObserved
-from newnormal.fleet.results import FleetEvent, FleetVerdicts, Part
+from newnormal.fleet.results import FleetEvent, FleetObserved, FleetVerdicts, Part
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
@@ -303,8 +302,14 @@ class Fleet:
             verdicts = self._advance(gathered, flush)
             verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
+                samples = tuple(rows.samples for _, rows, _ in gathered.work)
+                labels = {
+                    name: table.labels.astype(bool)
+                    for name, table in tables.tables.items()
+                    if table.labels is not None
+                }
                 now = self.opened(tables.tables)
-                verdicts.observed = FleetObserved.of(gathered, tables, before, now)
+                verdicts.observed = FleetObserved(samples, now, labels, before)
             return verdicts
 
     def _read_as(self, X: Any, by: Any, times: Any, long: Any = None) -> dict[str, Any]:

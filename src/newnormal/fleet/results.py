@@ -1,4 +1,7 @@
-"""What a fleet made of samples: verdicts as columns, with the stream of each; events; errors."""
+"""What a fleet made of samples: verdicts as columns, with the stream of each; events; errors.
+
+One module because verdicts, and what pictures need beside them, are the same rows.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal import hooks
+from newnormal.alarms.log import margins
 from newnormal.alarms.words import in_zone
 from newnormal.errors import NewnormalError
 from newnormal.fleet.group import Judged
 from newnormal.fleet.stream import Stream
 from newnormal.types import (
     NO_TIME,
+    Alarm,
     Bools,
+    Change,
     Event,
     Floats,
     IncidentEvent,
@@ -30,9 +36,6 @@ from newnormal.types import (
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import LineHead, VerdictColumns, verdict_lines
 from newnormal.types.zones import common_zone
-
-if TYPE_CHECKING:
-    from newnormal.fleet.observed import FleetObserved
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,47 @@ class FleetEvent:
     def to_json(self) -> str:
         """Return it as one line of JSON."""
         return _line(self.as_dict())
+
+
+@dataclass(frozen=True, eq=False)
+class FleetObserved:
+    """The samples of a run, and what is open after it.
+
+    Attributes
+    ----------
+    samples
+        Those of each part of the verdicts, as its group was given them.
+    remaining
+        The alarms and changes that are open after the run, of each stream that has any.
+    labels
+        True for a sample that is labelled as a fault, of each stream that has labels.
+    earlier
+        The alarms and changes that were open before the run, of each stream that had any.
+    """
+
+    samples: tuple[Floats, ...]
+    remaining: Mapping[str, tuple[Alarm | Change, ...]]
+    labels: Mapping[str, Bools]
+    earlier: Mapping[str, tuple[Alarm | Change, ...]]
+
+    def of_stream(
+        self, part: int, stream: Stream, rows: Ints, events: tuple[Event, ...]
+    ) -> Observed:
+        """Return what was judged of a stream, a row a verdict.
+
+        `part` is which one the stream is in, and `rows` the row of the part's samples of each
+        verdict; -1 for a sample of an earlier call: that has neither values nor a label here.
+        """
+        now = rows >= 0
+        values = np.full((len(rows), len(stream.fitted.channels)), np.nan)
+        values[now] = self.samples[part][rows[now]]
+        labels = self.labels.get(stream.name)
+        if labels is not None:
+            given, labels = labels, np.zeros(len(rows), np.bool_)
+            labels[now] = given[: int(now.sum())]
+        remaining = self.remaining.get(stream.name, ())
+        rejected = Observed.rejected_of(self.earlier.get(stream.name, ()))
+        return Observed(values, margins(stream.fitted), events, remaining, labels, rejected)
 
 
 @dataclass(frozen=True)
@@ -108,8 +152,8 @@ class Part:
             tuple(streams),
             judged,
             np.where(late, -1, origin[judged.rows] if len(origin) else -1),
-            any(each.fitted.alarms.active for each in streams),
-            any(each.fitted.drift is not None for each in streams),
+            any(stream.fitted.alarms.active for stream in streams),
+            any(stream.fitted.drift is not None for stream in streams),
         )
 
     @cached_property
@@ -144,23 +188,31 @@ class Part:
             LineHead.of_stream(stream.name, stream.fitted.channels, stream.zone)
             for stream in streams
         ]
-        found = judged.columns
-        alarms = (found.ratios, found.p_values, found.alarms)
-        changes = (found.distances, found.changes)
-        columns: list[Any] = [
-            judged.numbers,
-            judged.times.view("datetime64[ns]"),
-            found.scores,
-            found.thresholds,
-            found.anomalous,
-            found.expected,
-            found.shares,
-            *(alarms if self.has_alarms else (None, None, None)),
-            *(changes if self.has_changes else (None, None)),
-        ]
-        taken: list[Any] = [None if each is None else each[rows] for each in columns]
-        chosen = VerdictColumns(*taken)
+        columns = self.columns(rows, alarms=self.has_alarms, changes=self.has_changes)
+        times = judged.times[rows].view("datetime64[ns]")
+        chosen = VerdictColumns(judged.numbers[rows], times, **columns)
         return verdict_lines(chosen, heads, owners.tolist())
+
+    def columns(
+        self, rows: Any, *, alarms: bool, changes: bool, expected: bool = True
+    ) -> dict[str, Any]:
+        """Return the columns of some rows, as `Verdicts` has them; None for what there is not."""
+        has = dict.fromkeys(("scores", "thresholds", "anomalous"), True)
+        has |= {"expected": expected, "shares": expected}
+        has |= dict.fromkeys(("ratios", "p_values", "alarms"), alarms)
+        has |= dict.fromkeys(("distances", "changes"), changes)
+        columns = self.judged.columns
+        return {name: getattr(columns, name)[rows] if own else None for name, own in has.items()}
+
+
+def _column(name: str, blank: Any, doc: str) -> Any:
+    """Return the property of a column of all parts; `blank` is for samples that were not taken."""
+
+    def column(self: FleetVerdicts) -> NDArray[Any]:
+        columns = [getattr(part.judged.columns, name) for part in self._parts]
+        return self._together(columns, blank)
+
+    return property(column, doc=doc)
 
 
 class FleetVerdicts:
@@ -215,7 +267,7 @@ class FleetVerdicts:
         return self._parts
 
     def __len__(self) -> int:
-        failed = sum(len(each.rows) for each in self.errors)
+        failed = sum(len(error.rows) for error in self.errors)
         return failed + sum(len(part.rows) for part in self._parts)
 
     def __repr__(self) -> str:
@@ -227,63 +279,36 @@ class FleetVerdicts:
     @cached_property
     def _order(self) -> Ints | None:
         """The order of the rows of all parts, and then of errors; None: as they are."""
-        failed = [row for each in self.errors for row in each.rows]
+        failed = [row for error in self.errors for row in error.rows]
         rows = np.concatenate([*(part.rows for part in self._parts), np.array(failed, np.int64)])
         if len(rows) < 2 or (rows[1:] >= rows[:-1]).all():
             return None
         return np.argsort(rows, kind="stable")
 
-    def _column(self, name: str, blank: Any) -> NDArray[Any]:
-        found = [getattr(part.judged.columns, name) for part in self._parts]
-        return self._together(found, blank)
-
-    def _together(self, found: list[NDArray[Any]], blank: Any) -> NDArray[Any]:
-        failed = sum(len(each.rows) for each in self.errors)
-        if len(found) == 1 and not failed and self._order is None:
-            return found[0]
-        dtype = found[0].dtype if found else np.asarray(blank).dtype
-        column = np.concatenate([*found, np.full(failed, blank, dtype)])
+    def _together(self, columns: list[NDArray[Any]], blank: Any) -> NDArray[Any]:
+        failed = sum(len(error.rows) for error in self.errors)
+        if len(columns) == 1 and not failed and self._order is None:
+            return columns[0]
+        dtype = columns[0].dtype if columns else np.asarray(blank).dtype
+        column = np.concatenate([*columns, np.full(failed, blank, dtype)])
         return column if self._order is None else column[self._order]
 
-    @property
-    def scores(self) -> Floats:
-        """The scores; NaN where there is none."""
-        return self._column("scores", np.nan)
-
-    @property
-    def thresholds(self) -> Floats:
-        """What each score was compared with."""
-        return self._column("thresholds", np.nan)
-
-    @property
-    def anomalous(self) -> Bools:
-        """Whether each sample is anomalous."""
-        return self._column("anomalous", False)
-
-    @property
-    def ratios(self) -> Floats:
-        """How far each score is to its threshold: 1 and above is anomalous."""
-        return self._column("ratios", np.nan)
-
-    @property
-    def p_values(self) -> Floats:
-        """The chance of such a score or a higher one."""
-        return self._column("p_values", np.nan)
-
-    @property
-    def alarms(self) -> Ints:
-        """The number of the stream's open alarm, 0 without one."""
-        return self._column("alarms", 0)
-
-    @property
-    def distances(self) -> Floats:
-        """How far the stream is from its accepted normal; NaN without acceptance."""
-        return self._column("distances", np.nan)
-
-    @property
-    def changes(self) -> Ints:
-        """The number of the stream's newest open change, 0 without one."""
-        return self._column("changes", 0)
+    scores: Floats = _column("scores", np.nan, "The scores; NaN where there is none.")
+    thresholds: Floats = _column("thresholds", np.nan, "What each score was compared with.")
+    anomalous: Bools = _column("anomalous", False, "Whether each sample is anomalous.")
+    ratios: Floats = _column(
+        "ratios", np.nan, "How far each score is to its threshold: 1 and above is anomalous."
+    )
+    p_values: Floats = _column("p_values", np.nan, "The chance of such a score or a higher one.")
+    alarms: Ints = _column("alarms", 0, "The number of the stream's open alarm, 0 without one.")
+    distances: Floats = _column(
+        "distances",
+        np.nan,
+        "How far the stream is from its accepted normal; NaN without acceptance.",
+    )
+    changes: Ints = _column(
+        "changes", 0, "The number of the stream's newest open change, 0 without one."
+    )
 
     @property
     def samples(self) -> Ints:
@@ -299,11 +324,9 @@ class FleetVerdicts:
     @cached_property
     def streams(self) -> NDArray[np.object_]:
         """The name of each row's stream."""
-        found = [
-            part.names[part.judged.streams] if len(part.rows) else _NO_NAMES for part in self._parts
-        ]
-        names = [each.stream for each in self.errors for _ in each.rows]
-        column = np.concatenate([*found, np.array(names, dtype=object)])
+        names = [part.names[part.judged.streams] for part in self._parts if len(part.rows)]
+        failed = [error.stream for error in self.errors for _ in error.rows]
+        column = np.concatenate([*names, np.array(failed, dtype=object)])
         return column if self._order is None else column[self._order]
 
     def columns(self) -> Mapping[str, NDArray[Any]]:
@@ -324,12 +347,12 @@ class FleetVerdicts:
     @property
     def zone(self) -> str | None:
         """The zone that all streams with a verdict here have in common; UTC where they differ."""
-        found = (
+        zones = {
             part.streams[at].zone
             for part in self._parts
             for at in np.unique(part.judged.streams).tolist()
-        )
-        return common_zone(set(found))
+        }
+        return common_zone(zones)
 
     def to_frame(self, like: Any = None) -> Any:
         """Return the columns as a frame that joins with the user's own, as `Verdicts.to_frame`.
@@ -339,7 +362,7 @@ class FleetVerdicts:
         kind = self.frame if like is None else kind_of(like, self.frame)
         if kind is not None and any((part.rows < 0).any() for part in self._parts):
             kind = replace(kind, counts=None)  # some are late: of rows that came before
-        columns = {name: each for name, each in self.columns().items() if name != "time"}
+        columns = {name: column for name, column in self.columns().items() if name != "time"}
         return frame_of(columns, self.times, self.zone, kind)
 
     def plot(self, **options: Any) -> Any:
@@ -352,7 +375,7 @@ class FleetVerdicts:
 
     def _texts(self) -> NDArray[np.object_]:
         judged = sum(len(part.rows) for part in self._parts)
-        texts = [each.error.message for each in self.errors for _ in each.rows]
+        texts = [error.error.message for error in self.errors for _ in error.rows]
         column = np.array([None] * judged + texts, dtype=object)
         return column if self._order is None else column[self._order]
 
@@ -361,21 +384,21 @@ class FleetVerdicts:
 
         A sample that was not taken has `stream`, `error` and `hint`.
         """
-        own = slice(start, len(self) if stop is None else stop)
-        at = np.arange(len(self))[own] if self._order is None else self._order[own]
-        lines = [""] * len(at)
+        order = np.arange(len(self)) if self._order is None else self._order
+        order = order[start : len(self) if stop is None else stop]
+        lines = [""] * len(order)
         end = 0
         for part in self._parts:
             begin, end = end, end + len(part.rows)
-            here = np.flatnonzero((at >= begin) & (at < end))
-            found = part.json_lines(at[here] - begin)
-            if len(found) == len(lines):
-                return found
-            for row, line in zip(here.tolist(), found, strict=True):
+            here = np.flatnonzero((order >= begin) & (order < end))
+            texts = part.json_lines(order[here] - begin)
+            if len(texts) == len(lines):
+                return texts
+            for row, line in zip(here.tolist(), texts, strict=True):
                 lines[row] = line
-        failed = [each for each in self.errors for _ in each.rows]
-        for row in np.flatnonzero(at >= end).tolist():
-            lines[row] = failed[at[row] - end].to_json()
+        failed = [error for error in self.errors for _ in error.rows]
+        for row in np.flatnonzero(order >= end).tolist():
+            lines[row] = failed[order[row] - end].to_json()
         return lines
 
     def __getitem__(self, stream: str) -> Verdicts:
@@ -394,43 +417,34 @@ class FleetVerdicts:
 
     def _of(self, nth: int, at: int) -> Verdicts:
         part = self._parts[nth]
-        own = part.spans.get(at, slice(0, 0))
-        columns, times = part.judged.columns, part.judged.times[own]
-        fitted = part.streams[at].fitted
-        alarms, changes = (
-            {name: getattr(columns, name)[own] for name in names}
-            for names in (("ratios", "p_values", "alarms"), ("distances", "changes"))
+        span, stream = part.spans.get(at, slice(0, 0)), part.streams[at]
+        times, fitted = part.judged.times[span], stream.fitted
+        columns = part.columns(
+            span,
+            alarms=fitted.alarms.active,
+            changes=fitted.drift is not None,
+            expected=fitted.model.reconstructs,
         )
-        expects = fitted.model.reconstructs
+        observed = None
+        if self.observed is not None:
+            events = self._events_of.get(stream.name, ())
+            observed = self.observed.of_stream(nth, stream, part.judged.rows[span], events)
         return Verdicts(
-            columns.scores[own],
-            columns.thresholds[own],
-            columns.anomalous[own],
-            columns.expected[own] if expects else None,
-            columns.shares[own] if expects else None,
-            None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
-            fitted.channels,
-            int(part.judged.numbers[own.start]) if own.stop > own.start else 0,
-            zone=part.streams[at].zone,
-            observed=self._observed(nth, part.streams[at], part.judged.rows[own]),
-            **(alarms if fitted.alarms.active else {}),
-            **(changes if fitted.drift is not None else {}),
+            times=None if (times == NO_TIME).all() else times.view("datetime64[ns]"),
+            channels=fitted.channels,
+            first=int(part.judged.numbers[span.start]) if span.stop > span.start else 0,
+            zone=stream.zone,
+            observed=observed,
+            **columns,
         )
-
-    def _observed(self, nth: int, stream: Stream, rows: Ints) -> Observed | None:
-        events = self._events_of.get(stream.name, ())
-        return None if self.observed is None else self.observed.of_stream(nth, stream, rows, events)
 
     @cached_property
     def _events_of(self) -> dict[str, tuple[Event, ...]]:
-        found: dict[str, list[Event]] = {}
-        for each in self.events:
-            found.setdefault(each.stream, []).append(each.event)
-        return {name: tuple(events) for name, events in found.items()}
+        events: dict[str, list[Event]] = {}
+        for event in self.events:
+            events.setdefault(event.stream, []).append(event.event)
+        return {name: tuple(own) for name, own in events.items()}
 
 
-def _line(found: dict[str, Any]) -> str:
-    return json.dumps(found, ensure_ascii=False, allow_nan=False)
-
-
-_NO_NAMES = np.array([], dtype=object)
+def _line(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, ensure_ascii=False, allow_nan=False)
