@@ -11,7 +11,7 @@ from newnormal.errors import InputError
 from newnormal.tabular.ordering.grid import Resampler, means
 from newnormal.tabular.ordering.jumps import stray
 from newnormal.tabular.ordering.lateness import HOUR_TWICE
-from newnormal.tabular.ordering.rates import RateConversion
+from newnormal.tabular.ordering.rates import ColumnRates
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text
@@ -56,7 +56,7 @@ def kept_rows(
         _merge(series, reading)
     channels = table.channels or default_channels(table.values.shape[1])
     if len(series.values):
-        series.values = RateConversion(reading.rate, channels).push(series.values, series.times)
+        series.values = ColumnRates(reading.rate, channels).push(series.values, series.times)
     _take_rows(series, reading)
     if reading.resample is not None and len(series.values):
         _resample(series, reading.resample)

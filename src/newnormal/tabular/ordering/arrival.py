@@ -21,7 +21,7 @@ from newnormal.tabular.ordering.jumps import (
     span_text,
 )
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows
-from newnormal.tabular.ordering.rates import RateConversion
+from newnormal.tabular.ordering.rates import ColumnRates
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
 from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
@@ -165,7 +165,7 @@ class LiveOrder:
         self._width = len(channels)
         self._reading = reading
         self._newest = None if newest is None else ns_of_time(newest)
-        self._rates = RateConversion([each for each in reading.rate if each in channels], channels)
+        self._rates = ColumnRates([each for each in reading.rate if each in channels], channels)
         self._grid = None if reading.resample is None else Resampler(reading.resample, self._width)
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record

@@ -14,7 +14,7 @@ from newnormal.types import Floats, Times
 _SECOND = 1e9
 
 
-class RateConversion:
+class ColumnRates:
     """Turns counters into rates; samples may come in pieces of any size.
 
     A counter that falls was restarted at 0: its value is then what it rose by. A rate is the
@@ -22,7 +22,7 @@ class RateConversion:
 
     Examples
     --------
-    >>> rates = RateConversion(["sent"], ["sent", "load"])
+    >>> rates = ColumnRates(["sent"], ["sent", "load"])
     >>> times = np.array(["2026-01-01T00:00", "2026-01-01T00:01"], "datetime64[ns]")
     >>> rates.push(np.array([[600.0, 1.0], [720.0, 1.0]]), times).tolist()
     [[nan, 1.0], [2.0, 1.0]]
