@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -93,16 +94,9 @@ def test_each_variant_runs_once_for_each_distinct_threshold_and_seed(result: Exp
 
 
 def fitted_alone(data: Dataset, **options: object) -> M2N2:
-    (s,) = settings(["SMD/1-4"])
-    return M2N2(
-        window=s.window,
-        latent=s.latent,
-        decay=s.decay,
-        lr=s.lr,
-        batch=s.batch,
-        seed=SEEDS[0],
-        **options,  # type: ignore[arg-type]
-    ).fit(data.train)
+    (setting,) = settings(["SMD/1-4"])
+    chosen = {**asdict(setting.options), "seed": SEEDS[0], **options}
+    return M2N2(**chosen).fit(data.train)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.variants import variant_named
 from newnormal_reproduce.ours.averages import covered, macro, shared
 from newnormal_reproduce.ours.drift import Drift, drift
-from newnormal_reproduce.ours.drift_around import LATER, Shares, shares
+from newnormal_reproduce.ours.drift_alarms import LATER, Shares, shares
 from newnormal_reproduce.ours.drift_figures import COMPONENTS, OURS, PLAIN, TUNED
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
@@ -245,7 +245,10 @@ def test_the_hand_tuned_row_has_the_papers_settings(result: Drift) -> None:
         trials for line, trials in result.experiment.lines if line.competitor.name == TUNED
     ]
     for trial in trials:
-        assert (trial.options.decay, trial.options.lr) == (setting.decay, setting.lr)
+        assert (trial.options.decay, trial.options.lr) == (
+            setting.options.decay,
+            setting.options.lr,
+        )
         assert trial.rule == setting.thresholds["DT+TTA"].f1
 
 

@@ -26,13 +26,13 @@ from newnormal_reproduce.engine.drifting import (
     faulty,
     normal_part,
 )
+from newnormal_reproduce.engine.files import csv_text
 from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import DEFAULT, Figure, Rule
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.store import ResultStore
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.variants import FROZEN, variant_named
-from newnormal_reproduce.ours import drift_alarms
 from newnormal_reproduce.ours.drift import Drift, drift
 from newnormal_reproduce.ours.drift_alarms import (
     ACCEPT_AFTER,
@@ -474,4 +474,4 @@ def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_ha
 def test_what_was_not_asked_of_a_row_is_empty() -> None:
     fault = Fault("stuck", 0, noticed=True, absorbed=False)
     assert fault[4:] == (None,) * 4
-    assert [drift_alarms._cell(value) for value in fault[2:5]] == [1, 0, None]
+    assert csv_text(Fault._fields[2:5], [fault._asdict()]) == "noticed,absorbed,early\n1,0,\n"

@@ -174,7 +174,7 @@ def test_halves_stand_apart_and_ucr_counts_series(halved: Drift) -> None:
         ("UCR, reporting", ["UCR/001_Wave"]),
     ]
     assert halved.figures.values("auprc") == {}
-    found = halved.figures.means(halved.figures.found)
+    found = halved.figures.means(halved.figures.mark)
     assert {name: count for name, (count, _) in found.items()} == {
         "UCR, choosing": 2,
         "UCR, reporting": 1,

@@ -96,10 +96,10 @@ def test_shares_are_of_runs_with_a_fault_and_rates_of_those_without() -> None:
         )
     )
     assert results.rates == ["1min", "15min"]
-    assert results.found("1min") == 0.5
-    assert results.found("1min", kind="ar") == 0
-    assert results.found("1min", fault="step") == 1
-    assert results.found("1min", fault="ramp") is None
+    assert results.share_found("1min") == 0.5
+    assert results.share_found("1min", kind="ar") == 0
+    assert results.share_found("1min", fault="step") == 1
+    assert results.share_found("1min", fault="ramp") is None
     quiet = results.quiet("1min")
     assert quiet is not None
     assert (quiet.runs, quiet.mean, quiet.decile) == (11, 2.5, 4.5)

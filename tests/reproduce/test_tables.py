@@ -131,7 +131,7 @@ def test_settings_of_the_models_are_the_papers(
     found = options(model, setting)
     names = ("window", "stride", "fit_stride", "latent", "epochs", "batch")
     assert tuple(getattr(found, name) for name in names) == expected
-    assert (found.decay, found.lr) == (setting.decay, setting.lr)
+    assert (found.decay, found.lr) == (setting.options.decay, setting.options.lr)
 
 
 def test_every_model_has_settings_for_every_data_set() -> None:

@@ -29,36 +29,16 @@ class Input(Enum):
 
 @dataclass(frozen=True)
 class ExperimentEntry:
-    """An experiment.
+    """An experiment."""
 
-    Attributes
-    ----------
-    name
-        The command, and the name of its files.
-    function
-        Its function, as ``"module:function"`` in this package. What it returns has ``write``.
-    title
-        The heading of its section on the HTML page.
-    labels
-        The paper's LaTeX labels; none for an experiment of ours.
-    about
-        What it computes, in one line.
-    input
-        What it is called with.
-    only
-        The one data set that it runs on, and that no other experiment runs on by default.
-    kept
-        Whether ``--computed`` can show it: its results are stored, or computed in seconds.
-    """
-
-    name: str
-    function: str
-    title: str
-    labels: tuple[str, ...]
-    about: str
+    name: str  # of the command and of its files
+    function: str  # "module:function" in this package; what it returns has `write`
+    title: str  # of its section on the HTML page
+    labels: tuple[str, ...]  # the paper's LaTeX labels; none for an experiment of ours
+    about: str  # what it computes, in one line
     input: Input = Input.TRIALS
-    only: str | None = None
-    kept: bool = True
+    only: str | None = None  # the one data set it runs on, on which no other runs by default
+    kept: bool = True  # whether --computed shows it: it is stored, or computed in seconds
 
     @property
     def help(self) -> str:

@@ -12,20 +12,7 @@ LAST_DIGIT = 0.001  # the paper prints three
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One measure of one line of an experiment beside the paper's.
-
-    Attributes
-    ----------
-    dataset, model, variant, measure
-        What is compared.
-    rule, tau
-        The threshold's rule, and its value over the seeds.
-    seeds
-        How many.
-    ours, paper
-        The figures. The paper's is None if it prints none, and has no deviation if only its
-        appendix has it, for one seed.
-    """
+    """One measure of one line of an experiment beside the paper's."""
 
     dataset: str
     model: str
@@ -33,9 +20,9 @@ class Comparison:
     measure: str
     rule: Rule
     seeds: int
-    tau: Figure
+    tau: Figure  # the threshold over the seeds
     ours: Figure
-    paper: Figure | None
+    paper: Figure | None  # None if it prints none; without deviation if its appendix alone has it
 
     @property
     def difference(self) -> float | None:

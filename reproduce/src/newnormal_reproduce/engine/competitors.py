@@ -29,20 +29,10 @@ _OPTIONS = {field.name: field.type for field in fields(TrialOptions)}
 
 @dataclass(frozen=True)
 class Competitor:
-    """A model that takes part.
+    """A model that takes part, with options of the detector that differ from the MLP's."""
 
-    Attributes
-    ----------
-    name
-        Its name in tables.
-    model
-        A name that `newnormal.models` knows, ``"package.module:Class"``, or ``"default"``.
-    options
-        Options of the detector that differ from the MLP's.
-    """
-
-    name: str
-    model: str
+    name: str  # in tables
+    model: str  # a name of `newnormal.models`, "package.module:Class", or "default"
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod

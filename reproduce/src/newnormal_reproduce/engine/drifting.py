@@ -24,24 +24,13 @@ ONSET = SAMPLES_PER_DAY  # the normal sample of the live part at which a sensor 
 
 @dataclass(frozen=True)
 class DriftKind:
-    """One kind of stream.
+    """One kind of stream."""
 
-    Attributes
-    ----------
-    name
-        The part of a stream's name before the seed.
-    changes
-        What changes at each of the data's `shifts`.
-    make
-        From a seed to the data.
-    calm
-        The same history, and a live part that changes late or never, for faults; None if another
-        kind has the same.
-    """
-
-    name: str
-    changes: tuple[str, ...]
-    make: Callable[[int], Dataset]
+    name: str  # of a stream, before its seed
+    changes: tuple[str, ...]  # what changes at each of the data's `shifts`
+    make: Callable[[int], Dataset]  # from a seed
+    # The same history, and a live part that changes late or never, for faults; None if another
+    # kind has the same.
     calm: Callable[[int], Dataset] | None = None
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
@@ -13,7 +11,15 @@ from typing import Any, TypeAlias
 from newnormal.metrics import Report
 from newnormal_reproduce.engine.comparison import Comparison, paper_figure
 from newnormal_reproduce.engine.competitors import Competitor
-from newnormal_reproduce.engine.published import APPENDIX_SEED, Figure, Rules, TrialOptions, title
+from newnormal_reproduce.engine.files import csv_text, write_texts
+from newnormal_reproduce.engine.published import (
+    APPENDIX_SEED,
+    Figure,
+    Rule,
+    Rules,
+    TrialOptions,
+    title,
+)
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import DataStream
 from newnormal_reproduce.engine.trial import Trial, TrialOutcome
@@ -27,14 +33,7 @@ Draw: TypeAlias = "Callable[[Experiment, Path], Sequence[Path]]"
 class Line:
     """One line of a table: a model on a stream, as a variant, with the thresholds of F1 and F1-PA.
 
-    Attributes
-    ----------
-    steady
-        Whether the learning rate is divided by ten until learning on history does not diverge.
-    compared
-        Whether to set the paper's figures, if it has any, beside it.
-    seeds
-        One trial for each seed and threshold.
+    It has a trial for each seed and threshold.
     """
 
     stream: DataStream
@@ -42,8 +41,8 @@ class Line:
     variant: Variant
     rules: Rules
     seeds: tuple[int, ...]
-    steady: bool = False
-    compared: bool = True
+    steady: bool = False  # divide the learning rate by ten until it does not diverge on history
+    compared: bool = True  # with the paper's figures, if it has any
 
     @property
     def name(self) -> str:
@@ -69,38 +68,17 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """The result of an experiment.
+    """The result of an experiment: an outcome or an error of each trial."""
 
-    Attributes
-    ----------
-    name
-        The experiment. Its files have this name.
-    runner
-        What ran it.
-    lines
-        The lines of its table, each with those of its trials that have a result.
-    outcomes, failures
-        The result of each trial: an outcome, or an error.
-    not_run
-        Why a data set is missing: where to get it, what is wrong with it, or that nothing has been
-        computed for it.
-    command
-        The command that runs it again.
-    pages
-        The function that writes each page, by the file's name; the first is the main page.
-    draw
-        The function that draws pictures into a folder and returns their paths.
-    """
-
-    name: str
+    name: str  # also of its files
     runner: Runner
-    lines: tuple[tuple[Line, tuple[Trial, ...]], ...]
+    lines: tuple[tuple[Line, tuple[Trial, ...]], ...]  # with those trials that have a result
     outcomes: Mapping[Trial, TrialOutcome]
     failures: Mapping[Trial, str]
-    not_run: Mapping[str, str]
-    command: str
-    pages: Mapping[str, Page]
-    draw: Draw | None = None
+    not_run: Mapping[str, str]  # why a data set is missing, or where to get it
+    command: str  # runs it again
+    pages: Mapping[str, Page]  # by the name of the file; the first is the main page
+    draw: Draw | None = None  # draws pictures into a folder
 
     @property
     def seeds(self) -> list[int]:
@@ -111,22 +89,21 @@ class Experiment:
         """Return the seeds for which some of these trials have an outcome."""
         return sorted({trial.seed for trial in trials if trial in self.outcomes})
 
-    def found(self, trials: Iterable[Trial], rule: object) -> list[TrialOutcome]:
-        """Return the outcomes of those trials with a rule."""
+    def outcomes_of(self, trials: Iterable[Trial], rule: Rule | None = None) -> list[TrialOutcome]:
+        """Return the outcomes of these trials, or of those with a rule."""
         return [
             self.outcomes[trial]
             for trial in trials
-            if trial in self.outcomes and trial.rule == rule
+            if trial in self.outcomes and rule in (None, trial.rule)
         ]
 
-    def shown(self, trials: Iterable[Trial], rule: object) -> TrialOutcome | None:
+    def shown(self, trials: Iterable[Trial], rule: Rule) -> TrialOutcome | None:
         """Return one outcome with a rule: of the appendix's seed, or else of the first."""
-        found = self.found(trials, rule)
-        return min(
-            found,
-            key=lambda each: (each.trial.seed != APPENDIX_SEED, each.trial.seed),
-            default=None,
-        )
+
+        def order(outcome: TrialOutcome) -> tuple[bool, int]:
+            return outcome.trial.seed != APPENDIX_SEED, outcome.trial.seed
+
+        return min(self.outcomes_of(trials, rule), key=order, default=None)
 
     def comparisons(self) -> list[Comparison]:
         """Return each measure of each line beside the paper's.
@@ -135,68 +112,77 @@ class Experiment:
         figure and does not state for which. We set it beside the run with the threshold for F1,
         because on MSL P-15, TTA, the other's AUROC is 0.1 below, also in the paper's appendix.
         """
-        return [each for line, trials in self.lines for each in self._compare(line, trials)]
+        return [row for line, trials in self.lines for row in self._compare(line, trials)]
 
     def _compare(self, line: Line, trials: Sequence[Trial]) -> Iterable[Comparison]:
-        known = title(line.competitor.model) if line.compared else None
+        model = title(line.competitor.model) if line.compared else None
         for order, (rule, serves) in enumerate(line.rules.distinct().items()):
-            under = self.found(trials, rule)
-            if not under:
+            outcomes = self.outcomes_of(trials, rule)
+            if not outcomes:
                 continue
             # Without adaptation the scores are the same for any threshold.
             ranking = ("auroc", "auprc") if order == 0 or line.variant.adapt else ()
             for measure in serves + ranking:
                 paper = None
-                if known is not None and (order == 0 or measure in serves):
-                    paper = paper_figure(line.stream.name, line.variant.name, measure, known)
+                if model is not None and (order == 0 or measure in serves):
+                    paper = paper_figure(line.stream.name, line.variant.name, measure, model)
                 yield Comparison(
                     dataset=line.stream.name,
                     model=line.competitor.name,
                     variant=line.variant.name,
                     measure=measure,
                     rule=rule,
-                    seeds=len(under),
-                    tau=Figure.of([each.tau for each in under]),
-                    ours=Figure.of([getattr(each.report, measure) for each in under]),
+                    seeds=len(outcomes),
+                    tau=Figure.of([outcome.tau for outcome in outcomes]),
+                    ours=Figure.of([getattr(outcome.report, measure) for outcome in outcomes]),
                     paper=paper,
                 )
 
     def csv(self) -> str:
         """Return a line a trial, and a line for each data set not found and each failure."""
-        text = io.StringIO()
         options = [field.name for field in fields(TrialOptions)]
         measures = [field.name for field in fields(Report) if field.name != "threshold"]
         head = ["status", "dataset", "model", "variant", "seed", "measures", "rule", "oracle"]
-        table = csv.DictWriter(
-            text,
-            [*head, "tau", *measures, "learned", "restored", *options, "note"],
-            lineterminator="\n",
-        )
-        table.writeheader()
+        columns = [*head, "tau", *measures, "learned", "restored", *options, "note"]
+
+        def cells(line: Line, trial: Trial, outcome: TrialOutcome | None) -> dict[str, Any]:
+            about = {
+                "model": line.competitor.name,
+                "variant": trial.variant,
+                "measures": " ".join(line.rules.distinct()[trial.rule]),
+                "rule": str(trial.rule),
+                "oracle": str(trial.rule.oracle),
+                **asdict(trial.options),
+            }
+            if outcome is None:
+                return about
+            counters = {"learned": outcome.learned, "restored": outcome.restored}
+            return {
+                **about,
+                **asdict(outcome.report),
+                "tau": outcome.tau,
+                "lr": outcome.lr,
+                **counters,
+            }
+
+        return csv_text(columns, self.rows(cells))
+
+    def rows(
+        self, cells: Callable[[Line, Trial, TrialOutcome | None], Mapping[str, Any]]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the cells of each trial, and a row for each data set that is missing.
+
+        Every row has its status, data set and, if there is no result, a note.
+        """
         for line, trials in self.lines:
             for trial in trials:
-                cells: dict[str, Any] = {
-                    "dataset": trial.dataset,
-                    "model": line.competitor.name,
-                    "variant": trial.variant,
-                    "seed": trial.seed,
-                    "measures": " ".join(line.rules.distinct()[trial.rule]),
-                    "rule": str(trial.rule),
-                    "oracle": trial.rule.oracle,
-                    **asdict(trial.options),
-                }
                 outcome = self.outcomes.get(trial)
-                if outcome is None:
-                    cells |= {"status": "failed", "note": self.failures[trial]}
-                else:
-                    cells |= asdict(outcome.report)
-                    del cells["threshold"]
-                    cells |= {"status": "ok", "tau": outcome.tau, "lr": outcome.lr}
-                    cells |= {"learned": outcome.learned, "restored": outcome.restored}
-                table.writerow({name: _cell(value) for name, value in cells.items()})
+                note = self.failures[trial] if outcome is None else None
+                status = "ok" if outcome is not None else "failed"
+                about = {"status": status, "dataset": trial.dataset, "seed": trial.seed}
+                yield {**about, "note": note, **cells(line, trial, outcome)}
         for name, why in self.not_run.items():
-            table.writerow({"status": "absent", "dataset": name, "note": why})
-        return text.getvalue()
+            yield {"status": "absent", "dataset": name, "note": why}
 
     def markdown(self) -> str:
         """Return the main page: ours, the paper's and the difference."""
@@ -208,17 +194,3 @@ class Experiment:
         texts = {name: page(self) for name, page in self.pages.items()}
         paths = write_texts(folder, {**texts, f"{self.name}.csv": self.csv()})
         return paths if self.draw is None else (*paths, *self.draw(self, folder))
-
-
-def write_texts(folder: Path, texts: Mapping[str, str]) -> tuple[Path, ...]:
-    """Write files into a folder, made if it does not exist, and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    return tuple(folder / name for name in texts)
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.6g}"  # noqa: PLR0124 - NaN
-    return value

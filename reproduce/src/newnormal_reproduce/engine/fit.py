@@ -16,21 +16,11 @@ from newnormal_reproduce.engine.variants import Variant
 
 @dataclass(frozen=True, eq=False)
 class TrialFit:
-    """A detector fitted once, from which every variant starts with the same weights.
+    """A detector fitted once, from which every variant starts with the same weights."""
 
-    Attributes
-    ----------
-    detector
-        The fitted detector. It is never run: variants are copies.
-    history_scores
-        Its scores of history, from which a rule takes a threshold.
-    seconds
-        How long fitting took.
-    """
-
-    detector: AnyDetector
-    history_scores: Floats
-    seconds: float
+    detector: AnyDetector  # never run: variants are copies
+    history_scores: Floats  # from which a rule takes a threshold
+    seconds: float  # of fitting
 
     @classmethod
     def on(cls, history: Floats, trial: Trial) -> TrialFit:

@@ -97,45 +97,9 @@ class Rules(NamedTuple):
     def distinct(self) -> dict[Rule, tuple[str, ...]]:
         """Return each rule once, with the measures it is used for; the rule for F1 comes first."""
         return {
-            rule: tuple(measure for measure, each in self._asdict().items() if each == rule)
+            rule: tuple(measure for measure, used in self._asdict().items() if used == rule)
             for rule in self
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class PaperSetting:
-    """The paper's settings for its MLP on one data set.
-
-    Attributes
-    ----------
-    name
-        The data set, as `newnormal.datasets.load` knows it.
-    title
-        The data set, as the paper writes it.
-    window, fit_stride, latent, decay, lr, epochs, batch
-        As in `newnormal.M2N2`.
-    thresholds
-        The rules of each variant of the ablation, by the variant's name.
-    like
-        The data set of the paper that has these settings: its own name, unless `borrowed`.
-    """
-
-    name: str
-    title: str
-    window: int
-    fit_stride: int
-    latent: int
-    decay: float
-    lr: float
-    epochs: int
-    batch: int
-    thresholds: Mapping[str, Rules]
-    like: str
-
-    @property
-    def of_the_paper(self) -> bool:
-        """Whether the paper has this data set."""
-        return self.like == self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,18 +116,35 @@ class TrialOptions:
     batch: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class PaperSetting:
+    """The paper's settings for its MLP on one data set."""
+
+    name: str  # of the data set, as in `newnormal.datasets.load`
+    options: TrialOptions
+    thresholds: Mapping[str, Rules]  # by variant of the ablation
+    like: str  # the data set of the paper that has these settings: another one if `borrowed`
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper has this data set."""
+        return self.like == self.name
+
+
 @cache
 def _settings() -> tuple[PaperSetting, ...]:
+    names = {field.name for field in fields(TrialOptions)}
     return tuple(
         PaperSetting(
-            **{
-                **block,
-                "like": block["name"],
-                "thresholds": {
-                    row: Rules(*map(Rule.parse, rules))
-                    for row, rules in block["thresholds"].items()
-                },
-            }
+            name=block["name"],
+            options=TrialOptions(
+                stride=block["window"], **{name: block[name] for name in names & block.keys()}
+            ),
+            thresholds={
+                variant: Rules(*map(Rule.parse, rules))
+                for variant, rules in block["thresholds"].items()
+            },
+            like=block["name"],
         )
         for block in _tables()["dataset"]
     )
@@ -174,7 +155,7 @@ def settings(datasets: Sequence[str] | None = None) -> tuple[PaperSetting, ...]:
 
     Examples
     --------
-    >>> [setting.window for setting in settings(["SMD/1-4", "creditcard"])]
+    >>> [setting.options.window for setting in settings(["SMD/1-4", "creditcard"])]
     [5, 12]
     """
     if datasets is None:
@@ -198,14 +179,12 @@ def borrowed(name: str, channels: int) -> PaperSetting:
     Examples
     --------
     >>> setting = borrowed("NAB/x", 1)
-    >>> setting.like, setting.window, str(setting.thresholds["DT"].f1)
+    >>> setting.like, setting.options.window, str(setting.thresholds["DT"].f1)
     ('Yahoo/A1-R20', 5, 'Q99')
     """
     (setting,) = settings(["Yahoo/A1-R20" if channels == 1 else "SMD/2-1"])
     rules = Rules(Rule(99.0), Rule(99.0))
-    return replace(
-        setting, name=name, title=name, thresholds=dict.fromkeys(setting.thresholds, rules)
-    )
+    return replace(setting, name=name, thresholds=dict.fromkeys(setting.thresholds, rules))
 
 
 def options(model: str, setting: PaperSetting) -> TrialOptions:
@@ -217,21 +196,17 @@ def options(model: str, setting: PaperSetting) -> TrialOptions:
     --------
     >>> (setting,) = settings(["MSL/P-15"])
     >>> options("usad", setting)  # doctest: +NORMALIZE_WHITESPACE
-    Options(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
+    TrialOptions(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
     """
     if model == DEFAULT:
         return TrialOptions(**dict.fromkeys((field.name for field in fields(TrialOptions)), 0))
-    own: dict[str, int] = {}
     block = _model(model)
-    if block is not None:
-        column = [each.name for each in _settings()].index(setting.like)
-        columns = ("window", "stride", "fit_stride", "latent", "batch")
-        own = {name: block[name][column] for name in columns} | {"epochs": block["epochs"]}
-    mlp = {
-        name: getattr(setting, name)
-        for name in ("window", "fit_stride", "latent", "decay", "lr", "epochs", "batch")
-    }
-    return TrialOptions(**{"stride": setting.window, **mlp, **own})
+    if block is None:
+        return setting.options
+    column = [paper.name for paper in _settings()].index(setting.like)
+    columns = ("window", "stride", "fit_stride", "latent", "batch")
+    changed = {name: block[name][column] for name in columns}
+    return replace(setting.options, epochs=block["epochs"], **changed)
 
 
 def title(model: str) -> str | None:
@@ -251,26 +226,16 @@ def title(model: str) -> str | None:
 def printed(table: str, dataset: str, row: str, measure: str, model: str = "MLP") -> Figure | None:
     """Return a figure of one of the paper's result tables, or None if it prints none.
 
-    Parameters
-    ----------
-    table
-        ``"main"`` (table:Main_Exp_Full) or ``"ablation"`` (table:Ablation_Full).
-    dataset
-        The data set, such as ``"SMD/1-4"``.
-    row
-        ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
-    measure
-        One of `MEASURES`.
-    model
-        ``"MLP"``, ``"LSTM"``, ``"USAD"``, ``"THOC"`` or ``"AT"``.
+    The table is ``"main"`` (table:Main_Exp_Full) or ``"ablation"`` (table:Ablation_Full), the row a
+    variant such as ``"DT+TTA"``, the measure one of `MEASURES`, and the model as in `title`.
 
     Examples
     --------
     >>> printed("main", "SMD/1-4", "DT+TTA", "auroc")
     Figure(mean=0.845, std=0.002)
     """
-    cells = _printed().get((table, dataset, model, row))
-    return None if cells is None else Figure(cells[measure], cells[f"{measure}_std"])
+    line = _line("printed", table=table, dataset=dataset, model=model, row=row)
+    return None if line is None else Figure(float(line[measure]), float(line[f"{measure}_std"]))
 
 
 def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[str, str] | None:
@@ -284,7 +249,7 @@ def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[
     >>> line["threshold"], line["tau"], line["tp"], line["fp"]
     ('Q99.9', '28.991', '10', '1')
     """
-    return _detail().get((dataset, model, row, measure))
+    return _line("detail", dataset=dataset, model=model, row=row, measure=measure)
 
 
 def dataset_size(dataset: str) -> Mapping[str, str] | None:
@@ -296,13 +261,12 @@ def dataset_size(dataset: str) -> Mapping[str, str] | None:
     >>> line["train"], line["test"], line["features"], line["anomalous"]
     ('2876', '8579', '25', '0.0212')
     """
-    lines = csv.DictReader(_text("dataset_sizes.csv").splitlines())
-    return next((line for line in lines if line["dataset"] == dataset), None)
+    return _line("dataset_sizes", dataset=dataset)
 
 
 def anoshift_table() -> list[dict[str, str]]:
     """Return the lines of table:anoshift."""
-    return list(csv.DictReader(_text("anoshift.csv").splitlines()))
+    return _lines("anoshift")
 
 
 def printed_values(table: str, key: str, value: str) -> dict[str, float] | None:
@@ -313,10 +277,8 @@ def printed_values(table: str, key: str, value: str) -> dict[str, float] | None:
     >>> printed_values("shift", "dataset", "SMAP/T-3")
     {'divergence': 2.927}
     """
-    for line in csv.DictReader(_text(f"{table}.csv").splitlines()):
-        if line.pop(key) == value:
-            return {name: float(cell) for name, cell in line.items()}
-    return None
+    line = _line(table, **{key: value})
+    return None if line is None else {name: float(line[name]) for name in line if name != key}
 
 
 @cache
@@ -326,27 +288,18 @@ def _tables() -> dict[str, Any]:
 
 def _model(name: str) -> dict[str, Any] | None:
     blocks = _tables()["model"]
-    return next((each for each in blocks if name in (each["name"], *each["variants"])), None)
+    return next((block for block in blocks if name in (block["name"], *block["variants"])), None)
 
 
 @cache
-def _printed() -> Mapping[tuple[str, str, str, str], Mapping[str, float]]:
-    keys = ("table", "dataset", "model", "row")
-    return {
-        (line["table"], line["dataset"], line["model"], line["row"]): {
-            column: float(cell) for column, cell in line.items() if column not in keys
-        }
-        for line in csv.DictReader(_text("printed.csv").splitlines())
-    }
+def _lines(table: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(_text(f"{table}.csv").splitlines()))
 
 
-@cache
-def _detail() -> Mapping[tuple[str, str, str, str], Mapping[str, str]]:
-    return {
-        (line["dataset"], line["model"], line["row"], line["measure"]): line
-        for line in csv.DictReader(_text("detail.csv").splitlines())
-    }
+def _line(table: str, /, **where: str) -> dict[str, str] | None:
+    """Return the line of a table that has these values, or None."""
+    return next((line for line in _lines(table) if where.items() <= line.items()), None)
 
 
 def _text(name: str) -> str:
-    return files("newnormal_reproduce.engine").joinpath("data", name).read_text(encoding="utf-8")
+    return files(__package__).joinpath("data", name).read_text(encoding="utf-8")

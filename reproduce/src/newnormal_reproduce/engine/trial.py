@@ -18,34 +18,15 @@ from newnormal_reproduce.engine.published import Rule, TrialOptions
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One thing to compute, with everything that decides its result.
+    """One thing to compute, with everything that decides its result."""
 
-    Attributes
-    ----------
-    dataset
-        The stream, such as ``"SMD/1-4"``.
-    model
-        A name that `newnormal.models` knows, a class by import path, ``"package.module:Class"``, or
-        ``"default"`` for `newnormal.Detector`.
-    variant
-        ``"frozen"``, ``"DT"``, ``"TTA"`` or ``"DT+TTA"``.
-    rule
-        Where the threshold comes from.
-    seed
-        Of the fit.
-    options
-        Of the detector.
-    steady
-        Whether to divide the learning rate by ten until learning on history does not diverge.
-    """
-
-    dataset: str
-    model: str
-    variant: str
-    rule: Rule
-    seed: int
+    dataset: str  # the stream, such as "SMD/1-4"
+    model: str  # as in `Competitor`; "default" is `newnormal.Detector`
+    variant: str  # "frozen", "DT", "TTA" or "DT+TTA"
+    rule: Rule  # of the threshold
+    seed: int  # of the fit
     options: TrialOptions
-    steady: bool = False
+    steady: bool = False  # as in `Line`
 
     def __str__(self) -> str:
         return f"{self.dataset}, {self.model} {self.variant} at {self.rule}, seed {self.seed}"
@@ -82,35 +63,17 @@ class SampleVerdicts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """The result of a trial.
-
-    Attributes
-    ----------
-    trial
-        What was computed.
-    tau
-        The threshold.
-    lr
-        The learning rate used: the trial's, or a tenth, a hundredth ... of it if it is `steady`.
-    learned, restored
-        Learning steps taken, and times the guard against divergence put good weights back.
-    fit_seconds, seconds
-        Time taken to fit, and to judge the test part once.
-    report
-        Every metric.
-    path
-        The file that holds all of it, scores included.
-    """
+    """The result of a trial."""
 
     trial: Trial
-    tau: float
-    lr: float
-    learned: int
-    restored: int
+    tau: float  # the threshold
+    lr: float  # the trial's, or a tenth, a hundredth ... of it if it is `steady`
+    learned: int  # learning steps
+    restored: int  # times the guard against divergence put good weights back
     fit_seconds: float
-    seconds: float
+    seconds: float  # to judge the test part once
     report: Report
-    path: Path
+    path: Path  # of the file that holds all of it, scores included
 
     @property
     def judgement(self) -> SampleVerdicts:

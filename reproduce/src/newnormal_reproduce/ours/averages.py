@@ -1,4 +1,4 @@
-"""Means over streams and collections of streams, seed by seed."""
+"""Means over streams and collections of streams, seed by seed, and how pages write them."""
 
 from __future__ import annotations
 
@@ -61,3 +61,40 @@ def covered(start: float, end: float, here: float) -> float | None:
     (0.5, 1.5, None)
     """
     return None if end <= start else (here - start) / (end - start)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a list in English.
+
+    >>> listed(["a", "b", "c"]), listed(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def percent(figure: Figure) -> str:
+    """Return a share as a percentage.
+
+    >>> percent(Figure(0.0125, 0.001)), percent(Figure(0.5, None))
+    ('1.2% ± 0.1', '50.0%')
+    """
+    spread = "" if figure.std is None else f" ± {100 * figure.std:.1f}"
+    return f"{figure.mean:.1%}{spread}"
+
+
+def two(figure: Figure) -> str:
+    """Return a figure with two decimals.
+
+    >>> two(Figure(1.0, 0.125)), two(Figure(0.5, None))
+    ('1.00 ± 0.12', '0.50')
+    """
+    return f"{figure.mean:.2f}" + ("" if figure.std is None else f" ± {figure.std:.2f}")
+
+
+def short(kind: str) -> str:
+    """Return the name of a kind of generated stream without the common prefix.
+
+    >>> short("drift/wave-level")
+    'wave-level'
+    """
+    return kind.partition("/")[2]

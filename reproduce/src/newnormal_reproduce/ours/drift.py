@@ -5,9 +5,6 @@ No row uses later samples or test labels.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -18,11 +15,13 @@ from typing import Unpack
 from newnormal import M2N2
 from newnormal_reproduce.engine.competitors import Competitor
 from newnormal_reproduce.engine.drifting import DRIFTING
-from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
+from newnormal_reproduce.engine.experiment import Experiment, Line
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import DEFAULT, SEEDS, Rule, Rules, settings
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import DataStream, Roots
+from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
 from newnormal_reproduce.ours import drift_page
 from newnormal_reproduce.ours.drift_alarms import DriftAlarms
@@ -64,41 +63,29 @@ class Drift:
 
     def markdown(self) -> str:
         """Return the page."""
-        lines = [each for each in self.experiment.lines if each[0].competitor.name != "PCA"]
+        lines = [line for line in self.experiment.lines if line[0].competitor.name != "PCA"]
         chance = replace(self.experiment, lines=tuple(lines))
         seeds = pages.over_seeds(chance, where="the first table")
         return drift_page.page_of(self.figures, self.alarms, self.operator, seeds)
 
     def csv(self) -> str:
         """Return a line a trial, and a line for each data set not found and each failure."""
-        text = io.StringIO()
         measures = ["auroc", "auprc", "vus_pr", "f1", "precision", "recall"]
         head = ["status", "dataset", "collection", "half", "row", "seed", "rule", "tau"]
-        table = csv.DictWriter(text, [*head, *measures, "found", "note"], lineterminator="\n")
-        table.writeheader()
-        for line, trials in self.experiment.lines:
-            for trial in trials:
-                cells: dict[str, object] = {
-                    "dataset": trial.dataset,
-                    "collection": collection(trial.dataset),
-                    "half": self.figures.half(trial.dataset),
-                    "row": line.competitor.name,
-                    "seed": trial.seed,
-                    "rule": str(trial.rule),
-                }
-                outcome = self.experiment.outcomes.get(trial)
-                if outcome is None:
-                    cells |= {"status": "failed", "note": self.experiment.failures[trial]}
-                else:
-                    found = {name: getattr(outcome.report, name) for name in measures}
-                    found["tau"] = outcome.tau
-                    found["found"] = self.figures.found(outcome)
-                    cells |= {name: _number(value) for name, value in found.items()}
-                    cells["status"] = "ok"
-                table.writerow(cells)
-        for name, why in self.experiment.not_run.items():
-            table.writerow({"status": "absent", "dataset": name, "note": why})
-        return text.getvalue()
+
+        def cells(line: Line, trial: Trial, outcome: TrialOutcome | None) -> dict[str, object]:
+            about: dict[str, object] = {
+                "collection": collection(trial.dataset),
+                "half": self.figures.half(trial.dataset),
+                "row": line.competitor.name,
+                "rule": str(trial.rule),
+            }
+            if outcome is None:
+                return about
+            ours = {name: getattr(outcome.report, name) for name in measures}
+            return {**about, **ours, "tau": outcome.tau, "found": self.figures.mark(outcome)}
+
+        return csv_text([*head, *measures, "found", "note"], self.experiment.rows(cells))
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write pages, table and pictures into a folder, and return their paths."""
@@ -128,13 +115,13 @@ def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)
     places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]
-    found = dict.fromkeys([*(setting.name for setting in settings()), *places])
+    names = dict.fromkeys([*(setting.name for setting in settings()), *places])
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
         for competitor in taking_part:
             yield from _lines(stream, competitor, plan.seeds)
 
-    usual = [*sorted(found, key=_order), *DRIFTING]
+    usual = [*sorted(names, key=_order), *DRIFTING]
     return Drift(plan.conduct("drift", usual, lines_of, pages={}))
 
 
@@ -161,8 +148,8 @@ def _lines(stream: DataStream, competitor: Competitor, seeds: tuple[int, ...]) -
             yield Line(stream, fixed, BOTH, rules, seeds, compared=False)
         if stream.name in FIVE_SETS:
             rule = stream.setting.thresholds[BOTH.name].f1
-            own = Competitor(TUNED, "mlp")
-            yield Line(stream, own, BOTH, Rules(rule, rule), seeds, compared=False)
+            tuned = Competitor(TUNED, "mlp")
+            yield Line(stream, tuned, BOTH, Rules(rule, rule), seeds, compared=False)
 
 
 def _fixed(name: str, decay: float = 1.0, lr: float = 0.0) -> Competitor:
@@ -175,7 +162,3 @@ def _fixed(name: str, decay: float = 1.0, lr: float = 0.0) -> Competitor:
         "lr": lr,
     }
     return Competitor(name, "mlp", tuple(options.items()))
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.6g}"

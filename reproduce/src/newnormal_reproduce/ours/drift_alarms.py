@@ -6,24 +6,22 @@ stay are handled.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from newnormal import Event
 from newnormal.metrics import AlarmCounts, trace_alarms
-from newnormal_reproduce.engine.arrays import AnyDetector, Bools
+from newnormal_reproduce.engine.arrays import AnyDetector, Bools, Ints
 from newnormal_reproduce.engine.drifting import ONSET, SAMPLES_PER_DAY, DriftKind, faulty, kind_of
 from newnormal_reproduce.engine.experiment import Experiment
+from newnormal_reproduce.engine.files import csv_text
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.trial import TrialOutcome
-from newnormal_reproduce.ours.drift_around import Around, Shares, shares
 from newnormal_reproduce.ours.drift_figures import OURS, TUNED, collection
 from newnormal_reproduce.ours.watching import watch
 
@@ -31,32 +29,20 @@ LIMIT = 1  # alarms a day, of the default detector
 ACCEPT_AFTER = SAMPLES_PER_DAY  # samples: the default of `Detector`
 FOLLOWED = 3  # multiples of ACCEPT_AFTER for which a fault is followed
 _ENDS = ("closed", "accepted", "rejected", "reverted")  # kinds of event
+LATER = 1000  # samples after a change, by which a detector should have adapted to it
 NOTHING = "nothing"  # changed before the first shift
 
 
 class ChangeResponse(NamedTuple):
-    """How one change of normal was accepted, or not.
+    """How one change of normal was accepted, or not before the next one."""
 
-    Attributes
-    ----------
-    change
-        What changed.
-    after
-        Samples from the change until it was accepted; NaN if it was not before the next change.
-    age
-        Samples for which the accepted change had lasted; NaN if nothing was accepted.
-    alarms
-        Alarms and changes open or pending at some time until then, or until the next change; a
-        change that began with an alarm counts once.
-    longest
-        Samples of the longest of these, counted from the change.
-    """
-
-    change: str
-    after: float
-    age: float
+    change: str  # what changed
+    after: float  # samples from the change until it was accepted; NaN if it was not
+    age: float  # samples for which the accepted change had lasted; NaN if nothing was accepted
+    # Alarms and changes open or pending at some time until then, or until the next change; a
+    # change that began with an alarm counts once.
     alarms: int
-    longest: int
+    longest: int  # samples of the longest of these, counted from the change
 
     @property
     def accepted(self) -> bool:
@@ -67,37 +53,54 @@ class ChangeResponse(NamedTuple):
 class Fault(NamedTuple):
     """How one fault that stays was handled.
 
-    Attributes
-    ----------
-    fault, channel
-        The fault and the failed channel.
-    noticed
-        Whether an alarm was open or a change pending at some time in the first quarter of
-        `ACCEPT_AFTER`.
-    absorbed
-        Whether fewer than half of the samples in the second half of it were in alarm or with a
-        change pending.
-    early, late
-        Whether it was accepted without feedback within `ACCEPT_AFTER`, and within `FOLLOWED` times
-        that.
-    rejected
-        Whether a change was pending after a quarter of it, and was rejected.
-    learned
-        Whether it was accepted after the rejection; None if it was not rejected. These four are
-        None for the paper's method, which has no acceptance.
+    The last four are None for the paper's method, which has no acceptance.
     """
 
     fault: str
     channel: int
-    noticed: bool
+    noticed: bool  # as the function of this name
     absorbed: bool
-    early: bool | None = None
-    late: bool | None = None
-    rejected: bool | None = None
-    learned: bool | None = None
+    early: bool | None = None  # accepted without feedback within `ACCEPT_AFTER`
+    late: bool | None = None  # within `FOLLOWED` times that
+    rejected: bool | None = None  # a change was pending after a quarter of it, and was rejected
+    learned: bool | None = None  # accepted after the rejection; None if it was not rejected
+
+
+class Shares(NamedTuple):
+    """The share of normal samples in alarm around a change; NaN if there are none."""
+
+    before: float
+    after: float
+    later: float
+
+
+class Around(NamedTuple):
+    """The same as figures over streams and seeds."""
+
+    before: Figure
+    after: Figure
+    later: Figure
 
 
 # ---------------------------------------------------------------------- counting
+
+
+def shares(in_alarm: Bools, labels: Ints, shifts: Sequence[int]) -> list[Shares]:
+    """Return the shares around each of the samples at which normal changed.
+
+    Before is since the previous change. After is until the next. Later is the same without its
+    first `LATER` samples.
+    """
+    ends = [*shifts[1:], len(labels)]
+
+    def share(start: int, stop: int) -> float:
+        normal = labels[start:stop] == 0
+        return float(in_alarm[start:stop][normal].mean()) if normal.any() else math.nan
+
+    return [
+        Shares(share(since, shift), share(shift, end), share(shift + LATER, end))
+        for since, shift, end in zip([0, *shifts], shifts, ends, strict=False)
+    ]
 
 
 def accepted(events: Iterable[Event]) -> list[Event]:
@@ -114,12 +117,13 @@ def acceptances(
     events: Sequence[Event], changes: Sequence[str], shifts: Sequence[int], samples: int
 ) -> list[ChangeResponse]:
     """Return the first acceptance after each change and before the next, if there is one."""
-    found = []
+    responses = []
     for change, start, end in zip(changes, shifts, [*shifts[1:], samples], strict=True):
-        done = next((each for each in accepted(events) if start <= each.sample < end), None)
+        first = next((event for event in accepted(events) if start <= event.sample < end), None)
         until, after, age = end, math.nan, math.nan
-        if done is not None:
-            until, after, age = done.sample, done.sample - start, done.sample - _subject(done).start
+        if first is not None:
+            until = first.sample
+            after, age = until - start, until - _subject(first).start
         spans = [
             (span.opening, length)
             for span in _spans(events, samples)
@@ -127,8 +131,8 @@ def acceptances(
         ]
         openings = sum(opening for opening, _ in spans)
         longest = max((length for _, length in spans), default=0)
-        found.append(ChangeResponse(change, after, age, openings, longest))
-    return found
+        responses.append(ChangeResponse(change, after, age, openings, longest))
+    return responses
 
 
 def _subject(event: Event) -> Any:
@@ -178,11 +182,10 @@ def absorbed(reported: Bools, onset: int) -> bool:
 
 def reject_pending(detector: AnyDetector) -> bool:
     """Reject every pending change; return whether there was one."""
-    rejected = False
-    for each in detector.changes_:
-        detector.reject(each)
-        rejected = True
-    return rejected
+    pending = list(detector.changes_)
+    for change in pending:
+        detector.reject(change)
+    return bool(pending)
 
 
 def _faults(detector: AnyDetector, stream: str, *, accepts: bool) -> Iterator[Fault]:
@@ -191,17 +194,17 @@ def _faults(detector: AnyDetector, stream: str, *, accepts: bool) -> Iterator[Fa
         events = watch(detector.reset(), samples)
         trace = trace_alarms(events, len(samples))
         reported = trace.in_alarm | trace.pending
-        found = Fault(fault, channel, noticed(reported, ONSET), absorbed(reported, ONSET))
+        result = Fault(fault, channel, noticed(reported, ONSET), absorbed(reported, ONSET))
         if accepts:
-            late = [each.sample for each in accepted(events) if each.sample >= ONSET]
-            early = any(at < ONSET + ACCEPT_AFTER for at in late)
-            found = found._replace(early=early, late=bool(late), rejected=False)
+            late = [event.sample for event in accepted(events) if event.sample >= ONSET]
+            early = any(sample < ONSET + ACCEPT_AFTER for sample in late)
+            result = result._replace(early=early, late=bool(late), rejected=False)
             judged = ONSET + ACCEPT_AFTER // 4
             watch(detector.reset(), samples[:judged], flush=False)
             if reject_pending(detector):
                 learned = accepted(watch(detector, samples[judged:]))
-                found = found._replace(rejected=True, learned=bool(learned))
-        yield found
+                result = result._replace(rejected=True, learned=bool(learned))
+        yield result
 
 
 class Run(NamedTuple):
@@ -217,17 +220,7 @@ class DriftAlarms:
     """The alarms of each row, computed again from the stored fits; the results are not stored.
 
     The default detector has a limit of `LIMIT` alarms a day, every other row its own threshold.
-
-    Attributes
-    ----------
-    counts
-        What an operator gets, of every row on every stream.
-    around
-        Normal samples in alarm around each change, of every row on generated streams.
-    acceptances
-        Of the default detector on generated streams.
-    faults
-        Of every row on generated streams.
+    `counts` has every stream, the others generated streams; `acceptances` the default detector.
     """
 
     counts: dict[Run, AlarmCounts] = field(default_factory=dict)
@@ -273,16 +266,14 @@ class DriftAlarms:
 
     def around_changes(self) -> dict[tuple[str, str], dict[str, Around]]:
         """Return each row's shares around each change, by the streams' kind and the change."""
-        parts: dict[tuple[str, str], dict[str, dict[int, list[Shares]]]] = {}
-        for of, every in self.around.items():
-            kind = kind_of(of.stream)
-            assert kind is not None
-            for what, each in zip(kind.changes, every, strict=True):
-                rows = parts.setdefault((kind.name, what), {})
-                rows.setdefault(of.row, {}).setdefault(of.seed, []).append(each)
+        changes: dict[tuple[str, str], dict[str, dict[int, list[Shares]]]] = {}
+        for of, around in self.around.items():
+            for change, share in zip(_changes(of.stream), around, strict=True):
+                rows = changes.setdefault((collection(of.stream), change), {})
+                rows.setdefault(of.row, {}).setdefault(of.seed, []).append(share)
         return {
-            which: {row: _around(list(seeds.values())) for row, seeds in rows.items()}
-            for which, rows in parts.items()
+            change: {row: _around(list(seeds.values())) for row, seeds in rows.items()}
+            for change, rows in changes.items()
         }
 
     def changes(self) -> dict[tuple[str, str], list[ChangeResponse]]:
@@ -290,78 +281,67 @@ class DriftAlarms:
 
         The change before the first one is `NOTHING`.
         """
-        found: dict[tuple[str, str], list[ChangeResponse]] = {}
-        for of, every in self.acceptances.items():
-            for each in every:
-                found.setdefault((collection(of.stream), each.change), []).append(each)
-        return found
+        changes: dict[tuple[str, str], list[ChangeResponse]] = {}
+        for of, responses in self.acceptances.items():
+            for response in responses:
+                key = (collection(of.stream), response.change)
+                changes.setdefault(key, []).append(response)
+        return changes
 
     def fault_shares(self, part: str) -> dict[tuple[str, str], dict[str, Figure]]:
         """Return the share of faults for which `part` is true, by kind and fault, of each row."""
-        found: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
-        for of, every in self.faults.items():
-            for each in every:
-                rows = found.setdefault((collection(of.stream), each.fault), {})
+        shares: dict[tuple[str, str], dict[str, dict[int, list[float]]]] = {}
+        for of, faults in self.faults.items():
+            for fault in faults:
+                rows = shares.setdefault((collection(of.stream), fault.fault), {})
                 seeds = rows.setdefault(of.row, {})
-                seeds.setdefault(of.seed, []).append(float(getattr(each, part)))
+                seeds.setdefault(of.seed, []).append(float(getattr(fault, part)))
         return {
-            which: {
-                row: Figure.of([fmean(shares) for shares in seeds.values()])
-                for row, seeds in rows.items()
-            }
-            for which, rows in found.items()
+            key: {row: Figure.of([*map(fmean, seeds.values())]) for row, seeds in rows.items()}
+            for key, rows in shares.items()
         }
 
     def mine(self) -> list[Fault]:
         """Return all faults of the default detector, over streams and seeds."""
-        return [each for of, every in self.faults.items() if of.row == OURS for each in every]
+        return [fault for of, faults in self.faults.items() if of.row == OURS for fault in faults]
 
     def csv(self) -> str:
         """Return a line for each measure of each run."""
-        text = io.StringIO()
-        counted = [each.name for each in fields(AlarmCounts) if each.name != "delays"]
+        counted = [field.name for field in fields(AlarmCounts) if field.name != "delays"]
         counted += ["found", "median_delay"]
-        own = dict.fromkeys([*counted, "change", *Shares._fields, *ChangeResponse._fields])
-        own |= dict.fromkeys(Fault._fields)
-        head = ["dataset", "collection", "row", "seed", "measure"]
-        table = csv.DictWriter(text, [*head, *own], lineterminator="\n")
-        table.writeheader()
+        columns = dict.fromkeys(["dataset", "collection", "row", "seed", "measure", *counted])
+        columns |= dict.fromkeys(["change", *Shares._fields, *ChangeResponse._fields])
+        columns |= dict.fromkeys(Fault._fields)
+        return csv_text(list(columns), self._rows(counted))
 
-        def write(of: Run, measure: str, parts: dict[str, object]) -> None:
-            where = [of.stream, collection(of.stream), of.row, of.seed, measure]
-            cells = {name: _cell(value) for name, value in parts.items()}
-            table.writerow({**dict(zip(head, where, strict=True)), **cells})
+    def _rows(self, counted: Sequence[str]) -> Iterator[dict[str, object]]:
+        def row(of: Run, measure: str, **cells: object) -> dict[str, object]:
+            about = {"dataset": of.stream, "collection": collection(of.stream), "row": of.row}
+            return {**about, "seed": of.seed, "measure": measure, **cells}
 
         for of, counts in self.counts.items():
-            parts = {**asdict(counts), "found": counts.found, "median_delay": counts.median_delay}
-            del parts["delays"]
-            write(of, "alarms", parts)
+            yield row(of, "alarms", **{name: getattr(counts, name) for name in counted})
         for of, around in self.around.items():
-            kind = kind_of(of.stream)
-            assert kind is not None
-            for what, share in zip(kind.changes, around, strict=True):
-                write(of, "around", {"change": what, **share._asdict()})
-        for of, every in self.acceptances.items():
-            for each in every:
-                write(of, "acceptance", each._asdict())
+            for change, share in zip(_changes(of.stream), around, strict=True):
+                yield row(of, "around", change=change, **share._asdict())
+        for of, responses in self.acceptances.items():
+            for response in responses:
+                yield row(of, "acceptance", **response._asdict())
         for of, faults in self.faults.items():
             for fault in faults:
-                write(of, "fault", fault._asdict())
-        return text.getvalue()
+                yield row(of, "fault", **fault._asdict())
+
+
+def _changes(stream: str) -> tuple[str, ...]:
+    kind = kind_of(stream)
+    assert kind is not None
+    return kind.changes
 
 
 def _around(seeds: Sequence[Sequence[Shares]]) -> Around:
     """Return figures over seeds of the mean over streams."""
-    every = (
-        [fmean(getattr(each, part) for each in streams) for streams in seeds]
+    means = (
+        [fmean(getattr(shares, part) for shares in streams) for streams in seeds]
         for part in Shares._fields
     )
-    return Around._make(map(Figure.of, every))
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return value
+    return Around._make(map(Figure.of, means))

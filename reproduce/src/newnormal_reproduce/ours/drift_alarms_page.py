@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from newnormal_reproduce.engine.drifting import FAULTS, ONSET
+from newnormal_reproduce.ours.averages import percent, short
 from newnormal_reproduce.ours.drift_alarms import (
     ACCEPT_AFTER,
     FOLLOWED,
@@ -14,7 +15,6 @@ from newnormal_reproduce.ours.drift_alarms import (
     DriftAlarms,
 )
 from newnormal_reproduce.ours.drift_figures import OURS
-from newnormal_reproduce.ours.drift_format import percent, short
 from newnormal_reproduce.report import pages
 
 _ACCEPTED = """\
@@ -70,31 +70,33 @@ def summary(alarms: DriftAlarms, rows: Sequence[str]) -> list[str | None]:
 
 
 def _about_acceptance(alarms: DriftAlarms) -> str | None:
-    changes = alarms.changes()
-    every = [each for (_, what), found in changes.items() if what != NOTHING for each in found]
-    if not every:
+    every = [response for responses in alarms.changes().values() for response in responses]
+    changes = [response for response in every if response.change != NOTHING]
+    if not changes:
         return None
-    done = [each.after / ACCEPT_AFTER for each in every if each.accepted]
-    text = f"Of {len(every)} changes of normal it accepted {len(done)}"
-    if done:
+    times = [response.after / ACCEPT_AFTER for response in changes if response.accepted]
+    text = f"Of {len(changes)} changes of normal it accepted {len(times)}"
+    if times:
         text += (
-            f", after {median(done):.2f} times `accept_after` in the median "
-            f"({min(done):.2f} to {max(done):.2f})"
+            f", after {median(times):.2f} times `accept_after` in the median "
+            f"({min(times):.2f} to {max(times):.2f})"
         )
-    others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
+    others = [response.longest / ACCEPT_AFTER for response in changes if not response.accepted]
     if others:
         text += f"; after the others nothing lasted longer than {max(others):.2f} times that"
-    early = [each for (_, what), found in changes.items() if what == NOTHING for each in found]
-    wrong = sum(each.accepted for each in early)
-    return f"{text}. Before the first change it accepted something on {wrong} of {len(early)} runs."
+    early = [response.accepted for response in every if response.change == NOTHING]
+    return (
+        f"{text}. Before the first change it accepted something on {sum(early)} of {len(early)} "
+        "runs."
+    )
 
 
 def _about_absorption(alarms: DriftAlarms, rows: Sequence[str]) -> str | None:
     shares = alarms.fault_shares("absorbed")
     means = {
-        row: fmean(found[row].mean for found in shares.values())
+        row: fmean(figures[row].mean for figures in shares.values())
         for row in rows
-        if shares and all(row in found for found in shares.values())
+        if shares and all(row in figures for figures in shares.values())
     }
     if OURS not in means:
         return None
@@ -105,14 +107,15 @@ def _about_absorption(alarms: DriftAlarms, rows: Sequence[str]) -> str | None:
 
 
 def _about_faults(alarms: DriftAlarms) -> str | None:
-    mine = alarms.mine()
-    if not mine:
+    faults = alarms.mine()
+    if not faults:
         return None
     early, rejected, learned = (
-        sum(bool(getattr(each, part)) for each in mine) for part in ("early", "rejected", "learned")
+        sum(bool(getattr(fault, part)) for fault in faults)
+        for part in ("early", "rejected", "learned")
     )
     return (
-        f"It accepted {early} of {len(mine)} such faults without feedback before `accept_after`, "
+        f"It accepted {early} of {len(faults)} such faults without feedback before `accept_after`, "
         f"and {learned} of the {rejected} that were rejected."
     )
 
@@ -127,19 +130,19 @@ def sections(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
 
 def _until_accepted(alarms: DriftAlarms) -> list[str]:
     lines = []
-    for (kind, what), every in alarms.changes().items():
-        done = [each for each in every if each.accepted]
-        times = [each.after / ACCEPT_AFTER for each in done]
+    for (kind, change), responses in alarms.changes().items():
+        done = [response for response in responses if response.accepted]
+        times = [response.after / ACCEPT_AFTER for response in done]
         cells = ["-"] * 4
         if done:
             span = f"{min(times):.2f} to {max(times):.2f}"
-            mean = fmean(each.alarms for each in done)
-            youngest = min(each.age for each in done) / ACCEPT_AFTER
+            mean = fmean(response.alarms for response in done)
+            youngest = min(response.age for response in done) / ACCEPT_AFTER
             cells = [f"{median(times):.2f}", span, f"{mean:.1f}", f"{youngest:.2f}"]
-        others = [each.longest / ACCEPT_AFTER for each in every if not each.accepted]
-        cells.append(f"{max(others):.2f}" if others else "-")
-        share = f"{len(done) / len(every):.0%}"
-        lines.append([f"{short(kind)}: {what}", str(len(every)), share, *cells])
+        others = [response.longest for response in responses if not response.accepted]
+        cells.append(f"{max(others) / ACCEPT_AFTER:.2f}" if others else "-")
+        share = f"{len(done) / len(responses):.0%}"
+        lines.append([f"{short(kind)}: {change}", str(len(responses)), share, *cells])
     if not lines:
         return []
     streams = len({of.stream for of in alarms.acceptances})
@@ -157,17 +160,14 @@ def _until_accepted(alarms: DriftAlarms) -> list[str]:
 
 def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
     shares = {part: alarms.fault_shares(part) for part in ("noticed", "absorbed")}
-    which = sorted(shares["noticed"], key=lambda each: [*FAULTS].index(each[1]))
-    named = [row for row in rows if any(row in shares["noticed"][each] for each in which)]
-    lines = [
-        [
-            part,
-            f"{fault}, {_source(kind)}",
-            *(percent(found[kind, fault][r]) if r in found[kind, fault] else "-" for r in named),
-        ]
-        for part, found in shares.items()
-        for kind, fault in which
-    ]
+    keys = sorted(shares["noticed"], key=lambda key: [*FAULTS].index(key[1]))
+    named = [row for row in rows if any(row in shares["noticed"][key] for key in keys)]
+    lines = []
+    for part, by_key in shares.items():
+        for kind, fault in keys:
+            figures = by_key[kind, fault]
+            cells = [percent(figures[row]) if row in figures else "-" for row in named]
+            lines.append([part, f"{fault}, {_source(kind)}", *cells])
     if not lines:
         return []
     text = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4, limit=LIMIT)
@@ -179,16 +179,15 @@ def _kept(alarms: DriftAlarms) -> list[str]:
     if not mine:
         return []
     lines = []
-    for fault in [*FAULTS, "all"]:
-        found = [each for each in mine if fault in (each.fault, "all")]
-        rejected = [each for each in found if each.rejected]
+    for name in [*FAULTS, "all"]:
+        faults = [fault for fault in mine if name in (fault.fault, "all")]
         shares = [
-            _share([each.early for each in found]),
-            _share([each.late for each in found]),
-            _share([each.rejected for each in found]),
-            _share([each.learned for each in rejected]),
+            _share([fault.early for fault in faults]),
+            _share([fault.late for fault in faults]),
+            _share([fault.rejected for fault in faults]),
+            _share([fault.learned for fault in faults if fault.rejected]),
         ]
-        lines.append([fault, str(len(found)), *shares])
+        lines.append([name, str(len(faults)), *shares])
     accepted = ["accepted before 1", f"accepted by {FOLLOWED}"]
     header = ["fault", "faults", *accepted, "rejected", "accepted though rejected"]
     return [_KEPT.format(followed=FOLLOWED), pages.table(header, lines)]

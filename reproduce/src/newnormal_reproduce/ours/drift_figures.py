@@ -67,20 +67,19 @@ class Figures:
 
         Measures of the report leave out UCR: one marked sample cannot be ranked.
         """
-        found: dict[str, dict[str, dict[int, float]]] = {}
+        rows: dict[str, dict[str, dict[int, float]]] = {}
         for line, trials in self.experiment.lines:
             if isinstance(measure, str) and collection(line.stream.name) == UCR:
                 continue
-            done = [self.experiment.outcomes[u] for u in trials if u in self.experiment.outcomes]
-            for outcome in done:
+            for outcome in self.experiment.outcomes_of(trials):
                 report = outcome.report
                 value = getattr(report, measure) if isinstance(measure, str) else measure(outcome)
                 if not math.isnan(value):
-                    mine = found.setdefault(line.competitor.name, {})
-                    mine.setdefault(line.stream.name, {})[outcome.trial.seed] = value
-        return dict(found)
+                    streams = rows.setdefault(line.competitor.name, {})
+                    streams.setdefault(line.stream.name, {})[outcome.trial.seed] = value
+        return dict(rows)
 
-    def found(self, outcome: TrialOutcome) -> float:
+    def mark(self, outcome: TrialOutcome) -> float:
         """Return 1 if the mark of a series of UCR was found, 0 if not; NaN for another stream."""
         return self._marks.get(outcome.trial, math.nan)
 
@@ -97,8 +96,8 @@ class Figures:
         for name in dict.fromkeys(streams):
             owner, half = collection(name), self.half(name)
             if half:
-                for each in (CHOOSING, REPORTING):  # one below the other, in this order
-                    groups.setdefault(f"{owner}, {each}", [])
+                for part in (CHOOSING, REPORTING):  # one below the other, in this order
+                    groups.setdefault(f"{owner}, {part}", [])
             groups.setdefault(f"{owner}, {half}" if half else owner, []).append(name)
         return {name: group for name, group in groups.items() if group}
 
@@ -113,8 +112,8 @@ class Figures:
         """Return each row's mean over `COLLECTIONS` of the mean over their streams."""
         values = self.values(measure)
         groups = self.collections(values)
-        mine = [groups[name] for name in COLLECTIONS if name in groups]
-        return self._figures(self.rows, values, mine)
+        macro_groups = [groups[name] for name in COLLECTIONS if name in groups]
+        return self._figures(self.rows, values, macro_groups)
 
     def means(
         self, measure: str | Callable[[TrialOutcome], float]
@@ -137,8 +136,8 @@ class Figures:
     def _figures(
         rows: Sequence[str], values: dict[str, Values], groups: Sequence[Sequence[str]]
     ) -> dict[str, Figure]:
-        found = {name: macro(values.get(name, {}), groups) for name in rows}
-        return {name: figure for name, figure in found.items() if figure is not None}
+        figures = {name: macro(values.get(name, {}), groups) for name in rows}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def collection(stream: str) -> str:

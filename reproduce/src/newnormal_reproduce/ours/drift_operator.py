@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
 from newnormal.metrics import AlarmCounts
 from newnormal_reproduce.engine.published import Figure
-from newnormal_reproduce.ours.averages import shared
+from newnormal_reproduce.ours.averages import listed, percent, shared, two
 from newnormal_reproduce.ours.drift_alarms import LIMIT, Run
 from newnormal_reproduce.ours.drift_figures import COLLECTIONS, OURS, PLAIN, Figures
-from newnormal_reproduce.ours.drift_format import listed, percent, two
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure
@@ -60,21 +58,13 @@ class Over(NamedTuple):
 
 
 class Operator:
-    """The operator's table of each row.
-
-    Parameters
-    ----------
-    drift
-        The figures, which know rows and collections.
-    counts
-        The counts of each run.
-    """
+    """The operator's table of each row, from the figures of drift and the counts of each run."""
 
     def __init__(self, drift: Figures, counts: Mapping[Run, AlarmCounts]) -> None:
         self.rows = [row for row in drift.rows if any(of.row == row for of in counts)]
         by_row: dict[str, dict[str, dict[int, AlarmCounts]]] = {}
-        for of, each in counts.items():
-            by_row.setdefault(of.row, {}).setdefault(of.stream, {})[of.seed] = each
+        for of, alarms in counts.items():
+            by_row.setdefault(of.row, {}).setdefault(of.stream, {})[of.seed] = alarms
         groups = drift.groups(of.stream for of in counts)
         self._pooled: dict[str, dict[str, tuple[int, dict[int, AlarmCounts]]]] = {}
         for name, group in groups.items():
@@ -96,19 +86,19 @@ class Operator:
 
     def mean(self) -> dict[str, Over]:
         """Return each row's mean over `COLLECTIONS`, each with the same weight."""
-        found = [self._pooled[name] for name in COLLECTIONS if name in self._pooled]
+        collections = [self._pooled[name] for name in COLLECTIONS if name in self._pooled]
         means = {}
         for row in self.rows:
-            mine = [rows[row] for rows in found if row in rows]
-            seeds = set.intersection(*(set(each) for _, each in mine)) if mine else set()
-            if len(mine) == len(found) and seeds:
-                by_seed = [[each[seed] for _, each in mine] for seed in sorted(seeds)]
+            pooled = [rows[row] for rows in collections if row in rows]
+            seeds = set.intersection(*(set(counts) for _, counts in pooled)) if pooled else set()
+            if len(pooled) == len(collections) and seeds:
+                by_seed = [[counts[seed] for _, counts in pooled] for seed in sorted(seeds)]
                 figures = {
-                    name: _figure([_mean(map(measure, every)) for every in by_seed])
+                    name: _figure([_mean(map(measure, counts)) for counts in by_seed])
                     for name, measure in MEASURES.items()
                 }
                 events = sum(counts.events for counts in by_seed[0])
-                means[row] = Over(sum(streams for streams, _ in mine), events, figures)
+                means[row] = Over(sum(streams for streams, _ in pooled), events, figures)
         return means
 
 
@@ -126,21 +116,19 @@ def _pool(
 
 
 def _over(streams: int, seeds: Mapping[int, AlarmCounts]) -> Over:
-    every = list(seeds.values())
-    figures = {
-        name: _figure([measure(each) for each in every]) for name, measure in MEASURES.items()
-    }
-    return Over(streams, every[0].events, figures)
+    counts = list(seeds.values())
+    figures = {name: _figure(map(measure, counts)) for name, measure in MEASURES.items()}
+    return Over(streams, counts[0].events, figures)
 
 
-def _figure(values: Sequence[float]) -> Figure | None:
-    known = [value for value in values if not math.isnan(value)]
-    return Figure.of(known) if known else None
+def _figure(values: Iterable[float]) -> Figure | None:
+    numbers = [value for value in values if not math.isnan(value)]
+    return Figure.of(numbers) if numbers else None
 
 
 def _mean(values: Iterable[float]) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return fmean(known) if known else math.nan
+    figure = _figure(values)
+    return math.nan if figure is None else figure.mean
 
 
 # ---------------------------------------------------------------------- page
@@ -152,7 +140,7 @@ def summary(operator: Operator) -> str | None:
     if OURS not in means:
         return None
 
-    def said(row: str) -> str:
+    def described(row: str) -> str:
         figures = {name: each for name, each in means[row].figures.items() if each is not None}
         return (
             f"{figures['found'].mean:.2f} of events found, {figures['false a day'].mean:.2f} false "
@@ -160,26 +148,26 @@ def summary(operator: Operator) -> str | None:
             f"{figures['change pending'].mean:.2f} with a change pending"
         )
 
-    other = f" (the {PLAIN}: {said(PLAIN)})" if PLAIN in means else ""
-    return f"With a limit of {LIMIT} alarm a day, mean of collections: {said(OURS)}{other}."
+    other = f" (the {PLAIN}: {described(PLAIN)})" if PLAIN in means else ""
+    return f"With a limit of {LIMIT} alarm a day, mean of collections: {described(OURS)}{other}."
 
 
 def sections(operator: Operator) -> list[str]:
     """Return the section with the table."""
-    found = operator.by_collection()
-    if not found:
+    collections = operator.by_collection()
+    if not collections:
         return []
-    lines, mine = [], [name for name in COLLECTIONS if name in found]
-    for name in mine:
-        lines += _lines(name, found[name])
-    if mine:
-        lines += _lines(f"mean of {listed(mine)}", operator.mean())
-    for name in found:
+    lines, macro = [], [name for name in COLLECTIONS if name in collections]
+    for name in macro:
+        lines += _lines(name, collections[name])
+    if macro:
+        lines += _lines(f"mean of {listed(macro)}", operator.mean())
+    for name, rows in collections.items():
         if name not in COLLECTIONS:
-            lines += _lines(name, found[name])
+            lines += _lines(name, rows)
     header = ["over", "row", "streams", "events", *MEASURES]
     parts = [_TABLE.format(limit=LIMIT), pages.table(header, lines)]
-    if mine:
+    if macro:
         parts += [figure_link(name, caption) + "\n" for name, caption in _CHARTS.items()]
     return parts
 
@@ -206,14 +194,14 @@ def _cells(figures: Mapping[str, Figure | None]) -> list[str]:
 
 def draw(operator: Operator, folder: Path) -> list[Path]:
     """Draw the share of events found and the false openings a day, of each row."""
-    found = operator.by_collection()
-    mine = {name: found[name] for name in COLLECTIONS if name in found}
-    if not mine:
+    collections = operator.by_collection()
+    macro = {name: collections[name] for name in COLLECTIONS if name in collections}
+    if not macro:
         return []
     paths = []
-    for name, measure, level in (
-        ("drift-found", "found", None),
-        ("drift-false", "false a day", float(LIMIT)),
+    for name, measure, axis, level in (
+        ("drift-found", "found", "events found", None),
+        ("drift-false", "false a day", "false openings a day", float(LIMIT)),
     ):
         groups: dict[str, Group] = {
             owner: {
@@ -221,8 +209,7 @@ def draw(operator: Operator, folder: Path) -> list[Path]:
                 for row, over in rows.items()
                 if (figure := over.figures[measure]) is not None
             }
-            for owner, rows in mine.items()
+            for owner, rows in macro.items()
         }
-        axis = "events found" if measure == "found" else "false openings a day"
         paths += save_figure(grouped_bars(groups, axis=axis, level=level), folder, name)
     return paths

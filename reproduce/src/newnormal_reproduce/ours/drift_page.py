@@ -8,9 +8,8 @@ from statistics import fmean
 
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.ours import drift_alarms_page, drift_operator
-from newnormal_reproduce.ours.averages import covered
-from newnormal_reproduce.ours.drift_alarms import DriftAlarms
-from newnormal_reproduce.ours.drift_around import LATER
+from newnormal_reproduce.ours.averages import covered, listed, percent, short
+from newnormal_reproduce.ours.drift_alarms import LATER, DriftAlarms
 from newnormal_reproduce.ours.drift_figures import (
     COLLECTIONS,
     COMPONENTS,
@@ -20,7 +19,6 @@ from newnormal_reproduce.ours.drift_figures import (
     TUNED,
     Figures,
 )
-from newnormal_reproduce.ours.drift_format import listed, percent, short
 from newnormal_reproduce.ours.drift_operator import Operator
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
@@ -132,13 +130,13 @@ def details_of(drift: Figures) -> str:
         names = [name for name in (*drift.rows, TUNED) if name in values]
         lines = []
         for stream in streams:
-            found = {
+            figures = {
                 name: Figure.of(list(values[name][stream].values()))
                 for name in names
                 if stream in values[name]
             }
-            if found:
-                lines.append([stream, *_cells(found, names)])
+            if figures:
+                lines.append([stream, *_cells(figures, names)])
         parts += [f"## {title}\n", pages.table(["stream", *names], lines)]
     return "\n".join(parts)
 
@@ -158,8 +156,7 @@ def _summary(drift: Figures, alarms: DriftAlarms, operator: Operator) -> list[st
         _about_changes(alarms),
         *drift_alarms_page.summary(alarms, drift.rows),
     ]
-    sentences = [f"- {each}" for each in summary if each is not None]
-    return ["## Summary\n", "\n".join(sentences) + "\n"] if sentences else []
+    return pages.summary([sentence for sentence in summary if sentence is not None])
 
 
 def _about_macro(drift: Figures, measure: str) -> str | None:
@@ -204,37 +201,36 @@ def _about_others(drift: Figures) -> str | None:
 
 
 def _about_marks(drift: Figures) -> str | None:
-    found = {name: figures for name, (_, figures) in drift.means(drift.found).items()}
-    said = [
+    halves = [
         f"{figures[OURS].mean:.2f} of those {name.rpartition(', ')[2]}"
-        for name, figures in found.items()
+        for name, (_, figures) in drift.means(drift.mark).items()
         if OURS in figures
     ]
-    return f"Of UCR's series it finds {listed(said)}." if said else None
+    return f"Of UCR's series it finds {listed(halves)}." if halves else None
 
 
 def _about_five(drift: Figures, measure: str) -> str | None:
     sets, figures = drift.five(measure)
     if not {OURS, PLAIN, TUNED} <= figures.keys():
         return None
-    way = covered(*(figures[name].mean for name in (PLAIN, TUNED, OURS)))
-    if way is None:
+    share = covered(*(figures[name].mean for name in (PLAIN, TUNED, OURS)))
+    if share is None:
         return None
     return (
-        f"On the paper's sets ({len(sets)} of 5), without settings, it covers {way:.0%} of the "
+        f"On the paper's sets ({len(sets)} of 5), without settings, it covers {share:.0%} of the "
         f"difference between the {PLAIN} and the paper's hand-tuned row in mean "
         f"{_MEASURES[measure]}."
     )
 
 
 def _about_changes(alarms: DriftAlarms) -> str | None:
-    found = [rows for rows in alarms.around_changes().values() if {OURS, PLAIN} <= rows.keys()]
-    if not found:
+    changes = [rows for rows in alarms.around_changes().values() if {OURS, PLAIN} <= rows.keys()]
+    if not changes:
         return None
-    mine, frozen = (fmean(rows[name].later.mean for rows in found) for name in (OURS, PLAIN))
+    ours, frozen = (fmean(rows[name].later.mean for rows in changes) for name in (OURS, PLAIN))
     return (
-        f"From {LATER:,} samples after a change on, {mine:.1%} of normal samples are in alarm "
-        f"(mean of {len(found)} changes; the {PLAIN} {frozen:.1%})."
+        f"From {LATER:,} samples after a change on, {ours:.1%} of normal samples are in alarm "
+        f"(mean of {len(changes)} changes; the {PLAIN} {frozen:.1%})."
     )
 
 
@@ -242,42 +238,42 @@ def _about_changes(alarms: DriftAlarms) -> str | None:
 
 
 def _over_all(drift: Figures) -> list[str]:
-    found = {measure: drift.macros(measure) for measure in _MEASURES}
-    rows = [name for name in drift.rows if all(name in each for each in found.values())]
+    macros = [drift.macros(measure) for measure in _MEASURES]
+    rows = [name for name in drift.rows if all(name in figures for figures in macros)]
     if not rows:
         return []
     groups = drift.collections(drift.values("auprc"))
-    mine = {name: groups[name] for name in COLLECTIONS if name in groups}
-    everything = [stream for streams in mine.values() for stream in streams]
+    macro = {name: groups[name] for name in COLLECTIONS if name in groups}
+    streams = [stream for group in macro.values() for stream in group]
     lines = []
     for name in rows:
         seeds = pages.span(
             len(drift.experiment.seeds_of(trials))
             for line, trials in drift.experiment.lines
-            if line.competitor.name == name and line.stream.name in everything
+            if line.competitor.name == name and line.stream.name in streams
         )
-        lines.append([name, seeds, *(str(each[name]) for each in found.values())])
-    named = listed([f"{name} ({len(streams)})" for name, streams in mine.items()])
+        lines.append([name, seeds, *(str(figures[name]) for figures in macros)])
+    sizes = [f"{name} ({len(group)})" for name, group in macro.items()]
     return [
-        _MACRO.format(collections=named),
+        _MACRO.format(collections=listed(sizes)),
         pages.table(["row", "seeds", *_MEASURES.values()], lines),
         figure_link("drift-macro", _CHARTS["drift-macro"]) + "\n",
     ]
 
 
 def _by_collection(drift: Figures, measure: str) -> list[str]:
-    found = drift.means(measure)
-    marks = drift.means(drift.found) if measure == "auprc" else {}
-    if not found and not marks:
+    means = drift.means(measure)
+    marks = drift.means(drift.mark) if measure == "auprc" else {}
+    if not means and not marks:
         return []
     lines = [
-        [name, str(count), *_cells(figures, drift.rows)] for name, (count, figures) in found.items()
+        [name, str(count), *_cells(figures, drift.rows)] for name, (count, figures) in means.items()
     ]
-    mine = [name for name in found if name in COLLECTIONS]
-    if mine:
-        count = str(sum(found[name][0] for name in mine))
-        macros = _cells(drift.macros(measure), drift.rows)
-        lines.insert(len(mine), [f"macro, mean of the {len(mine)} above", count, *macros])
+    macro = [name for name in means if name in COLLECTIONS]
+    if macro:
+        count = str(sum(means[name][0] for name in macro))
+        cells = _cells(drift.macros(measure), drift.rows)
+        lines.insert(len(macro), [f"macro, mean of the {len(macro)} above", count, *cells])
     lines += [
         [f"{name}: found", str(count), *_cells(figures, drift.rows)]
         for name, (count, figures) in marks.items()
@@ -286,22 +282,23 @@ def _by_collection(drift: Figures, measure: str) -> list[str]:
         _BY_COLLECTION.format(measure=_MEASURES[measure], more=_MARKS if marks else ""),
         pages.table(["collection", "streams", *drift.rows], lines),
     ]
-    if measure == "auprc" and mine:
+    if measure == "auprc" and macro:
         parts.append(figure_link("drift-collections", _CHARTS["drift-collections"]) + "\n")
     return parts
 
 
 def _papers(drift: Figures) -> list[str]:
-    found = {measure: drift.five(measure) for measure in ("auroc", "auprc")}
-    sets, figures = found["auprc"]
-    if not {TUNED, PLAIN} <= figures.keys():
+    five = {measure: drift.five(measure) for measure in ("auroc", "auprc")}
+    sets, rows = five["auprc"]
+    if not {TUNED, PLAIN} <= rows.keys():
         return []
-    header, lines = ["row"], [[name] for name in figures]
-    for measure, (_, mine) in found.items():
+    header, lines = ["row"], [[name] for name in rows]
+    for measure, (_, figures) in five.items():
         header += [_MEASURES[measure], "covered"]
         for line in lines:
-            way = covered(mine[PLAIN].mean, mine[TUNED].mean, mine[line[0]].mean)
-            line += [str(mine[line[0]]), "-" if way is None else f"{round(way, 2) + 0.0:.0%}"]
+            figure = figures[line[0]]
+            share = covered(figures[PLAIN].mean, figures[TUNED].mean, figure.mean)
+            line += [str(figure), "-" if share is None else f"{round(share, 2) + 0.0:.0%}"]
     return [
         _FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN),
         pages.table(header, lines),
@@ -322,7 +319,7 @@ def _around_changes(alarms: DriftAlarms) -> list[str]:
 
 def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:
     """Return a cell a name, the best one bold; the hand-tuned row is not compared."""
-    best = max((each.mean for name, each in figures.items() if name != TUNED), default=None)
+    best = max((figure.mean for name, figure in figures.items() if name != TUNED), default=None)
     cells = []
     for name in names:
         figure = figures.get(name)
@@ -338,19 +335,20 @@ def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:
 def draw(drift: Figures, operator: Operator, folder: Path) -> list[Path]:
     """Draw the macro means, the mean of each collection, and what an operator gets."""
     paths = []
-    macros = {f"macro {_MEASURES[each]}": drift.macros(each) for each in ("auprc", "vus_pr")}
+    macros = {f"macro {_MEASURES[name]}": drift.macros(name) for name in ("auprc", "vus_pr")}
     if all(macros.values()):
         figure = grouped_bars(_groups(macros), axis="mean over collections", written=True)
         paths += save_figure(figure, folder, "drift-macro")
-    means = {name: figures for name, (_, figures) in drift.means("auprc").items()}
-    mine = {name: means[name] for name in COLLECTIONS if name in means}
-    if mine:
-        paths += save_figure(grouped_bars(_groups(mine), axis="AUPRC"), folder, "drift-collections")
+    means = drift.means("auprc")
+    macro = {name: means[name][1] for name in COLLECTIONS if name in means}
+    if macro:
+        figure = grouped_bars(_groups(macro), axis="AUPRC")
+        paths += save_figure(figure, folder, "drift-collections")
     return [*paths, *drift_operator.draw(operator, folder)]
 
 
-def _groups(found: Mapping[str, Mapping[str, Figure]]) -> dict[str, Group]:
+def _groups(groups: Mapping[str, Mapping[str, Figure]]) -> dict[str, Group]:
     return {
         name: {row: (figure, None) for row, figure in figures.items()}
-        for name, figures in found.items()
+        for name, figures in groups.items()
     }

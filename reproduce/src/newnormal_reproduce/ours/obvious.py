@@ -5,9 +5,6 @@ Everything is generated: no data are needed.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,15 +12,13 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from newnormal import Detector, Event
 from newnormal.datasets import Dataset
 from newnormal.datasets.synthetic import nightly_job, obvious
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.metrics import trace_alarms
 from newnormal_reproduce.engine.arrays import AnyDetector
-from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
 from newnormal_reproduce.ours import obvious_page
@@ -50,24 +45,17 @@ class _StreamTask(NamedTuple):
     name: str
     seed: int
 
+    def __str__(self) -> str:
+        return f"{self.name}, seed {self.seed}"
+
 
 @dataclass(frozen=True, eq=False)
 class ObviousFaults:
-    """The results.
-
-    Attributes
-    ----------
-    results
-        What was measured.
-    failures
-        The error of each stream and seed that failed.
-    command
-        The command that runs it again.
-    """
+    """The results, and the error of each stream and seed that failed."""
 
     results: ObviousResults
     failures: dict[str, str]
-    command: str
+    command: str  # runs it again
 
     def markdown(self) -> str:
         """Return the page."""
@@ -75,20 +63,14 @@ class ObviousFaults:
 
     def csv(self) -> str:
         """Return a line for each run, and one for each failure."""
-        text = io.StringIO()
-        own = [name for name in FaultRun._fields if name != "shown"]
-        nights = [name for name in Night._fields if name not in own]
-        head = ["status", *own, *nights, "note"]
-        table = csv.DictWriter(text, head, lineterminator="\n")
-        table.writeheader()
-        runs = [each._asdict() for each in self.results.judged]
-        for run in (*runs, *(night._asdict() for night in self.results.nights)):
-            run.pop("shown", None)
-            cells = {name: _cell(value) for name, value in run.items()}
-            table.writerow({"status": "ok", **cells})
-        for name, why in self.failures.items():
-            table.writerow({"status": "failed", "stream": name, "note": why})
-        return text.getvalue()
+        measures = dict.fromkeys((*FaultRun._fields, *Night._fields))
+        del measures["shown"]
+        runs = [run._asdict() for run in self.results.judged]
+        runs += [night._asdict() for night in self.results.nights]
+        rows = [{"status": "ok", **run} for run in runs]
+        failed = self.failures.items()
+        rows += [{"status": "failed", "stream": name, "note": why} for name, why in failed]
+        return csv_text(["status", *measures, "note"], rows)
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write page, table and picture into a folder, and return their paths."""
@@ -143,31 +125,31 @@ def obvious_faults(
         nonlocal done
         done += 1
         if progress is not None:
-            progress(done, len(tasks), f"{task.name}, seed {task.seed}")
+            progress(done, len(tasks), str(task))
 
     results, failures = ObviousResults(), dict[str, str]()
-    for each in sweep(partial(_work, epochs), tasks, processes=processes, on_done=on_done):
-        if isinstance(each, Failure):
-            failures[f"{each.task.name}, seed {each.task.seed}"] = each.error
+    for result in sweep(partial(_work, epochs), tasks, processes=processes, on_done=on_done):
+        if isinstance(result, Failure):
+            failures[str(result.task)] = result.error
         else:
-            results = results + each
+            results = results + result
     return ObviousFaults(results, failures, _command(datasets, seeds))
 
 
 def _chosen(wanted: Sequence[str] | None) -> list[str]:
-    known = names()
+    every = names()
     if wanted is None:
-        return known
-    found: list[str] = []
-    for each in wanted:
-        mine = [name for name in known if name == each or name.startswith(f"{each}/")]
-        if not mine:
+        return every
+    chosen: list[str] = []
+    for text in wanted:
+        meant = [name for name in every if name == text or name.startswith(f"{text}/")]
+        if not meant:
             raise ParameterError(
-                f"datasets: expected a rate, a stream or {NIGHTLY}, found {each!r}",
-                hint=f"such as {', '.join(obvious.RATES)}, {known[0]} or {NIGHTLY}",
+                f"datasets: expected a rate, a stream or {NIGHTLY}, found {text!r}",
+                hint=f"such as {', '.join(obvious.RATES)}, {every[0]} or {NIGHTLY}",
             )
-        found += mine
-    return list(dict.fromkeys(found))
+        chosen += meant
+    return list(dict.fromkeys(chosen))
 
 
 def _command(datasets: Sequence[str] | None, seeds: Sequence[int] | None) -> str:
@@ -182,7 +164,8 @@ def _command(datasets: Sequence[str] | None, seeds: Sequence[int] | None) -> str
 def _work(epochs: int | None, task: _StreamTask) -> ObviousResults:
     if task.name == NIGHTLY:
         variants = ("usual", "noon", "new")
-        return ObviousResults(nights=tuple(_night(each, task.seed, epochs) for each in variants))
+        nights = tuple(_night(variant, task.seed, epochs) for variant in variants)
+        return ObviousResults(nights=nights)
     rate, _, stream = task.name.partition("/")
     kind, _, channels = stream.rpartition("-")
     cases = list(obvious.cases(rate, task.seed, kinds=[kind], channels=[int(channels)]))
@@ -204,7 +187,7 @@ def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> F
             values=case.live[first:last, case.channel],
             start=case.start - first,
             length=case.length,
-            openings=tuple(int(at) - first for at in inside),
+            openings=tuple((inside - first).tolist()),
             in_alarm=trace.in_alarm[first:last],
         )
     return FaultRun(
@@ -269,19 +252,10 @@ def accept_newest(detector: AnyDetector, events: Iterable[Event]) -> bool:
     """Accept the newest thing that was reported: a change, or else an alarm."""
     for event in reversed(list(events)):
         if event.kind in ("opened", "changed"):
-            what = event.change or event.alarm
             try:
-                detector.accept(what)
+                detector.accept(event.change or event.alarm)
             except NewnormalError:  # closed meanwhile, and not kept
                 return False
             detector.take_events()
             return True
     return False
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return "" if value is None else value

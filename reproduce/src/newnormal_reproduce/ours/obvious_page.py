@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
 from newnormal_reproduce.engine.arrays import runs
-from newnormal_reproduce.ours.obvious_results import LIMIT, FaultRun, Night, ObviousResults, mean_of
+from newnormal_reproduce.ours.obvious_results import LIMIT, FaultRun, ObviousResults, mean_of
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.figures import (
     FALSE,
@@ -98,7 +98,7 @@ def page_of(results: ObviousResults, failures: Mapping[str, str], command: str) 
 def _summary(results: ObviousResults) -> list[str]:
     sentences = []
     for rate in results.rates:
-        share, quiet = results.found(rate), results.quiet(rate)
+        share, quiet = results.share_found(rate), results.quiet(rate)
         if share is not None:
             count = len(results.with_fault(rate))
             sentences.append(f"At {_NAMES[rate]} it found {share:.3f} of {count} faults.")
@@ -108,15 +108,13 @@ def _summary(results: ObviousResults) -> list[str]:
                 f"nine streams of ten have at most {quiet.decile:.2f}."
             )
     nights = results.nights_of("usual")
-    usual = mean_of(nights, lambda night: night.at_job)
-    every = mean_of(nights, lambda night: night.openings)
+    usual, every = mean_of(nights, "at_job"), mean_of(nights, "openings")
     if usual is not None:
         sentences.append(
             f"A nightly job that is in history: {usual:.1f} alarms at the job in 30 nights, "
             f"{every:.1f} in all."
         )
-    lines = "\n".join(f"- {each}" for each in sentences)
-    return ["## Summary\n", f"{lines}\n"] if sentences else []
+    return pages.summary(sentences)
 
 
 # ---------------------------------------------------------------------- tables
@@ -125,33 +123,33 @@ def _summary(results: ObviousResults) -> list[str]:
 def _faults(results: ObviousResults) -> list[str]:
     parts = [_FAULTS]
     for rate in results.rates:
-        mine = results.with_fault(rate)
-        if not mine:
+        runs = results.with_fault(rate)
+        if not runs:
             continue
-        kinds = [kind for kind in KINDS if any(each.kind == kind for each in mine)]
-        widths = sorted({each.channels for each in mine})
-        faults = [fault for fault in FAULTS if any(each.fault == fault for each in mine)]
+        kinds = [kind for kind in KINDS if any(run.kind == kind for run in runs)]
+        widths = sorted({run.channels for run in runs})
+        faults = [fault for fault in FAULTS if any(run.fault == fault for run in runs)]
         lines = []
         for fault in (*faults, "all"):
             where = {} if fault == "all" else {"fault": fault}
-            cells = [_two(results.found(rate, kind=kind, **where)) for kind in kinds]
-            cells += [_two(results.found(rate, channels=width, **where)) for width in widths]
-            delays = [e.delay for e in results.with_fault(rate, **where) if e.found]
+            cells = [_two(results.share_found(rate, kind=kind, **where)) for kind in kinds]
+            cells += [_two(results.share_found(rate, channels=width, **where)) for width in widths]
+            delays = [run.delay for run in results.with_fault(rate, **where) if run.found]
             median = f"{np.median(delays):.0f}" if delays else "-"
-            lines.append([fault, *cells, _two(results.found(rate, **where)), median])
+            lines.append([fault, *cells, _two(results.share_found(rate, **where)), median])
         columns = [*kinds, *(f"{width} ch." for width in widths)]
         header = ["found", *columns, "all", "median delay, samples"]
-        parts += [f"### At {_NAMES[rate]}\n", pages.table(header, lines), *_missed(mine)]
+        parts += [f"### At {_NAMES[rate]}\n", pages.table(header, lines), *_missed(runs)]
     if len(parts) == 1:
         return []
     return [*parts, figure_link("obvious-faults", _CAPTION) + "\n"]
 
 
-def _missed(judged: list[FaultRun]) -> list[str]:
+def _missed(runs: list[FaultRun]) -> list[str]:
     names: dict[str, list[str]] = {}
-    for each in judged:
-        if not each.found:
-            names.setdefault(f"{each.fault} on {each.stream}", []).append(str(each.seed))
+    for run in runs:
+        if not run.found:
+            names.setdefault(f"{run.fault} on {run.stream}", []).append(str(run.seed))
     if not names:
         return ["None was missed.\n"]
     listed = [f"{name} ({', '.join(seeds)})" for name, seeds in names.items()]
@@ -175,34 +173,26 @@ def _quiet(results: ObviousResults) -> list[str]:
 
 
 def _nightly(results: ObviousResults) -> list[str]:
-    lines = []
-    for variant in ("usual", "noon"):
-        nights = results.nights_of(variant)
-        if nights:
-            at_job = _numbers([night.at_job for night in nights])
-            every = _numbers([night.openings for night in nights])
-            lines.append([variant, "alarms at the nightly job in 30 nights", at_job])
-            lines.append([variant, "alarms in 30 days in all", every])
-    noon, new = results.nights_of("noon"), results.nights_of("new")
-    if noon:
-        lines.append(["noon", "job at noon found", _numbers([night.found for night in noon])])
-    if new:
-        lines += [
-            ["new", "alarms in the first night", _numbers([night.openings for night in new])],
-            ["new", "accepted", _numbers([_whole(night) for night in new])],
-            ["new", "alarms in the next 5 days", _numbers([night.later for night in new])],
-        ]
-    if not lines:
-        return []
-    return [_NIGHTLY, pages.table(["variant", "measure", "by seed"], lines)]
+    measures = [
+        ("usual", "alarms at the nightly job in 30 nights", "at_job"),
+        ("usual", "alarms in 30 days in all", "openings"),
+        ("noon", "alarms at the nightly job in 30 nights", "at_job"),
+        ("noon", "alarms in 30 days in all", "openings"),
+        ("noon", "job at noon found", "found"),
+        ("new", "alarms in the first night", "openings"),
+        ("new", "accepted", "accepted"),
+        ("new", "alarms in the next 5 days", "later"),
+    ]
+    lines = [
+        [variant, text, ", ".join(_number(getattr(night, part)) for night in nights)]
+        for variant, text, part in measures
+        if (nights := results.nights_of(variant))
+    ]
+    return [_NIGHTLY, pages.table(["variant", "measure", "by seed"], lines)] if lines else []
 
 
-def _whole(night: Night) -> int | None:
-    return None if night.accepted is None else int(night.accepted)
-
-
-def _numbers(values: list[int | None]) -> str:
-    return ", ".join("-" if value is None else str(value) for value in values)
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(int(value))
 
 
 def _two(share: float | None) -> str:
@@ -214,20 +204,19 @@ def _two(share: float | None) -> str:
 
 def draw(results: ObviousResults, folder: Path) -> list[Path]:
     """Draw one panel for each kind of fault: an example, and its alarms."""
-    examples = [(fault, results.example(fault)) for fault in FAULTS]
-    found = [(fault, each) for fault, each in examples if each is not None]
-    if not found:
+    examples = [run for fault in FAULTS if (run := results.example(fault)) is not None]
+    if not examples:
         return []
-    rows = -(-len(found) // 2)
+    rows = -(-len(examples) // 2)
     figure = blank(10, 1.6 * rows + 0.2)
-    for at, (fault, each) in enumerate(found, start=1):
-        _panel(figure.add_subplot(rows, 2, at), fault, each)
+    for number, run in enumerate(examples, start=1):
+        _panel(figure.add_subplot(rows, 2, number), run)
     figure.tight_layout()
     return save_figure(figure, folder, "obvious-faults")
 
 
-def _panel(axes: Axes, fault: str, each: FaultRun) -> None:
-    shown = each.shown
+def _panel(axes: Axes, run: FaultRun) -> None:
+    shown = run.shown
     assert shown is not None
     values, stop = shown.values, shown.start + shown.length
     low, high = float(values.min()), float(values.max())
@@ -236,11 +225,11 @@ def _panel(axes: Axes, fault: str, each: FaultRun) -> None:
     axes.plot(values, color=INK, linewidth=0.7)
     for first, last in runs(shown.in_alarm):
         axes.hlines(low - room, first, last, color=LINE, linewidth=3)
-    for at in shown.openings:
-        true = shown.start - 5 <= at < stop + 10
-        axes.axvline(at, color=TRUE if true else FALSE, linewidth=0.9)
+    for opening in shown.openings:
+        true = shown.start - 5 <= opening < stop + 10
+        axes.axvline(opening, color=TRUE if true else FALSE, linewidth=0.9)
     axes.set_ylim(low - 2 * room, high + room)
-    axes.set_title(f"{fault}: {each.stream}, {each.rate}", fontsize=SMALL, loc="left")
+    axes.set_title(f"{run.fault}: {run.stream}, {run.rate}", fontsize=SMALL, loc="left")
     axes.tick_params(labelsize=SMALL - 2)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -7,8 +7,6 @@ of 2006 to 2010; every split starts from the fitted state.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -21,14 +19,15 @@ from newnormal.errors import InputError
 from newnormal.metrics import auprc, auroc
 from newnormal_reproduce.engine.arrays import Floats
 from newnormal_reproduce.engine.competitors import MOST_ROWS
-from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
+from newnormal_reproduce.engine.experiment import Experiment, Line
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import Figure, Rule, Rules, anoshift_table
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import DataStream, Roots, load_stream
-from newnormal_reproduce.engine.trial import TrialOutcome
+from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
-from newnormal_reproduce.paper.anoshift_figure import years_apart
+from newnormal_reproduce.paper.planes import years_apart
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure
@@ -161,22 +160,16 @@ class AnoShift:
 
     def csv(self) -> str:
         """Return a line a trial, and one for each split not found and each failure."""
-        text = io.StringIO()
-        sheet = csv.writer(text, lineterminator="\n")
-        sheet.writerow(["status", "split", "method", "seed", *MEASURES, "tau", "note"])
-        for line, trials in self.experiment.lines:
-            for trial in trials:
-                who = [line.stream.name, line.name, trial.seed]
-                if trial in self.measured:
-                    values = [f"{self.measured[trial][measure]:.6g}" for measure in MEASURES]
-                    tau = f"{self.experiment.outcomes[trial].tau:.6g}"
-                    sheet.writerow(["ok", *who, *values, tau, ""])
-                else:
-                    why = self.experiment.failures[trial]
-                    sheet.writerow(["failed", *who, "", "", "", "", why])
-        for name, why in self.experiment.not_run.items():
-            sheet.writerow(["absent", name, "", "", "", "", "", "", why])
-        return text.getvalue()
+
+        def cells(line: Line, trial: Trial, outcome: TrialOutcome | None) -> dict[str, object]:
+            if outcome is None:
+                return {"method": line.name}
+            values = {name: f"{value:.6g}" for name, value in self.measured[trial].items()}
+            return {"method": line.name, **values, "tau": outcome.tau}
+
+        columns = ["status", "split", "method", "seed", *MEASURES, "tau", "note"]
+        rows = self.experiment.rows(cells)
+        return csv_text(columns, ({"split": row.pop("dataset"), **row} for row in rows))
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write page, table and picture into a folder, and return their paths."""

@@ -5,8 +5,6 @@ One window at the paper's size: 12 samples of 55 channels, latent width 128, bat
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import platform
 import time
@@ -24,7 +22,7 @@ from newnormal import M2N2, Fixed
 from newnormal.errors import ParameterError
 from newnormal.models import find
 from newnormal_reproduce.engine.competitors import PAPER_MODELS, Competitor
-from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import DEFAULT, printed_values, title
 from newnormal_reproduce.engine.sweep import Progress
@@ -80,35 +78,21 @@ THOC's hidden width is 64 here, as in the experiments, and does not depend on th
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of one model for one window.
-
-    Attributes
-    ----------
-    forward_ms, window_ms, learning_ms
-        Median times: of the network, of the detector's window, of that with a learning step.
-    forward_spread, window_spread, learning_spread
-        The distance between the quartiles of the trials.
-    linear, forward, learning
-        Multiply-adds: of linear layers, of all products, with the learning step.
-    parameters
-        How many.
-    outputs
-        Numbers in the outputs of layers with parameters.
-    """
+    """The cost of one model for one window: median times, and the distance of their quartiles."""
 
     name: str
     model: str
-    forward_ms: float
+    forward_ms: float  # of the network
     forward_spread: float
-    window_ms: float
+    window_ms: float  # of the detector
     window_spread: float
-    learning_ms: float
+    learning_ms: float  # of the detector with a learning step
     learning_spread: float
-    linear: int
-    forward: int
-    learning: int
+    linear: int  # multiply-adds of linear layers
+    forward: int  # of all products
+    learning: int  # with the learning step
     parameters: int
-    outputs: int
+    outputs: int  # numbers in the outputs of layers with parameters
 
     @property
     def parameters_mb(self) -> float:
@@ -258,118 +242,77 @@ def _timed(call: Callable[[], object], trials: int) -> tuple[float, float]:
 
 
 def _page(costs: Costs) -> str:
-    measured, failed = costs.measured, costs.failed
-    machine = f"{_processor()} ({platform.system()})"
+    measured = costs.measured
+    sizes = {"window": WINDOW, "channels": CHANNELS, "latent": LATENT}
+    memory = ["model", "parameters", "MB", "paper", "difference", "activations, judging"]
     parts = [
-        _INTRODUCTION.format(
-            command=costs.command,
-            window=WINDOW,
-            channels=CHANNELS,
-            latent=LATENT,
-        ),
-        _TIMES.format(trials=_TRIALS, machine=machine),
+        _INTRODUCTION.format(command=costs.command, **sizes),
+        _TIMES.format(trials=_TRIALS, machine=f"{_processor()} ({platform.system()})"),
         pages.table(
             ("model", "forward", "paper", "window", "learning", "learning / window"),
-            [_times(each) for each in measured],
+            map(_times, measured),
         ),
         _WORK,
         pages.table(
             ("model", "linear layers", "paper", "difference", "all products", "with learning"),
-            [_work(each) for each in measured],
+            map(_work, measured),
         ),
         _MEMORY,
-        pages.table(
-            (
-                "model",
-                "parameters",
-                "MB",
-                "paper",
-                "difference",
-                "activations, judging",
-                "learning",
-                "paper",
-                "difference",
-            ),
-            [_memory(each) for each in measured],
-        ),
+        pages.table((*memory, "learning", "paper", "difference"), map(_memory, measured)),
     ]
-    if any(each.model == "thoc" for each in measured):
+    if any(cost.model == "thoc" for cost in measured):
         parts.append(_THOC)
-    if failed:
-        parts += ["## Not run\n", pages.table(("model", "why"), failed.items())]
+    if costs.failed:
+        parts += ["## Not run\n", pages.table(("model", "why"), costs.failed.items())]
     return "\n".join(parts)
 
 
-def _times(each: Cost) -> list[str]:
-    theirs = _printed(each)
-    paper = "-" if theirs is None else f"{theirs['time_ms']:.3f} ± {theirs['time_ms_std']:.3f}"
+def _times(cost: Cost) -> list[str]:
+    paper = _printed(cost)
+    printed = f"{paper['time_ms']:.3f} ± {paper['time_ms_std']:.3f}" if paper else "-"
+    forward, window, learning = (
+        f"{getattr(cost, f'{part}_ms'):.3f} (± {getattr(cost, f'{part}_spread') / 2:.3f})"
+        for part in ("forward", "window", "learning")
+    )
+    ratio = f"{cost.learning_ms / cost.window_ms:.1f}"
+    return [cost.name, forward, printed, window, learning, ratio]
+
+
+def _work(cost: Cost) -> list[str]:
+    paper = _beside(cost, "multiply_adds", cost.linear, ",.0f", "+,.0f")
+    return [cost.name, f"{cost.linear:,}", *paper, f"{cost.forward:,}", f"{cost.learning:,}"]
+
+
+def _memory(cost: Cost) -> list[str]:
     return [
-        each.name,
-        _span(each.forward_ms, each.forward_spread),
-        paper,
-        _span(each.window_ms, each.window_spread),
-        _span(each.learning_ms, each.learning_spread),
-        f"{each.learning_ms / each.window_ms:.1f}",
+        cost.name,
+        f"{cost.parameters:,}",
+        f"{cost.parameters_mb:.2f}",
+        *_beside(cost, "parameters_mb", cost.parameters_mb, ".2f", "+.2f"),
+        f"{cost.judging_mb:.3f}",
+        f"{cost.learning_mb:.3f}",
+        *_beside(cost, "activations_mb", cost.learning_mb, ".2f", "+.3f"),
     ]
 
 
-def _span(middle: float, spread: float) -> str:
-    return f"{middle:.3f} (± {spread / 2:.3f})"
+def _beside(cost: Cost, name: str, ours: float, form: str, signed: str) -> list[str]:
+    """Return the paper's figure and the difference of ours."""
+    paper = _printed(cost)
+    if paper is None:
+        return ["-", ""]
+    return [format(paper[name], form), format(ours - paper[name], signed)]
 
 
-def _work(each: Cost) -> list[str]:
-    theirs = _printed(each)
-    paper = ["-", ""]
-    if theirs is not None:
-        paper = [
-            f"{theirs['multiply_adds']:,.0f}",
-            f"{each.linear - theirs['multiply_adds']:+,.0f}",
-        ]
-    return [each.name, f"{each.linear:,}", *paper, f"{each.forward:,}", f"{each.learning:,}"]
-
-
-def _memory(each: Cost) -> list[str]:
-    theirs = _printed(each)
-    size, room = ["-", ""], ["-", ""]
-    if theirs is not None:
-        size = [
-            f"{theirs['parameters_mb']:.2f}",
-            f"{each.parameters_mb - theirs['parameters_mb']:+.2f}",
-        ]
-        room = [
-            f"{theirs['activations_mb']:.2f}",
-            f"{each.learning_mb - theirs['activations_mb']:+.3f}",
-        ]
-    return [
-        each.name,
-        f"{each.parameters:,}",
-        f"{each.parameters_mb:.2f}",
-        *size,
-        f"{each.judging_mb:.3f}",
-        f"{each.learning_mb:.3f}",
-        *room,
-    ]
-
-
-def _printed(each: Cost) -> dict[str, float] | None:
-    known = title(each.model)
-    return None if known is None else printed_cost(known)
+def _printed(cost: Cost) -> dict[str, float] | None:
+    name = title(cost.model)
+    return None if name is None else printed_cost(name)
 
 
 def _csv(measured: Sequence[Cost], failed: dict[str, str]) -> str:
-    text = io.StringIO()
-    names = [field.name for field in fields(Cost)]
-    table = csv.DictWriter(text, ["status", *names, "note"], lineterminator="\n")
-    table.writeheader()
-    for each in measured:
-        cells = {
-            name: f"{value:.6g}" if isinstance(value, float) else value
-            for name, value in asdict(each).items()
-        }
-        table.writerow({"status": "ok", **cells})
-    for name, why in failed.items():
-        table.writerow({"status": "failed", "model": name, "note": why})
-    return text.getvalue()
+    columns = ["status", *(field.name for field in fields(Cost)), "note"]
+    done = [{"status": "ok", **asdict(cost)} for cost in measured]
+    missing = [{"status": "failed", "model": name, "note": why} for name, why in failed.items()]
+    return csv_text(columns, [*done, *missing])
 
 
 def _processor() -> str:

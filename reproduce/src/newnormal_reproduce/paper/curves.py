@@ -6,8 +6,6 @@ the variants of the ablation, from the scores that those experiments stored.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -18,7 +16,8 @@ import numpy as np
 
 from newnormal_reproduce.engine.arrays import Floats, Ints
 from newnormal_reproduce.engine.competitors import FIVE
-from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
+from newnormal_reproduce.engine.experiment import Experiment, Line
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import settings
 from newnormal_reproduce.engine.runner import Runner
@@ -181,13 +180,13 @@ class _MedianRun(NamedTuple):
 
 def _median_runs(experiment: Experiment) -> list[_MedianRun]:
     """Return each line's run of median AUROC, with the threshold for F1."""
-    found = []
+    medians = []
     for line, trials in experiment.lines:
-        runs = experiment.found(trials, line.rules.f1)
+        runs = experiment.outcomes_of(trials, line.rules.f1)
         if runs:
             ranked = sorted(runs, key=lambda run: run.report.auroc)
-            found.append(_MedianRun(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
-    return found
+            medians.append(_MedianRun(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
+    return medians
 
 
 def _ranking_panels(runner: Runner, runs: Sequence[_MedianRun]) -> tuple[list[Panel], list[Panel]]:
@@ -265,16 +264,23 @@ def _line(taken: _MedianRun) -> list[str]:
 
 
 def _csv(taken: dict[str, list[_MedianRun]]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
     measures = ("auroc", "auprc", "f1", "best_f1", "best_f1_threshold")
-    table.writerow(["curves", "dataset", "name", "seeds", "seed", "rule", "tau", *measures])
-    for which, runs in taken.items():
-        for line, run, seeds in runs:
-            numbers = [f"{getattr(run.report, name):.6g}" for name in measures]
-            place = [which, line.stream.name, line.name, seeds, run.trial.seed]
-            table.writerow([*place, str(run.trial.rule), f"{run.tau:.6g}", *numbers])
-    return text.getvalue()
+    rows = [
+        {
+            "curves": which,
+            "dataset": line.stream.name,
+            "name": line.name,
+            "seeds": seeds,
+            "seed": run.trial.seed,
+            "rule": str(run.trial.rule),
+            "tau": run.tau,
+            **{name: getattr(run.report, name) for name in measures},
+        }
+        for which, runs in taken.items()
+        for line, run, seeds in runs
+    ]
+    head = ["curves", "dataset", "name", "seeds", "seed", "rule", "tau"]
+    return csv_text([*head, *measures], rows)
 
 
 def _colours(panels: Sequence[Panel]) -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import command, find_streams
 from newnormal_reproduce.engine.published import dataset_size, settings
 from newnormal_reproduce.engine.streams import SYNTHETIC, DataStream, DataStreams, Roots
@@ -67,20 +65,21 @@ class DatasetTable:
 
     def csv(self) -> str:
         """Return a line a data set."""
-        text = io.StringIO()
-        sheet = csv.writer(text, lineterminator="\n")
-        sheet.writerow(
-            ["status", "dataset", *_SIZES, *(f"paper_{each}" for each in _SIZES), "note"]
-        )
-        for stream in self.streams:
-            paper = dataset_size(stream.name) or {}
-            cells = [*_sizes(stream), *(paper.get(each, "") for each in _SIZES)]
-            sheet.writerow(["ok", stream.name, *cells, ""])
-        for name, why in self.not_run.items():
+
+        def row(name: str, **cells: str) -> dict[str, str]:
             paper = dataset_size(name) or {}
-            cells = ["", "", "", "", *(paper.get(each, "") for each in _SIZES)]
-            sheet.writerow(["absent", name, *cells, why])
-        return text.getvalue()
+            printed = {f"paper_{size}": paper[size] for size in _SIZES if size in paper}
+            return {"dataset": name, **printed, **cells}
+
+        columns = ["status", "dataset", *_SIZES, *(f"paper_{size}" for size in _SIZES), "note"]
+        rows = [
+            row(stream.name, status="ok", **dict(zip(_SIZES, _sizes(stream), strict=True)))
+            for stream in self.streams
+        ]
+        missing = self.not_run.items()
+        return csv_text(
+            columns, [*rows, *(row(name, status="absent", note=why) for name, why in missing)]
+        )
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write ``datasets.md`` and ``datasets.csv`` into a folder, and return their paths."""
@@ -96,14 +95,7 @@ def dataset_table(
 ) -> DatasetTable:
     """Read every data set that is found, and return their sizes.
 
-    Parameters
-    ----------
-    roots
-        Folders that hold data sets, or the `DataStreams` of some.
-    datasets
-        Names such as ``"SMD/1-4"``; None: the paper's, all others found, and the synthetic streams.
-    progress
-        Called with how many are done, how many there are, and which was done last.
+    Of the names None: the paper's, all others found, and the synthetic streams.
     """
     streams = roots if isinstance(roots, DataStreams) else DataStreams(roots)
     usual = [*(setting.name for setting in settings()), *streams.places, *SYNTHETIC]

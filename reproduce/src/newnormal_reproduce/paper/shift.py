@@ -6,11 +6,9 @@ pictures of both parts in a plane (t-SNE), or as histograms if there is one chan
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ import numpy as np
 from newnormal.datasets import Dataset
 from newnormal.errors import DatasetError
 from newnormal_reproduce.engine.arrays import Floats
-from newnormal_reproduce.engine.experiment import write_texts
+from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS, printed_values, settings
 from newnormal_reproduce.engine.streams import (
@@ -32,7 +30,7 @@ from newnormal_reproduce.engine.streams import (
     where_to_get,
 )
 from newnormal_reproduce.engine.sweep import Progress
-from newnormal_reproduce.paper.tsne import t_sne
+from newnormal_reproduce.paper.planes import t_sne
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.charts import Cloud, ComparedBar, bars, clouds
 from newnormal_reproduce.report.figures import figure_link, label_of, save_figure
@@ -79,23 +77,13 @@ KL(test ‖ train) per data set, on a log scale (fig:main_kld); the mark is the 
 
 @dataclass(frozen=True)
 class Shift:
-    """The distance of one data set's test part from its train part.
-
-    Attributes
-    ----------
-    components
-        Principal components kept; None if there is one channel.
-    explained
-        The share of variance they explain.
-    divergence
-        KL(test ‖ train) in nats; infinite if train does not vary along a component.
-    """
+    """The distance of one data set's test part from its train part."""
 
     dataset: str
     channels: int
-    components: int | None
-    explained: float | None
-    divergence: float
+    components: int | None  # principal components kept; None if there is one channel
+    explained: float | None  # the share of variance they explain
+    divergence: float  # KL(test ‖ train) in nats; infinite if train is constant along a component
 
 
 def gaussian_divergence(of: Floats, given: Floats) -> float:
@@ -217,19 +205,9 @@ def shift(
     seed: int = SEEDS[0],
     progress: Progress | None = None,
 ) -> Shifts:
-    """Measure the shift of every data set that is found.
+    """Measure the shift of every data set that is found; the seed is that of t-SNE.
 
-    Parameters
-    ----------
-    roots
-        Folders that hold data sets, or the `DataStreams` of some.
-    datasets
-        Names such as ``"SMD/1-4"``; None: the paper's nine, NAB's realKnownCause, and the
-        synthetic streams.
-    seed
-        Of t-SNE.
-    progress
-        Called with how many are done, how many there are, and which was done last.
+    Of the names None: the paper's nine, NAB's realKnownCause, and the synthetic streams.
     """
     streams = roots if isinstance(roots, DataStreams) else DataStreams(roots)
     nine = [setting.name for setting in settings()]
@@ -300,19 +278,16 @@ def _chart(measured: dict[str, Shift | str]) -> Figure:
 
 
 def _csv(measured: dict[str, Shift | str]) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    numbers = ["channels", "components", "explained", "divergence", "authors"]
-    table.writerow(["status", "dataset", *numbers, "note"])
+    numbers = ["channels", "components", "explained", "divergence"]
+    rows = []
     for name, result in measured.items():
         theirs = authors_divergence(name)
+        row = {"dataset": name, "authors": None if theirs is None else str(theirs)}
         if isinstance(result, str):
-            table.writerow(["absent", name, "", "", "", "", theirs, result])
+            rows.append({**row, "status": "absent", "note": result})
         else:
-            explained = "" if result.explained is None else f"{result.explained:.6g}"
-            kept = [result.channels, result.components, explained]
-            table.writerow(["ok", name, *kept, f"{result.divergence:.6g}", theirs, ""])
-    return text.getvalue()
+            rows.append({**asdict(result), **row, "status": "ok"})
+    return csv_text(["status", "dataset", *numbers, "authors", "note"], rows)
 
 
 def _principal_components(samples: Floats) -> tuple[Floats, Floats]:

@@ -21,7 +21,8 @@ from newnormal.datasets.synthetic import Wave
 from newnormal.metrics import auroc, confusion
 from newnormal.plots import DetectorRun, compare
 from newnormal_reproduce.engine.arrays import AnyDetector, Bools, Floats, runs
-from newnormal_reproduce.engine.experiment import Experiment, Line, write_texts
+from newnormal_reproduce.engine.experiment import Experiment, Line
+from newnormal_reproduce.engine.files import write_texts
 from newnormal_reproduce.engine.plan import Request, TrialPlan
 from newnormal_reproduce.engine.published import APPENDIX_SEED
 from newnormal_reproduce.engine.runner import Runner
@@ -257,7 +258,7 @@ def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | Non
             continue
         made = [
             _expected(runner, run, data, shown.stop)[shown, channel]
-            for run in experiment.found(trials, line.rules.f1)
+            for run in experiment.outcomes_of(trials, line.rules.f1)
             if runner.has_fit(run)
         ]
         if made:

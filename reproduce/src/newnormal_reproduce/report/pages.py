@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 import numba
@@ -110,15 +110,15 @@ def over_seeds(*experiments: Experiment, where: str = "its line") -> str:
     """Return the seeds of a figure: the same for all figures, or those named at `where`."""
     every = sorted({seed for experiment in experiments for seed in experiment.seeds})
     numbers = ", ".join(map(str, every)) or "none"
-    each = [
+    lines = [
         seeds
         for experiment in experiments
         for _, trials in experiment.lines
         if (seeds := experiment.seeds_of(trials))
     ]
-    if all(seeds == every for seeds in each):
+    if all(seeds == every for seeds in lines):
         return f"seeds {numbers}"
-    return f"the seeds named in {where} ({span(map(len, each))} of {numbers})"
+    return f"the seeds named in {where} ({span(map(len, lines))} of {numbers})"
 
 
 def span(counts: Iterable[int]) -> str:
@@ -129,8 +129,8 @@ def span(counts: Iterable[int]) -> str:
     >>> span([5, 5]), span([3, 1, 5])
     ('5', '1 to 5')
     """
-    found = sorted(set(counts))
-    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    ordered = sorted(set(counts))
+    return str(ordered[0]) if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -146,6 +146,11 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     rows = [header, ["---"] * len(header)]
     rows += [[" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def summary(sentences: Sequence[str]) -> list[str]:
+    """Return the section of a summary as a list, if there is anything in it."""
+    return ["## Summary\n", "".join(f"- {text}\n" for text in sentences)] if sentences else []
 
 
 def not_run(*experiments: Experiment) -> list[str]:
@@ -194,19 +199,19 @@ def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle
     for line, trials in experiment.lines:
         for rule in line.rules.distinct():
             key = (line.stream.name, line.competitor.name, line.variant.name, str(rule))
-            runs[key] = experiment.found(trials, rule)
+            runs[key] = experiment.outcomes_of(trials, rule)
     lines = []
     for c in compared:
         if c.measure not in ("f1", "adjusted_f1") or c.rule.oracle != oracle:
             continue
         prefix = c.measure.removesuffix("f1")
-        mine = runs[c.dataset, c.model, c.variant, str(c.rule)]
-
-        def mean(name: str, prefix: str = prefix, mine: list[TrialOutcome] = mine) -> float:
-            return fmean(getattr(run.report, prefix + name) for run in mine)
-
-        ratios = [f"{mean(name):.3f}" for name in ("precision", "recall")]
-        counts = [f"{mean(name):.0f}" for name in ("tp", "fp", "fn", "tn")]
+        reports = [run.report for run in runs[c.dataset, c.model, c.variant, str(c.rule)]]
+        means = {
+            name: fmean(getattr(report, prefix + name) for report in reports)
+            for name in ("precision", "recall", "tp", "fp", "fn", "tn")
+        }
+        ratios = [f"{means[name]:.3f}" for name in ("precision", "recall")]
+        counts = [f"{means[name]:.0f}" for name in ("tp", "fp", "fn", "tn")]
         what = [str(c.seeds), MEASURES[c.measure], _rule(c.rule), _tau(c.tau)]
         lines.append([*_who(c), *what, *beside(c), *ratios, *counts])
     return table(header, lines) if lines else ""
@@ -260,10 +265,10 @@ def _numbers(seeds: Iterable[int]) -> str:
     >>> _numbers({2021, 2022, 2023}), _numbers({2022, 2021}), _numbers([])
     ('2021 to 2023', '2021, 2022', 'none')
     """
-    found = sorted(seeds)
-    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
-        return f"{found[0]} to {found[-1]}"
-    return ", ".join(map(str, found)) or "none"
+    numbers = sorted(seeds)
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    return ", ".join(map(str, numbers)) or "none"
 
 
 def details(experiment: Experiment, heading: str) -> str:
@@ -280,13 +285,13 @@ def details(experiment: Experiment, heading: str) -> str:
     lines = []
     for line, trials in experiment.lines:
         for rule, serves in line.rules.distinct().items():
-            mine = experiment.shown(trials, rule)
-            if mine is None:
+            outcome = experiment.shown(trials, rule)
+            if outcome is None:
                 continue
             who = [line.stream.name, line.competitor.name, line.variant.name]
             who.append(", ".join(MEASURES[measure] for measure in serves))
-            cells = [_detail(getattr(mine.report, name)) for name in (*names, *adjusted)]
-            ours = ["ours", str(mine.trial.seed), _rule(rule), f"{mine.tau:.4g}"]
+            cells = [_detail(getattr(outcome.report, name)) for name in (*names, *adjusted)]
+            ours = ["ours", str(outcome.trial.seed), _rule(rule), f"{outcome.tau:.4g}"]
             lines.append([*who, *ours, *cells])
             for measure in serves:
                 printed = _printed(line, measure)
@@ -300,10 +305,11 @@ def details(experiment: Experiment, heading: str) -> str:
     return text + "\n" + table(header, lines)
 
 
-def _printed(line: Line, measure: str) -> dict[str, str] | None:
-    known = title(line.competitor.model) if line.compared else None
-    found = None if known is None else detail(line.stream.name, line.variant.name, measure, known)
-    return None if found is None else dict(found)
+def _printed(line: Line, measure: str) -> Mapping[str, str] | None:
+    model = title(line.competitor.model) if line.compared else None
+    if model is None:
+        return None
+    return detail(line.stream.name, line.variant.name, measure, model)
 
 
 def _detail(value: float) -> str:
