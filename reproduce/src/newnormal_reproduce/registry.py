@@ -226,16 +226,16 @@ def _chosen(plan: TrialPlan) -> Iterator[tuple[ExperimentEntry, Sequence[str] | 
     """Yield the experiments to run, each with its streams; None: the usual ones."""
     everything = plan.datasets is None
     names = plan.runner.streams.places if plan.datasets is None else plan.datasets
-    own = {entry.only.lower() for entry in ENTRIES if entry.only is not None}
+    reserved = {entry.only.lower() for entry in ENTRIES if entry.only is not None}
     owners = {name: name.partition("/")[0].lower() for name in names}
     for entry in ENTRIES:
         if entry.input is Input.GENERATED and not everything:
             continue
         if entry.only is None:
-            streams = [name for name in names if owners[name] not in own]
-            found = bool(streams) or everything  # the page states where to get what is missing
+            streams = [name for name in names if owners[name] not in reserved]
+            runs = bool(streams) or everything  # the page states where to get what is missing
         else:
             streams = [name for name in names if owners[name] == entry.only.lower()]
-            found = bool(streams)
-        if (found or entry.input is Input.MODELS) and (plan.runner.compute or entry.kept):
+            runs = bool(streams)
+        if (runs or entry.input is Input.MODELS) and (plan.runner.compute or entry.kept):
             yield entry, None if everything else streams

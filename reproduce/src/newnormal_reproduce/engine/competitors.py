@@ -75,7 +75,7 @@ def overrides(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
     >>> overrides(["thoc.batch=8", "thoc@CreditCard.batch=64"])
     {'thoc': {'batch': 8}, 'thoc@CreditCard': {'batch': 64}}
     """
-    found: dict[str, dict[str, Any]] = {}
+    options_by_model: dict[str, dict[str, Any]] = {}
     for text in texts:
         place, equals, value = text.partition("=")
         model, _, option = place.rpartition(".")
@@ -84,8 +84,8 @@ def overrides(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
                 f"expected MODEL.OPTION=VALUE, found {text!r}",
                 hint="such as thoc.batch=8, or thoc@CreditCard.batch=64 for one data set",
             )
-        found.setdefault(model, {})[option] = _option(option, value, text)
-    return found
+        options_by_model.setdefault(model, {})[option] = _option(option, value, text)
+    return options_by_model
 
 
 def _check(model: str) -> None:
@@ -119,7 +119,9 @@ def _competitor(path: Path, row: dict[str, Any]) -> Competitor:
     _check(model)
     name = str(row.pop("name", Competitor.of(model).name))
     return Competitor(
-        name, model, tuple((each, _option(each, row[each], f"{path}: {each}")) for each in row)
+        name,
+        model,
+        tuple((option, _option(option, row[option], f"{path}: {option}")) for option in row),
     )
 
 

@@ -86,7 +86,7 @@ def normal_part(data: Dataset) -> tuple[Floats, tuple[int, ...]]:
     (19187, (3862, 10583))
     """
     normal = data.labels == 0
-    return data.test[normal], tuple(int(normal[:at].sum()) for at in data.shifts)
+    return data.test[normal], tuple(int(normal[:shift].sum()) for shift in data.shifts)
 
 
 # ---------------------------------------------------------------------- faults
@@ -137,7 +137,7 @@ def faulty(stream: str, length: int) -> Iterator[Faulty]:
 
     Examples
     --------
-    >>> [(each.fault, each.channel) for each in faulty("drift/wave-level-1", 100)]
+    >>> [(case.fault, case.channel) for case in faulty("drift/wave-level-1", 100)]
     [('stuck', 0), ('dropped', 0), ('offset', 0), ('noise', 0)]
     """
     kind = kind_of(stream)

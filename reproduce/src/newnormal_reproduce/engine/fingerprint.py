@@ -55,8 +55,8 @@ def _fitting_files(model: str) -> dict[str, Path]:
         return _reached("newnormal.detector", _FIT)
     # An adapter is made when it is asked for, so that its own module is not where its code is.
     owners = {kind.__module__ for kind in find(model).__mro__}
-    own = [owner for owner in owners if owner.partition(".")[0] not in sys.stdlib_module_names]
-    return _reached("newnormal.detector", _FIT, *own, without=(_CHOOSING,))
+    foreign = [owner for owner in owners if owner.partition(".")[0] not in sys.stdlib_module_names]
+    return _reached("newnormal.detector", _FIT, *foreign, without=(_CHOOSING,))
 
 
 def _reached(*roots: str, without: tuple[str, ...] = ()) -> dict[str, Path]:
@@ -68,7 +68,7 @@ def _reached(*roots: str, without: tuple[str, ...] = ()) -> dict[str, Path]:
         if name in seen or path is None:
             continue
         seen[name] = path
-        waiting += [each for each in _imports(path) if _counts(each, without)]
+        waiting += [module for module in _imports(path) if _counts(module, without)]
     return seen
 
 
@@ -76,9 +76,9 @@ def _imports(path: Path) -> list[str]:
     names: list[str] = []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
-            names += [each.name for each in node.names]
+            names += [alias.name for alias in node.names]
     return names
 
 

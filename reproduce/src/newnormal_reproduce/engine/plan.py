@@ -141,13 +141,13 @@ class TrialPlan:
         pages, draw
             As in `Experiment`.
         """
-        found = find_streams(self.runner.streams, self.streams(usual))
-        for missing, why in found.not_run.items():
+        requested = find_streams(self.runner.streams, self.streams(usual))
+        for missing, why in requested.not_run.items():
             if why.startswith(_FAILED):
                 self.runner.note_failure(missing, why)
         lines = [
             line
-            for stream in found.streams
+            for stream in requested.streams
             for line in lines_of(stream)
             if line.variant in self.variants
         ]
@@ -168,7 +168,7 @@ class TrialPlan:
             lines=tuple(with_trials),
             outcomes=results.outcomes,
             failures=results.failures,
-            not_run={**found.not_run, **dict.fromkeys(nothing, "not computed")},
+            not_run={**requested.not_run, **dict.fromkeys(nothing, "not computed")},
             command=self.command(name),
             pages=pages,
             draw=draw,
@@ -186,18 +186,18 @@ def find_streams(
     streams: DataStreams, names: Sequence[str], progress: Progress | None = None
 ) -> RequestedStreams:
     """Read each of the named streams that exists."""
-    found = RequestedStreams([], {})
+    requested = RequestedStreams([], {})
     for done, name in enumerate(names):
         if progress is not None:
             progress(done, len(names), name)
         if not streams.has(name):
-            found.not_run[name] = where_to_get(name)
+            requested.not_run[name] = where_to_get(name)
             continue
         try:
-            found.streams.append(streams.about(name))
+            requested.streams.append(streams.about(name))
         except NewnormalError as error:
-            found.not_run[name] = f"{_FAILED}{type(error).__name__}: {error}"
-    return found
+            requested.not_run[name] = f"{_FAILED}{type(error).__name__}: {error}"
+    return requested
 
 
 def command(name: str, **options: Sequence[object] | None) -> str:

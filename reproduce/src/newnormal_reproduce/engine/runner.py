@@ -129,14 +129,14 @@ class Runner:
         seed: int,
         *,
         steady: bool = False,
-        **own: Any,
+        **changed: Any,
     ) -> Trial:
         """Return a trial with the paper's settings for the model on the stream.
 
-        `own`, and then the runner's overrides for the model, replace options of the detector.
+        `changed`, and then the runner's overrides for the model, replace options of the detector.
         """
         replaced = {
-            **own,
+            **changed,
             **self._overrides.get((model, None), {}),
             **self._overrides.get((model, stream.name), {}),
         }
@@ -243,12 +243,12 @@ def _by_stream(
     overrides: Mapping[str, Mapping[str, Any]], streams: DataStreams
 ) -> dict[tuple[str, str | None], Mapping[str, Any]]:
     """Return options by model and stream; None means every stream."""
-    found: dict[tuple[str, str | None], Mapping[str, Any]] = {}
-    for place, options_ in overrides.items():
-        model, _, dataset = place.partition("@")
+    options_by_stream: dict[tuple[str, str | None], Mapping[str, Any]] = {}
+    for key, changed in overrides.items():
+        model, _, dataset = key.partition("@")
         for name in streams.chosen([dataset], []) if dataset else [None]:
-            found[model, name] = {**found.get((model, name), {}), **options_}
-    return found
+            options_by_stream[model, name] = {**options_by_stream.get((model, name), {}), **changed}
+    return options_by_stream
 
 
 def _work(task: _FitTask) -> TrialResults:

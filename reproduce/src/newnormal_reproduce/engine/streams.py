@@ -45,8 +45,8 @@ class DataStream:
     @property
     def setting(self) -> PaperSetting:
         """The paper's settings for it, or `borrowed` ones."""
-        found = [each for each in settings() if each.name == self.name]
-        return found[0] if found else borrowed(self.name, self.channels)
+        papers = (setting for setting in settings() if setting.name == self.name)
+        return next(papers, None) or borrowed(self.name, self.channels)
 
 
 class DataStreams:
@@ -102,19 +102,19 @@ class DataStreams:
         """
         if wanted is None:
             return list(default)
-        known = [*(each.name for each in settings()), *self.places, *_GENERATED]
+        every = [*(setting.name for setting in settings()), *self.places, *_GENERATED]
         names: list[str] = []
-        for each in wanted:
-            lowered = each.lower()
-            found = [name for name in known if name.lower() == lowered]
-            found = found or [name for name in known if name.lower().startswith(f"{lowered}/")]
-            if not found:
+        for text in wanted:
+            lowered = text.lower()
+            meant = [name for name in every if name.lower() == lowered]
+            meant = meant or [name for name in every if name.lower().startswith(f"{lowered}/")]
+            if not meant:
                 raise ParameterError(
                     f"datasets: expected data sets of the paper or found in the folders given, "
-                    f"found {each!r}",
-                    hint=f"they are {', '.join(dict.fromkeys(known))}",
+                    f"found {text!r}",
+                    hint=f"they are {', '.join(dict.fromkeys(every))}",
                 )
-            names += found
+            names += meant
         return list(dict.fromkeys(names))
 
 

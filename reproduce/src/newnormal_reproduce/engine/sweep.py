@@ -50,15 +50,15 @@ def sweep(
     """
     results: dict[int, _Result | Failure[_Task]] = {}
 
-    def done(at: int, result: _Result | Failure[_Task]) -> None:
-        results[at] = result
+    def done(number: int, result: _Result | Failure[_Task]) -> None:
+        results[number] = result
         if on_done is not None:
-            on_done(tasks[at])
+            on_done(tasks[number])
 
     attempt = partial(_attempt, work)
     if processes <= 1 or not tasks:
-        for at, task in enumerate(tasks):
-            done(at, attempt(task))
+        for number, task in enumerate(tasks):
+            done(number, attempt(task))
     else:
         # Not fork: threads of BLAS and of compiled code do not survive it.
         pool = ProcessPoolExecutor(
@@ -67,12 +67,12 @@ def sweep(
             initializer=_prepare_worker,
         )
         try:
-            places = {pool.submit(attempt, task): at for at, task in enumerate(tasks)}
-            for future in as_completed(places):
-                done(places[future], future.result())
+            numbers = {pool.submit(attempt, task): number for number, task in enumerate(tasks)}
+            for future in as_completed(numbers):
+                done(numbers[future], future.result())
         finally:
             pool.shutdown(cancel_futures=True)
-    return [results[at] for at in range(len(tasks))]
+    return [results[number] for number in range(len(tasks))]
 
 
 def _attempt(work: Callable[[_Task], _Result], task: _Task) -> _Result | Failure[_Task]:

@@ -35,12 +35,12 @@ def variants_named(names: Sequence[str] | None = None) -> tuple[Variant, ...]:
     >>> variants_named(["DT"])
     (Variant(name='DT', detrend=True, adapt=False),)
     """
-    known = [variant.name for variant in VARIANTS]
+    every = [variant.name for variant in VARIANTS]
     for name in names or ():
-        if name not in known:
+        if name not in every:
             raise ParameterError(
                 f"variants: expected variants of the ablation, found {name!r}",
-                hint=f"they are {', '.join(known)}",
+                hint=f"they are {', '.join(every)}",
             )
     return tuple(variant for variant in VARIANTS if names is None or variant.name in names)
 

@@ -1,1 +1,1 @@
-"""Experiments of our own, and the demo, one module each."""
+"""Experiments of our own."""

@@ -141,7 +141,7 @@ def summary(operator: Operator) -> str | None:
         return None
 
     def described(row: str) -> str:
-        figures = {name: each for name, each in means[row].figures.items() if each is not None}
+        figures = {name: value for name, value in means[row].figures.items() if value is not None}
         return (
             f"{figures['found'].mean:.2f} of events found, {figures['false a day'].mean:.2f} false "
             f"openings a day, {figures['in alarm'].mean:.2f} of normal samples in alarm, "

@@ -117,7 +117,7 @@ def _seeds_of_columns(result: Experiment) -> str:
     counts: dict[str, list[int]] = {}
     for line, trials in result.lines:
         counts.setdefault(line.name, []).append(len(result.seeds_of(trials)))
-    return f"Seeds: {', '.join(f'{name} {pages.span(each)}' for name, each in counts.items())}."
+    return f"Seeds: {', '.join(f'{name} {pages.span(seeds)}' for name, seeds in counts.items())}."
 
 
 def _shown(figure: Figure | None, best: float) -> str:

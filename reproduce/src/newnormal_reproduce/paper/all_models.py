@@ -112,7 +112,7 @@ Cells: TypeAlias = dict[tuple[str, str], Cell]  # by data set and model
 
 def _cells(result: Experiment, measure: str) -> Cells:
     """Return the values of a measure, over the seeds that all variants have."""
-    found: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
+    values_of: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for line, trials in result.lines:
         values = {
             trial.seed: getattr(result.outcomes[trial].report, measure)
@@ -121,13 +121,13 @@ def _cells(result: Experiment, measure: str) -> Cells:
         }
         if values:
             key = (line.stream.name, line.competitor.name)
-            found.setdefault(key, {})[line.variant.name] = values
+            values_of.setdefault(key, {})[line.variant.name] = values
     cells: Cells = {}
-    for key, variants in found.items():
+    for key, variants in values_of.items():
         shared = sorted(set.intersection(*(set(values) for values in variants.values())))
         if shared:
-            each = {name: [values[seed] for seed in shared] for name, values in variants.items()}
-            cells[key] = Cell(len(shared), each)
+            by_variant = {name: [values[s] for s in shared] for name, values in variants.items()}
+            cells[key] = Cell(len(shared), by_variant)
     return cells
 
 
@@ -233,14 +233,14 @@ def _rates(result: Experiment) -> str:
         done = [result.outcomes[trial] for trial in trials if trial in result.outcomes]
         if not line.variant.adapt or not done:
             continue
-        counts = Counter(each.lr for each in done)
+        counts = Counter(outcome.lr for outcome in done)
         rates = ", ".join(
             f"{rate:g}" + (f" ({count} of {len(done)} seeds)" if len(counts) > 1 else "")
             for rate, count in sorted(counts.items(), reverse=True)
         )
-        if any(each.lr != each.trial.options.lr for each in done):
+        if any(outcome.lr != outcome.trial.options.lr for outcome in done):
             rates += f" instead of {done[0].trial.options.lr:g}"
-        restored = sum(each.restored for each in done)
+        restored = sum(outcome.restored for outcome in done)
         who = [line.stream.name, line.competitor.name, line.variant.name, str(line.rules.f1)]
         lines.append([*who, rates, str(restored) if restored else ""])
     return pages.table(header, lines)

@@ -88,14 +88,15 @@ class AnoShift:
 
     def figures(self, split: str) -> dict[str, dict[str, Figure]]:
         """Return each measure of each line on a split, over the seeds."""
-        found: dict[str, dict[str, Figure]] = {}
+        figures_of: dict[str, dict[str, Figure]] = {}
         for line, trials in self.experiment.lines:
             values = [self.measured[trial] for trial in trials if trial in self.measured]
             if line.stream.name == f"AnoShift/{split}" and values:
-                found[line.name] = {
-                    measure: Figure.of([each[measure] for each in values]) for measure in MEASURES
+                figures_of[line.name] = {
+                    measure: Figure.of([measures[measure] for measures in values])
+                    for measure in MEASURES
                 }
-        return found
+        return figures_of
 
     def seeds(self, split: str) -> dict[str, int]:
         """Return the number of seeds of each line on a split."""
@@ -150,12 +151,12 @@ class AnoShift:
 
     def _years(self, measure: str, years: Sequence[str]) -> str:
         by_year = {year: self.figures(year) for year in years}
-        names = list(dict.fromkeys(name for found in by_year.values() for name in found))
+        names = list(dict.fromkeys(name for row in by_year.values() for name in row))
         lines = []
         for name in names:
-            found = {year: by_year[year][name][measure] for year in years if name in by_year[year]}
-            seeds = pages.span(self.seeds(year)[name] for year in found)
-            lines.append([name, seeds, *(str(found.get(year, "-")) for year in years)])
+            row = {year: by_year[year][name][measure] for year in years if name in by_year[year]}
+            seeds = pages.span(self.seeds(year)[name] for year in row)
+            lines.append([name, seeds, *(str(row.get(year, "-")) for year in years)])
         return pages.table(["method", "seeds", *years], lines)
 
     def csv(self) -> str:
@@ -181,15 +182,11 @@ class AnoShift:
         """Return the gain of DT+TTA over the frozen MLP in each year."""
         groups: dict[str, Group] = {}
         for year in SPLITS[2:]:
-            found = self.figures(year)
-            if "MLP" in found and "MLP + DT+TTA" in found:
+            figures = self.figures(year)
+            if "MLP" in figures and "MLP + DT+TTA" in figures:
+                both, frozen = figures["MLP + DT+TTA"], figures["MLP"]
                 groups[year] = {
-                    title: (
-                        Figure(
-                            found["MLP + DT+TTA"][measure].mean - found["MLP"][measure].mean, None
-                        ),
-                        None,
-                    )
+                    title: (Figure(both[measure].mean - frozen[measure].mean, None), None)
                     for measure, title in MEASURES.items()
                 }
         return groups

@@ -145,9 +145,8 @@ def cost_of(name: str, trials: int = _TRIALS) -> Cost:
         )
     with counting.one_thread():
         model: Any = kind(WINDOW, CHANNELS, LATENT)
-        found = counting.count(model)
-        outputs = found.outputs // _BYTES
-        counted = (found.linear, found.forward, found.adapting, model.parameters, outputs)
+        linear, products, learned, output_bytes = counting.count(model)
+        counted = (linear, products, learned, model.parameters, output_bytes // _BYTES)
         forward = _timed(counting.judging(model), trials)
         window, learning = (_window_time(name, trials, adapt, 1) for adapt in (False, True))
     return _cost(name, forward, window, learning, counted)

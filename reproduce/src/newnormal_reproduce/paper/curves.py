@@ -137,7 +137,7 @@ class Curves:
             figure = draw_curves(panels, _colours(panels), columns=3)
             pictures += save_figure(figure, folder, "curves-f1")
             text += [figure_link("curves-f1", _F1) + "\n", _BEST]
-            text.append(pages.table(_HEADER, [_line(each) for each in taken["variants"]]))
+            text.append(pages.table(_HEADER, [_line(median) for median in taken["variants"]]))
         text += pages.not_run(self.baselines, self.variants)
         forget_data()
         texts = {"curves.md": "\n".join(text), "curves.csv": _csv(taken)}
@@ -191,7 +191,7 @@ def _median_runs(experiment: Experiment) -> list[_MedianRun]:
 
 def _ranking_panels(runner: Runner, runs: Sequence[_MedianRun]) -> tuple[list[Panel], list[Panel]]:
     roc, pr = [], []
-    for name in dict.fromkeys(each.line.stream.name for each in runs):
+    for name in dict.fromkeys(median.line.stream.name for median in runs):
         labels = _labels(runner, name)
         left, right = [], []
         for line, run, _ in runs:
@@ -208,7 +208,7 @@ def _ranking_panels(runner: Runner, runs: Sequence[_MedianRun]) -> tuple[list[Pa
 
 def _threshold_panels(runner: Runner, runs: Sequence[_MedianRun]) -> list[Panel]:
     panels = []
-    for name in dict.fromkeys(each.line.stream.name for each in runs):
+    for name in dict.fromkeys(run.line.stream.name for run in runs):
         labels = _labels(runner, name)
         mine = [(line, run) for line, run, _ in runs if line.stream.name == name]
         shown = np.concatenate([run.judgement.scores for _, run in mine])
@@ -220,14 +220,14 @@ def _threshold_panels(runner: Runner, runs: Sequence[_MedianRun]) -> list[Panel]
         for line, run in mine:
             scores = run.judgement.scores
             f1 = f1_against_threshold(labels, scores, thresholds)
-            at = f1_against_threshold(labels, scores, np.array([run.tau]))
+            f1_at_tau = f1_against_threshold(labels, scores, np.array([run.tau]))
             drawn.append(
                 Curve(
                     line.name,
                     thresholds,
                     f1,
                     line.variant.name == "DT+TTA",
-                    (run.tau, float(at[0])),
+                    (run.tau, float(f1_at_tau[0])),
                 )
             )
         panels.append(Panel(label_of(name), drawn, "threshold", "F1", log=True))

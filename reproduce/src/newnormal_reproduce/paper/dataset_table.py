@@ -100,8 +100,8 @@ def dataset_table(
     streams = roots if isinstance(roots, DataStreams) else DataStreams(roots)
     usual = [*(setting.name for setting in settings()), *streams.places, *SYNTHETIC]
     names = streams.chosen(datasets, list(dict.fromkeys(usual)))
-    found = find_streams(streams, names, progress)
-    return DatasetTable(found.streams, found.not_run, command("datasets", datasets=datasets))
+    requested = find_streams(streams, names, progress)
+    return DatasetTable(*requested, command("datasets", datasets=datasets))
 
 
 def _sizes(stream: DataStream) -> list[str]:

@@ -78,15 +78,19 @@ def main(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
 
 def _lines(taking_part: Sequence[Competitor]) -> list[tuple[Competitor, Variant]]:
     """Return all models frozen, then the MLP and models that are not in the paper with both."""
-    new = [each for each in taking_part if title(each.model) is None or each.model == "mlp"]
-    return [(each, FROZEN) for each in taking_part] + [(each, BOTH) for each in new]
+    frozen = [(competitor, FROZEN) for competitor in taking_part]
+    return frozen + [
+        (competitor, BOTH)
+        for competitor in taking_part
+        if title(competitor.model) is None or competitor.model == "mlp"
+    ]
 
 
 def _rules(stream: DataStream, competitor: Competitor, variant: Variant) -> Rules:
     """Return the thresholds that the paper chose; for models that are not in it, the MLP's."""
-    known = title(competitor.model)
-    if known is not None and known != "MLP" and stream.setting.of_the_paper:
-        lines = [detail(stream.name, variant.name, measure, known) for measure in Rules._fields]
+    name = title(competitor.model)
+    if name is not None and name != "MLP" and stream.setting.of_the_paper:
+        lines = [detail(stream.name, variant.name, measure, name) for measure in Rules._fields]
         if all(lines):
             return Rules(*(Rule.parse(line["threshold"]) for line in lines if line))
     return stream.setting.thresholds[variant.name]
@@ -99,13 +103,13 @@ def _page(result: Experiment) -> str:
 
 def _charts(result: Experiment) -> dict[str, dict[str, Group]]:
     """Return the bars of figure 1b, and others for streams that are not in the paper."""
-    papers, others = _CHARTS
+    chart, other_chart = _CHARTS
     charts: dict[str, dict[str, Group]] = {}
-    known = {setting.name for setting in settings()}
+    papers = {setting.name for setting in settings()}
     for c in result.comparisons():
         if c.measure == "f1":
             name = c.model if c.variant == FROZEN.name else f"{c.model} + {c.variant}"
-            groups = charts.setdefault(papers if c.dataset in known else others, {})
+            groups = charts.setdefault(chart if c.dataset in papers else other_chart, {})
             groups.setdefault(c.dataset, {})[name] = (c.ours, c.paper)
     return charts
 

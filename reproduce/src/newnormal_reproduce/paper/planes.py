@@ -50,11 +50,11 @@ def years_apart(groups: Mapping[str, Floats], seed: int = 0) -> Figure:
     figure = blank(6.2, 4.6)
     axes = figure.add_axes((0.03, 0.03, 0.72, 0.94))
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(some)))
-    at = 0
+    start = 0
     for shade, (name, rows) in zip(shades, some.items(), strict=True):
-        place = points[at : at + len(rows)]
-        at += len(rows)
-        axes.scatter(place[:, 0], place[:, 1], s=7, color=shade, label=name, linewidths=0)
+        group = points[start : start + len(rows)]
+        start += len(rows)
+        axes.scatter(group[:, 0], group[:, 1], s=7, color=shade, label=name, linewidths=0)
     axes.set_xticks([])
     axes.set_yticks([])
     axes.legend(

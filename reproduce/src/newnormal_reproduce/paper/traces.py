@@ -222,8 +222,8 @@ def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
 def _remark(run: TrialOutcome) -> str:
     rule = run.trial.rule
     chosen = "Q*, an oracle" if rule.oracle else str(rule)
-    found = f"F1 {run.report.f1:.3f} · AUROC {run.report.auroc:.3f}"
-    return f"τ = {run.tau:.3g} ({chosen}) · {found}"
+    scores = f"F1 {run.report.f1:.3f} · AUROC {run.report.auroc:.3f}"
+    return f"τ = {run.tau:.3g} ({chosen}) · {scores}"
 
 
 def _verdicts(run: TrialOutcome, data: Dataset) -> Verdicts:
@@ -349,9 +349,9 @@ def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> AnyDet
 def _trend(detector: AnyDetector, data: Dataset) -> Floats:
     """Return the trend at each sample."""
     trend = np.empty(len(data.test))
-    for at in range(0, len(trend), _WINDOW):
-        detector.run(data.test[at : at + _WINDOW], flush=False)
-        trend[at : at + _WINDOW] = detector.trend_[0]
+    for start in range(0, len(trend), _WINDOW):
+        detector.run(data.test[start : start + _WINDOW], flush=False)
+        trend[start : start + _WINDOW] = detector.trend_[0]
     return trend
 
 
@@ -363,8 +363,8 @@ def _level(name: str, x: Floats, values: Floats, colour: str) -> Band:
 def _medians(scores: Floats) -> Floats:
     """Return for each sample the median score of the stretch that contains it."""
     medians = np.empty_like(scores)
-    for at in range(0, len(scores), _PERIOD):
-        medians[at : at + _PERIOD] = np.median(scores[at : at + _PERIOD])
+    for start in range(0, len(scores), _PERIOD):
+        medians[start : start + _PERIOD] = np.median(scores[start : start + _PERIOD])
     return medians
 
 

@@ -38,12 +38,12 @@ def grouped_bars(
     figure = blank(width, _HEIGHT)
     axes = figure.add_subplot()
     bar = 0.8 / max(len(names), 1)
-    for at, group in enumerate(groups.values()):
+    for column, group in enumerate(groups.values()):
         for nth, name in enumerate(names):
             if name not in group:
                 continue
             ours, paper = group[name]
-            x = at - 0.4 + (nth + 0.5) * bar
+            x = column - 0.4 + (nth + 0.5) * bar
             axes.bar(x, ours.mean, bar * 0.88, color=colour_of(name), alpha=0.88, linewidth=0)
             if ours.std:
                 axes.plot(
@@ -67,7 +67,7 @@ def grouped_bars(
     if level is not None:
         axes.axhline(level, color=INK, linewidth=0.8)
     labels = [wrap(label_of(name).replace("/", " "), _WRAPPED) for name in groups]
-    axes.set_xticks(range(len(groups)), ["\n".join(each) for each in labels], fontsize=SMALL)
+    axes.set_xticks(range(len(groups)), ["\n".join(label) for label in labels], fontsize=SMALL)
     axes.set_xlim(-0.55, len(groups) - 0.45)
     axes.set_ylabel(axis, fontsize=SMALL, color=INK)
     axes.tick_params(labelsize=SMALL, length=0)

@@ -79,14 +79,14 @@ def bars(rows: Sequence[ComparedBar], *, axis: str, ours: str, beside: str) -> F
     places = np.arange(len(rows))[::-1]
     values = np.array([row.value for row in rows])
     marks = np.array([row.beside for row in rows])
-    known = np.concatenate([values, marks])
-    known = known[np.isfinite(known) & (known > 0)]
-    low = float(known.min()) / 3 if len(known) else 0.1
+    shown_values = np.concatenate([values, marks])
+    shown_values = shown_values[np.isfinite(shown_values) & (shown_values > 0)]
+    low = float(shown_values.min()) / 3 if len(shown_values) else 0.1
     axes.set_xscale("log")
     shown = np.where(np.isfinite(values) & (values > 0), values, low)
     axes.barh(places, shown - low, left=low, height=0.6, color=TRUE, alpha=0.85)
     axes.scatter(marks, places, marker="|", s=190, color=FALSE, linewidths=2.2, zorder=3)
-    axes.set_xlim(low, float(known.max()) * 3 if len(known) else 10)
+    axes.set_xlim(low, float(shown_values.max()) * 3 if len(shown_values) else 10)
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_yticks(places, [row.name for row in rows])
     for place, row in zip(places, rows, strict=True):
@@ -211,14 +211,14 @@ def bands(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    width, each, gap, foot = 9.0, 1.35, 0.45, 1.0
-    total = (each + gap) * len(panels) + foot
+    width, height, gap, foot = 9.0, 1.35, 0.45, 1.0
+    total = (height + gap) * len(panels) + foot
     figure = blank(width, total)
     marks: dict[str, Artist] = {}
     limits = _limits([line.middle for _, lines, *_ in panels for line in lines], together)
     for nth, (title, lines, x, labels) in enumerate(panels):
-        bottom = total - (nth + 1) * (each + gap)
-        axes = figure.add_axes((0.062, bottom / total, 0.925, each / total))
+        bottom = total - (nth + 1) * (height + gap)
+        axes = figure.add_axes((0.062, bottom / total, 0.925, height / total))
         axes.broken_barh(
             [(x[start], np.append(x, x[-1])[stop] - x[start]) for start, stop in runs(labels)],
             (0, 1),

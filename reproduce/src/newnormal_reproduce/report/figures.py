@@ -63,10 +63,10 @@ def label_of(stream: str) -> str:
     >>> label_of("SMD/1-4"), label_of("NAB/realKnownCause/ambient_temperature_system_failure")
     ('SMD/1-4', 'ambient temperature system…')
     """
-    known = ("NAB/realKnownCause/", "synthetic/")
-    for folder in known:
-        if stream.startswith(folder):
-            stream = stream.removeprefix(folder).replace("_", " ")
+    prefixes = ("NAB/realKnownCause/", "synthetic/")
+    for prefix in prefixes:
+        if stream.startswith(prefix):
+            stream = stream.removeprefix(prefix).replace("_", " ")
     return stream if len(stream) <= 28 else f"{stream[:27].rsplit(' ', 1)[0]}…"
 
 

@@ -144,8 +144,8 @@ def _section(entry: ExperimentEntry, text: str | None, detail: str | None, folde
             f"<code>{entry.command}</code></p>",
         ]
     else:
-        found, heading, missing = _parted(text)
-        parts.append(render(found, folder, link=_link))
+        results, heading, missing = _parted(text)
+        parts.append(render(results, folder, link=_link))
         if missing:
             parts += [
                 f"<details><summary>{heading}: what, and how to get it</summary>",
@@ -170,7 +170,7 @@ def _parted(text: str) -> tuple[str, str, str]:
 def _link(target: str) -> str:
     """Return a link within this page if the target is another experiment's page."""
     name, ending, anchor = target.partition(".md")
-    known = {entry.name for entry in ENTRIES}
-    if ending and not anchor and name.removesuffix("-detail") in known:
+    names = {entry.name for entry in ENTRIES}
+    if ending and not anchor and name.removesuffix("-detail") in names:
         return f"#{name}"
     return target
