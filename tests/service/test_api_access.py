@@ -92,12 +92,6 @@ def service() -> FakeService:
     return FakeService(20, config=fake_config(tokens=TOKENS, host="0.0.0.0"))
 
 
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
-
-
 def path_of(template: str) -> str:
     for name, value in {
         "{name:path}": "hall-05/press-0017",

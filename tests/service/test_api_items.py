@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import PERIOD, SECOND, START, FakeService
 
 
 @pytest.fixture
 def service() -> FakeService:
     return FakeService(120)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 def everything(client: Client, **parameters: Any) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -21,12 +20,6 @@ from tests.service.test_api_access import NEEDED, PUBLIC
 @pytest.fixture
 def service() -> FakeService:
     return FakeService(120)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 # --- the page

@@ -27,12 +27,6 @@ def service() -> FakeService:
     return FakeService(5)
 
 
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
-
-
 def test_a_sample_is_acknowledged_when_it_is_durable(client: Client, service: FakeService) -> None:
     found = client.post(f"{API}/samples", json=SAMPLE)
     assert found.json() == {"samples": 1, "streams": 1, "position": service.position}

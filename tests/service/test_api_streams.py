@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from tests.service.fake_service import PERIOD, SECOND, START, FakeService
 @pytest.fixture
 def service() -> FakeService:
     return FakeService(120)
-
-
-@pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
-    with client_of(service) as made:
-        yield made
 
 
 def get(client: Client, path: str, status: int = 200, **parameters: Any) -> Any:

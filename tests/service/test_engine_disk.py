@@ -44,74 +44,71 @@ def store_part(service: Service) -> Any:
 
 
 def test_a_full_disk_refuses_samples_in_words_and_takes_them_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, 10)))
-        pages(service.log._database, None)
-        first, refused = 10, None
-        while refused is None:
-            try:
-                service.push([arrival(first, samples(first, 100))]).result()
-                first += 100
-            except StateError as error:
-                refused = error
-        assert "the disk is full" in refused.message
-        health = service.health()
-        assert health["status"] == "degraded" and not health["parts"]["log"]["ok"]
-        assert service.lag == 0 or until(lambda: service.lag == 0, "what was taken")
-        pages(service.log._database, 2**30)
-        push(service, arrival(first, samples(first, 100)))
-        assert service.health()["parts"]["log"]["ok"]
-        settle(service)
-        assert service.store.samples.count(number(service)) == first + 100
+    push(service, arrival(0, samples(0, 10)))
+    pages(service.log._database, None)
+    first, refused = 10, None
+    while refused is None:
+        try:
+            service.push([arrival(first, samples(first, 100))]).result()
+            first += 100
+        except StateError as error:
+            refused = error
+    assert "the disk is full" in refused.message
+    health = service.health()
+    assert health["status"] == "degraded" and not health["parts"]["log"]["ok"]
+    assert service.lag == 0 or until(lambda: service.lag == 0, "what was taken")
+    pages(service.log._database, 2**30)
+    push(service, arrival(first, samples(first, 100)))
+    assert service.health()["parts"]["log"]["ok"]
+    settle(service)
+    assert service.store.samples.count(number(service)) == first + 100
 
 
 def test_that_there_is_room_again_is_found_out_although_nobody_sends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_TICK_S", 0.01)
     monkeypatch.setattr(running_module, "_AGAIN_S", 0.01)
-    with running(config_of(tmp_path), monkeypatch) as service:
-        append, full = service.log.append, [True]
+    append, full = service.log.append, [True]
 
-        def append_if_room(record: bytes) -> int:
-            if full:
-                raise StateError("cannot write: the disk is full")
-            return append(record)
+    def append_if_room(record: bytes) -> int:
+        if full:
+            raise StateError("cannot write: the disk is full")
+        return append(record)
 
-        push(service, arrival(0, samples(0, 10)))
-        monkeypatch.setattr(service.log, "append", append_if_room)
-        with pytest.raises(StateError, match="the disk is full"):
-            service.push([arrival(10, samples(10, 1))]).result()
-        assert (service.ready, service.writable) == (True, False)
-        full.clear()
-        until(lambda: service.writable, "a log that can be written")
-        settle(service)
-        assert service.store.samples.count(number(service)) == 10
-        push(service, arrival(10, samples(10, 1)))
-        assert service.store.samples.count(number(service)) == 11
+    push(service, arrival(0, samples(0, 10)))
+    monkeypatch.setattr(service.log, "append", append_if_room)
+    with pytest.raises(StateError, match="the disk is full"):
+        service.push([arrival(10, samples(10, 1))]).result()
+    assert (service.ready, service.writable) == (True, False)
+    full.clear()
+    until(lambda: service.writable, "a log that can be written")
+    settle(service)
+    assert service.store.samples.count(number(service)) == 10
+    push(service, arrival(10, samples(10, 1)))
+    assert service.store.samples.count(number(service)) == 11
 
 
 def test_what_the_service_itself_logs_is_logged_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, HISTORY)))
-        append, full = service.log.append, [True]
+    push(service, arrival(0, samples(0, HISTORY)))
+    append, full = service.log.append, [True]
 
-        def append_if_room(record: bytes) -> int:
-            if full:
-                raise StateError("cannot write: the disk is full")
-            return append(record)
+    def append_if_room(record: bytes) -> int:
+        if full:
+            raise StateError("cannot write: the disk is full")
+        return append(record)
 
-        monkeypatch.setattr(service.log, "append", append_if_room)
-        fits(service).fit()
-        until(lambda: not service.health()["parts"]["log"]["ok"], "the full disk")
-        with pytest.raises(StateError, match="the disk is full"):
-            service.push([arrival(HISTORY, samples(HISTORY, 1))]).result()
-        full.clear()
-        until(lambda: state(service) == "live", "the model")
+    monkeypatch.setattr(service.log, "append", append_if_room)
+    fits(service).fit()
+    until(lambda: not service.health()["parts"]["log"]["ok"], "the full disk")
+    with pytest.raises(StateError, match="the disk is full"):
+        service.push([arrival(HISTORY, samples(HISTORY, 1))]).result()
+    full.clear()
+    until(lambda: state(service) == "live", "the model")
 
 
 def test_a_store_that_is_full_is_reported_and_caught_up_with(

@@ -44,164 +44,141 @@ def items(service: Service, kind: str) -> list[Item]:
 # ------------------------------------------------------------------ the first model
 
 
-def test_a_stream_collects_then_waits_for_its_fit_then_is_live(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, HISTORY - 1)))
-        assert state(service) == "collecting"
-        push(service, arrival(HISTORY - 1, samples(HISTORY - 1, 1)))
-        until(lambda: state(service) == "fitting", "a fit that begins")
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
-        shown = service.stream_named("m")
-        assert shown is not None
-        assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
-        states = [
-            each.body["state"] for each in service.store.events.read() if each.kind == "stream"
-        ]
-        assert states == ["collecting", "fitting", "live"]
+def test_a_stream_collects_then_waits_for_its_fit_then_is_live(service: Service) -> None:
+    push(service, arrival(0, samples(0, HISTORY - 1)))
+    assert state(service) == "collecting"
+    push(service, arrival(HISTORY - 1, samples(HISTORY - 1, 1)))
+    until(lambda: state(service) == "fitting", "a fit that begins")
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
+    shown = service.stream_named("m")
+    assert shown is not None
+    assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
+    states = [each.body["state"] for each in service.store.events.read() if each.kind == "stream"]
+    assert states == ["collecting", "fitting", "live"]
 
 
 def test_a_stream_goes_live_at_the_sample_after_its_history_however_long_its_fit_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, HISTORY)))
-        until(lambda: state(service) == "fitting", "a fit that begins")
-        for first in range(HISTORY, HISTORY + 300, 50):
-            push(service, arrival(first, samples(first, 50)))
-        assert state(service) == "fitting"
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
-        rows = service.store.samples.rows(number(service), 0, HISTORY + 299)
-        assert np.isnan(rows.scores[:HISTORY]).all()
-        assert not np.isnan(rows.scores[HISTORY:]).any()
-        assert service.models(number(service))[0]["last"] == HISTORY - 1
+    push(service, arrival(0, samples(0, HISTORY)))
+    until(lambda: state(service) == "fitting", "a fit that begins")
+    for first in range(HISTORY, HISTORY + 300, 50):
+        push(service, arrival(first, samples(first, 50)))
+    assert state(service) == "fitting"
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
+    rows = service.store.samples.rows(number(service), 0, HISTORY + 299)
+    assert np.isnan(rows.scores[:HISTORY]).all()
+    assert not np.isnan(rows.scores[HISTORY:]).any()
+    assert service.models(number(service))[0]["last"] == HISTORY - 1
 
 
-def test_a_fit_that_failed_is_made_again_with_twice_the_samples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, HISTORY)))
-        fits(service).fail("too little varies")
-        until(lambda: state(service) == "failed", "the failure")
-        shown = service.stream_named("m")
-        assert shown is not None
-        assert (shown.problem, shown.attention) == ("too little varies; more of it", "failed")
-        push(service, arrival(HISTORY, samples(HISTORY, HISTORY - 1)))
-        assert (state(service), fits(service).jobs) == ("failed", [])
-        push(service, arrival(2 * HISTORY - 1, samples(2 * HISTORY - 1, 1)))
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
-        shown = service.stream_named("m")
-        assert shown is not None and shown.problem == ""
+def test_a_fit_that_failed_is_made_again_with_twice_the_samples(service: Service) -> None:
+    push(service, arrival(0, samples(0, HISTORY)))
+    fits(service).fail("too little varies")
+    until(lambda: state(service) == "failed", "the failure")
+    shown = service.stream_named("m")
+    assert shown is not None
+    assert (shown.problem, shown.attention) == ("too little varies; more of it", "failed")
+    push(service, arrival(HISTORY, samples(HISTORY, HISTORY - 1)))
+    assert (state(service), fits(service).jobs) == ("failed", [])
+    push(service, arrival(2 * HISTORY - 1, samples(2 * HISTORY - 1, 1)))
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
+    shown = service.stream_named("m")
+    assert shown is not None and shown.problem == ""
 
 
-def test_a_fit_whose_process_ended_is_made_again_soon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(0, samples(0, HISTORY)))
-        fits(service).fail("its process ended by SIGKILL", NewnormalError)
-        until(lambda: state(service) == "failed", "the failure")
-        push(service, arrival(HISTORY, samples(HISTORY, HISTORY // 10)))
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
+def test_a_fit_whose_process_ended_is_made_again_soon(service: Service) -> None:
+    push(service, arrival(0, samples(0, HISTORY)))
+    fits(service).fail("its process ended by SIGKILL", NewnormalError)
+    until(lambda: state(service) == "failed", "the failure")
+    push(service, arrival(HISTORY, samples(HISTORY, HISTORY // 10)))
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
 
 
-def test_a_stream_of_one_sample_a_day_goes_live_with_the_settings_of_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        daily = arrival(0, samples(0, HISTORY))
-        days = START - 86_400 * 10**9 * np.arange(HISTORY, 0, -1)
-        push(service, daily._replace(times=days))
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
+def test_a_stream_of_one_sample_a_day_goes_live_with_the_settings_of_all(service: Service) -> None:
+    daily = arrival(0, samples(0, HISTORY))
+    days = START - 86_400 * 10**9 * np.arange(HISTORY, 0, -1)
+    push(service, daily._replace(times=days))
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
 
 
-def test_other_streams_go_on_while_one_is_fitted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service, "one")
-        push(service, arrival(0, samples(0, HISTORY), "two"))
-        until(lambda: state(service, "two") == "fitting", "a fit that begins")
-        push(service, arrival(HISTORY, samples(HISTORY, 20), "one"))
-        rows = service.store.samples.rows(number(service, "one"), HISTORY, HISTORY + 19)
-        assert not np.isnan(rows.scores).any()
+def test_other_streams_go_on_while_one_is_fitted(service: Service) -> None:
+    go_live(service, "one")
+    push(service, arrival(0, samples(0, HISTORY), "two"))
+    until(lambda: state(service, "two") == "fitting", "a fit that begins")
+    push(service, arrival(HISTORY, samples(HISTORY, 20), "one"))
+    rows = service.store.samples.rows(number(service, "one"), HISTORY, HISTORY + 19)
+    assert not np.isnan(rows.scores).any()
 
 
 def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        push(service, arrival(300, samples(300, 7)))
-        push(service, arrival(100, samples(100, 203)), history=True)
-        settle(service)
-        fits(service).fit()
-        settle(service)
-        assert state(service) == "live"
-        shown = service.stream_named("m")
-        assert shown is not None and shown.samples == 207  # 300 to 302 are in both
-        rows = service.store.samples.rows(shown.id, 0, 206)
-        assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
-        np.testing.assert_array_equal(rows.values, samples(100, 207))
-        assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
-        entry = SamplesArrived((arrival(0, samples(0, 50)),), history=True)
-        with pytest.raises(InputError, match="expected a stream without a model"):
-            service._take(entry).applied.result()
+    push(service, arrival(300, samples(300, 7)))
+    push(service, arrival(100, samples(100, 203)), history=True)
+    settle(service)
+    fits(service).fit()
+    settle(service)
+    assert state(service) == "live"
+    shown = service.stream_named("m")
+    assert shown is not None and shown.samples == 207  # 300 to 302 are in both
+    rows = service.store.samples.rows(shown.id, 0, 206)
+    assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
+    np.testing.assert_array_equal(rows.values, samples(100, 207))
+    assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
+    entry = SamplesArrived((arrival(0, samples(0, 50)),), history=True)
+    with pytest.raises(InputError, match="expected a stream without a model"):
+        service._take(entry).applied.result()
 
 
 # ------------------------------------------------------------------ other models
 
 
-def test_a_refit_keeps_the_old_model_which_can_be_restored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        push(service, arrival(HISTORY, samples(HISTORY, 60)))
-        service.refit(number(service)).result()
-        assert state(service) == "live"  # the old one judges meanwhile
-        push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 10)))
-        fits(service).fit()
-        until(lambda: len(service.models(number(service))) == 2, "the second model")
-        old, new = service.models(number(service))
-        assert (old["last"], new["last"], new["reason"]) == (149, 209, "request")
-        service.restore_model(number(service), 1).result()
-        push(service, arrival(HISTORY + 70, samples(HISTORY + 70, 10)))
-        restored = service.models(number(service))[-1]
-        assert (restored["generation"], restored["reason"], restored["last"]) == (
-            3,
-            "restored",
-            149,
-        )
-        with pytest.raises(InputError, match="expected an earlier model of 'm', found 9"):
-            service.restore_model(number(service), 9).result()
+def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> None:
+    go_live(service)
+    push(service, arrival(HISTORY, samples(HISTORY, 60)))
+    service.refit(number(service)).result()
+    assert state(service) == "live"  # the old one judges meanwhile
+    push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 10)))
+    fits(service).fit()
+    until(lambda: len(service.models(number(service))) == 2, "the second model")
+    old, new = service.models(number(service))
+    assert (old["last"], new["last"], new["reason"]) == (149, 209, "request")
+    service.restore_model(number(service), 1).result()
+    push(service, arrival(HISTORY + 70, samples(HISTORY + 70, 10)))
+    restored = service.models(number(service))[-1]
+    assert (restored["generation"], restored["reason"], restored["last"]) == (
+        3,
+        "restored",
+        149,
+    )
+    with pytest.raises(InputError, match="expected an earlier model of 'm', found 9"):
+        service.restore_model(number(service), 9).result()
 
 
 def test_a_model_whose_file_is_damaged_cannot_be_restored_and_the_service_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, tmp_path: Path
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        service.refit(number(service)).result()
-        fits(service).fit()
-        until(lambda: len(service.models(number(service))) == 2, "the second model")
-        old = service.models(number(service))[0]
-        (tmp_path / "data" / "models" / old["file"]).write_bytes(b"other bytes")
-        with pytest.raises(InputError):
-            service.restore_model(number(service), 1).result()
-        push(service, arrival(HISTORY, samples(HISTORY, 10)))
-        assert service.health()["status"] == "ok"
+    go_live(service)
+    service.refit(number(service)).result()
+    fits(service).fit()
+    until(lambda: len(service.models(number(service))) == 2, "the second model")
+    old = service.models(number(service))[0]
+    (tmp_path / "data" / "models" / old["file"]).write_bytes(b"other bytes")
+    with pytest.raises(InputError):
+        service.restore_model(number(service), 1).result()
+    push(service, arrival(HISTORY, samples(HISTORY, 10)))
+    assert service.health()["status"] == "ok"
 
 
 def test_a_fit_on_a_schedule_that_fails_waits_before_it_is_made_again(
@@ -223,119 +200,109 @@ def test_a_fit_on_a_schedule_that_fails_waits_before_it_is_made_again(
         assert service.models(number(service))[1]["reason"] == "schedule"
 
 
-def test_a_removed_stream_is_gone_and_its_name_begins_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        old = number(service)
-        service.remove(old).result()
-        assert service.stream(old) is None and service.streams() == []
-        push(service, arrival(0, samples(0, 10)))
-        assert (state(service), number(service)) == ("collecting", old + 1)
-        with pytest.raises(InputError, match="expected a stream, found none of number 1"):
-            service.remove(old)
+def test_a_removed_stream_is_gone_and_its_name_begins_anew(service: Service) -> None:
+    go_live(service)
+    old = number(service)
+    service.remove(old).result()
+    assert service.stream(old) is None and service.streams() == []
+    push(service, arrival(0, samples(0, 10)))
+    assert (state(service), number(service)) == ("collecting", old + 1)
+    with pytest.raises(InputError, match="expected a stream, found none of number 1"):
+        service.remove(old)
 
 
 # ------------------------------------------------------------------ channels
 
 
 def test_channels_that_are_not_sent_any_more_are_missing_values_until_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service, width=3)
-        at = HISTORY
-        for _ in range(30):
-            push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
-            at += 4
-        (item,) = items(service, "channels")
-        assert (item.state, item.body["gone"], item.body["new"]) == ("pending", ["c"], [])
-        assert item.sentence == "1 channel without values: c"
-        decided = service.decide(item.key, "accept", who="me").result()
-        assert decided is not None and decided.state == "accepted"
-        while not fits(service).jobs:
-            push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
-            at += 4
-        fits(service).fit()
-        until(lambda: len(service.models(number(service))) == 2, "the second model")
-        model = service.models(number(service))[1]
-        assert (model["channels"], model["reason"]) == (("a", "b"), "channels")
+    go_live(service, width=3)
+    at = HISTORY
+    for _ in range(30):
+        push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
+        at += 4
+    (item,) = items(service, "channels")
+    assert (item.state, item.body["gone"], item.body["new"]) == ("pending", ["c"], [])
+    assert item.sentence == "1 channel without values: c"
+    decided = service.decide(item.key, "accept", who="me").result()
+    assert decided is not None and decided.state == "accepted"
+    while not fits(service).jobs:
+        push(service, arrival(at, samples(at, 4, width=3)[:, :2], "m", ("a", "b")))
+        at += 4
+    fits(service).fit()
+    until(lambda: len(service.models(number(service))) == 2, "the second model")
+    model = service.models(number(service))[1]
+    assert (model["channels"], model["reason"]) == (("a", "b"), "channels")
 
 
 def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        for first in range(HISTORY, HISTORY + 40, 4):
-            push(service, arrival(first, samples(first, 4, width=3)))
-        (item,) = items(service, "channels")
-        assert (item.state, item.sentence) == ("pending", "1 new channel: c")
-        rows = service.store.samples.rows(number(service), HISTORY, HISTORY + 39, ["c"])
-        assert not np.isnan(rows.values).any()
-        decided = service.decide(item.key, "reject", who="me").result()
-        assert decided is not None and decided.state == "rejected"
-        push(service, arrival(HISTORY + 40, samples(HISTORY + 40, 40, width=3)))
-        assert len(items(service, "channels")) == 1
-        with pytest.raises(InputError, match="expected a pending change of channels"):
-            service.decide(item.key, "accept", who="me").result()
+    go_live(service)
+    for first in range(HISTORY, HISTORY + 40, 4):
+        push(service, arrival(first, samples(first, 4, width=3)))
+    (item,) = items(service, "channels")
+    assert (item.state, item.sentence) == ("pending", "1 new channel: c")
+    rows = service.store.samples.rows(number(service), HISTORY, HISTORY + 39, ["c"])
+    assert not np.isnan(rows.values).any()
+    decided = service.decide(item.key, "reject", who="me").result()
+    assert decided is not None and decided.state == "rejected"
+    push(service, arrival(HISTORY + 40, samples(HISTORY + 40, 40, width=3)))
+    assert len(items(service, "channels")) == 1
+    with pytest.raises(InputError, match="expected a pending change of channels"):
+        service.decide(item.key, "accept", who="me").result()
 
 
 def test_a_new_channel_that_some_samples_lack_is_one_item_until_it_is_gone_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        for at in range(HISTORY, HISTORY + 60):
-            push(service, arrival(at, samples(at, 1, width=2 if at % 7 in (0, 1) else 3)))
-        assert [each.state for each in items(service, "channels")] == ["pending"]
-        for at in range(HISTORY + 60, HISTORY + 130, 10):
-            push(service, arrival(at, samples(at, 10)))
-        assert [each.state for each in items(service, "channels")] == ["reverted"]
+    go_live(service)
+    for at in range(HISTORY, HISTORY + 60):
+        push(service, arrival(at, samples(at, 1, width=2 if at % 7 in (0, 1) else 3)))
+    assert [each.state for each in items(service, "channels")] == ["pending"]
+    for at in range(HISTORY + 60, HISTORY + 130, 10):
+        push(service, arrival(at, samples(at, 10)))
+    assert [each.state for each in items(service, "channels")] == ["reverted"]
 
 
-def test_a_channel_that_comes_back_ends_the_item_about_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        for first in range(HISTORY, HISTORY + 70, 10):
-            push(service, arrival(first, samples(first, 10)[:, :1]))
-        assert [each.state for each in items(service, "channels")] == ["pending"]
-        for first in range(HISTORY + 70, HISTORY + 80, 5):
-            push(service, arrival(first, samples(first, 5)))
-        assert [each.state for each in items(service, "channels")] == ["reverted"]
+def test_a_channel_that_comes_back_ends_the_item_about_it(service: Service) -> None:
+    go_live(service)
+    for first in range(HISTORY, HISTORY + 70, 10):
+        push(service, arrival(first, samples(first, 10)[:, :1]))
+    assert [each.state for each in items(service, "channels")] == ["pending"]
+    for first in range(HISTORY + 70, HISTORY + 80, 5):
+        push(service, arrival(first, samples(first, 5)))
+    assert [each.state for each in items(service, "channels")] == ["reverted"]
 
 
 # ------------------------------------------------------------------ the clock
 
 
 def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service,
 ) -> None:
     now = 0.0
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        streams = service.applier.streams
-        clock = StreamClock(lambda: START + round(now * 1e9), lambda: now)
-        clock.mark_active({each.id: each for each in streams})
-        now = 119.0
-        assert list(clock.decide(streams)) == []
-        now = 100_000.0
-        (entry,) = clock.decide(streams)
-        assert isinstance(entry, log.Silent)
-        assert list(clock.decide(streams)) == []  # once
-        service._engine.submit(entry, internal=True).applied.result()
-        (item,) = items(service, "silence")
-        assert (item.state, item.opened) == ("open", START + (HISTORY - 1) * PERIOD)
-        with pytest.raises(InputError, match="expected an alarm or a change, found a silence"):
-            service.decide(item.key, "accept", who="me").result()
-        first = HISTORY + 2000
-        push(service, arrival(first, samples(first, 3)))
-        (item,) = items(service, "silence")
-        assert (item.state, item.ended) == ("closed", START + first * PERIOD)
-        assert not service.applier.streams.get(1).items  # type: ignore[union-attr]
+    go_live(service)
+    streams = service.applier.streams
+    clock = StreamClock(lambda: START + round(now * 1e9), lambda: now)
+    clock.mark_active({each.id: each for each in streams})
+    now = 119.0
+    assert list(clock.decide(streams)) == []
+    now = 100_000.0
+    (entry,) = clock.decide(streams)
+    assert isinstance(entry, log.Silent)
+    assert list(clock.decide(streams)) == []  # once
+    service._engine.submit(entry, internal=True).applied.result()
+    (item,) = items(service, "silence")
+    assert (item.state, item.opened) == ("open", START + (HISTORY - 1) * PERIOD)
+    with pytest.raises(InputError, match="expected an alarm or a change, found a silence"):
+        service.decide(item.key, "accept", who="me").result()
+    first = HISTORY + 2000
+    push(service, arrival(first, samples(first, 3)))
+    (item,) = items(service, "silence")
+    assert (item.state, item.ended) == ("closed", START + first * PERIOD)
+    assert not service.applier.streams.get(1).items  # type: ignore[union-attr]
 
 
 def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
@@ -402,73 +369,66 @@ def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
         assert streams.get(1).aligner.counts["late"] == 0  # type: ignore[union-attr]
 
 
-def test_the_clock_waits_for_the_period_of_channels_that_come_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_clock_waits_for_the_period_of_channels_that_come_apart(service: Service) -> None:
     """Three sensors, each every ten seconds at a moment of its own, are one stream of steps."""
     now = 0.0
-    with running(config_of(tmp_path), monkeypatch) as service:
-        settle(service)
-        streams = service.applier.streams
-        clock = StreamClock(lambda: 0, lambda: now)
-        for second in range(300):
-            now = float(second)
-            for shift, channel in ((0, "a"), (2, "b"), (5, "c")):
-                if second % 10 == shift:
-                    time = np.array([START + second * SECOND])
-                    push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
-            for entry in clock.decide(streams):
-                service._engine.submit(entry, internal=True).applied.result()
-        aligner = streams.get(1).aligner  # type: ignore[union-attr]
-        assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
-        rows = service.store.samples.rows(
-            1, 2, service.store.samples.count(1) - 1
-        )  # after those of the start
-        assert len(rows.times) >= 25 and not np.isnan(rows.values).any()
+    settle(service)
+    streams = service.applier.streams
+    clock = StreamClock(lambda: 0, lambda: now)
+    for second in range(300):
+        now = float(second)
+        for shift, channel in ((0, "a"), (2, "b"), (5, "c")):
+            if second % 10 == shift:
+                time = np.array([START + second * SECOND])
+                push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
+        for entry in clock.decide(streams):
+            service._engine.submit(entry, internal=True).applied.result()
+    aligner = streams.get(1).aligner  # type: ignore[union-attr]
+    assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
+    rows = service.store.samples.rows(
+        1, 2, service.store.samples.count(1) - 1
+    )  # after those of the start
+    assert len(rows.times) >= 25 and not np.isnan(rows.values).any()
 
 
 def test_the_clock_decides_nothing_while_samples_wait_that_would_decide_otherwise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        settle(service)
-        asked: list[object] = []
+    settle(service)
+    asked: list[object] = []
 
-        def decide(self: StreamClock, streams: object) -> tuple[()]:
-            asked.append(streams)
-            return ()
+    def decide(self: StreamClock, streams: object) -> tuple[()]:
+        asked.append(streams)
+        return ()
 
-        monkeypatch.setattr(StreamClock, "decide", decide)
+    monkeypatch.setattr(StreamClock, "decide", decide)
+    service._decide()
+    assert asked
+    with monkeypatch.context() as patched:
+        behind = property(lambda self: service.applier.position + 101)
+        patched.setattr(SqliteLog, "last", behind)
+        asked.clear()
         service._decide()
-        assert asked
-        with monkeypatch.context() as patched:
-            behind = property(lambda self: service.applier.position + 101)
-            patched.setattr(SqliteLog, "last", behind)
-            asked.clear()
-            service._decide()
-            assert not asked
+        assert not asked
 
 
 # ------------------------------------------------------------------ people
 
 
-def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        shifted = samples(HISTORY, 60) + 5.0
-        push(service, arrival(HISTORY, shifted))
-        (alarm,) = [each for each in items(service, "alarm") if each.open]
-        decided = service.decide(alarm.key, "accept", who="me", comment="new part").result()
-        assert decided is not None and decided.key == alarm.key
-        until(lambda: service.store.items.comments(alarm.key), "the comment")
-        (alarm,) = items(service, "alarm")
-        assert (alarm.state, alarm.body["reason"]) == ("closed", "accepted")
-        service.decide(None, "rollback", stream=number(service), who="me").result()
-        assert service.store.events.read(limit=1000)[-1].body["verb"] == "rollback"
-        push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 60) + 5.0))
-        assert [each.state for each in items(service, "alarm")] == ["open", "closed"]
+def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(service: Service) -> None:
+    go_live(service)
+    shifted = samples(HISTORY, 60) + 5.0
+    push(service, arrival(HISTORY, shifted))
+    (alarm,) = [each for each in items(service, "alarm") if each.open]
+    decided = service.decide(alarm.key, "accept", who="me", comment="new part").result()
+    assert decided is not None and decided.key == alarm.key
+    until(lambda: service.store.items.comments(alarm.key), "the comment")
+    (alarm,) = items(service, "alarm")
+    assert (alarm.state, alarm.body["reason"]) == ("closed", "accepted")
+    service.decide(None, "rollback", stream=number(service), who="me").result()
+    assert service.store.events.read(limit=1000)[-1].body["verb"] == "rollback"
+    push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 60) + 5.0))
+    assert [each.state for each in items(service, "alarm")] == ["open", "closed"]
 
 
 @pytest.mark.parametrize(
@@ -484,13 +444,12 @@ def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(
     ],
 )
 def test_a_key_that_names_nothing_is_an_error_in_words(
-    key: str, error: type[Exception], match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, error: type[Exception], match: str, service: Service
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        with pytest.raises(error, match=match):
-            service.decide(key, "accept", who="me").result()
-        assert service.health()["status"] == "ok"
+    go_live(service)
+    with pytest.raises(error, match=match):
+        service.decide(key, "accept", who="me").result()
+    assert service.health()["status"] == "ok"
 
 
 # ------------------------------------------------------------------ limits, callers, followers
@@ -508,13 +467,10 @@ def test_limits_on_streams_and_channels_are_kept(
             service.push([arrival(2, samples(2, 2, width=3), "one")])
 
 
-def test_a_caller_who_goes_away_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        assert not service.push([arrival(0, samples(0, 2))]).cancel()
-        push(service, arrival(2, samples(2, 2)))
-        assert service.store.samples.count(1) == 4
+def test_a_caller_who_goes_away_stops_nothing(service: Service) -> None:
+    assert not service.push([arrival(0, samples(0, 2))]).cancel()
+    push(service, arrival(2, samples(2, 2)))
+    assert service.store.samples.count(1) == 4
 
 
 def test_a_service_that_has_stopped_takes_nothing_in(
@@ -527,25 +483,24 @@ def test_a_service_that_has_stopped_takes_nothing_in(
 
 
 def test_what_cannot_be_applied_is_applied_anew_and_followers_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        go_live(service)
-        follower = service.hub.subscribe()
-        commit, failed = service.store.commit, list[bool]()
+    go_live(service)
+    follower = service.hub.subscribe()
+    commit, failed = service.store.commit, list[bool]()
 
-        def fails_once(*, sync: bool = False) -> None:
-            if not failed:
-                failed.append(True)
-                raise OSError("the disk is gone")
-            commit(sync=sync)
+    def fails_once(*, sync: bool = False) -> None:
+        if not failed:
+            failed.append(True)
+            raise OSError("the disk is gone")
+        commit(sync=sync)
 
-        monkeypatch.setattr(service.store, "commit", fails_once)
-        push(service, arrival(HISTORY, samples(HISTORY, 20)))
-        until(lambda: service.health()["status"] == "ok", "the store")
-        rows = service.store.samples.rows(1, HISTORY, HISTORY + 19)
-        assert not np.isnan(rows.scores).any()
-        seen = []
-        while (message := follower.get()) is not None:
-            seen.append(type(message))
-        assert Resync in seen and set(seen) <= {Resync, Tick}
+    monkeypatch.setattr(service.store, "commit", fails_once)
+    push(service, arrival(HISTORY, samples(HISTORY, 20)))
+    until(lambda: service.health()["status"] == "ok", "the store")
+    rows = service.store.samples.rows(1, HISTORY, HISTORY + 19)
+    assert not np.isnan(rows.scores).any()
+    seen = []
+    while (message := follower.get()) is not None:
+        seen.append(type(message))
+    assert Resync in seen and set(seen) <= {Resync, Tick}

@@ -13,6 +13,7 @@ from newnormal.errors import NewnormalError
 from newnormal.io import Arrival
 from newnormal.service.config import Limits, SinkConfig, SourceConfig
 from newnormal.service.connectors import check_connections
+from newnormal.service.service import Service
 from newnormal.testing import MemoryPullSource
 from tests.service.running import START, config_of, running
 from tests.waiting import until
@@ -83,14 +84,11 @@ def test_an_error_in_a_source_or_a_sink_leaves_everything_as_it_was(
     assert not Plant.open
 
 
-def test_a_configuration_that_works_is_taken_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
-        new = config_of(tmp_path, sources=(PLANT,))
-        service.reload(new)
-        assert service.config is new
-        until(lambda: service.stream_named("m"), "the sample of the source")
+def test_a_configuration_that_works_is_taken_over(service: Service, tmp_path: Path) -> None:
+    new = config_of(tmp_path, sources=(PLANT,))
+    service.reload(new)
+    assert service.config is new
+    until(lambda: service.stream_named("m"), "the sample of the source")
 
 
 def test_a_source_that_connects_when_it_is_made_may_be_unreachable(tmp_path: Path) -> None:
