@@ -53,7 +53,7 @@ def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) ->
         page.wait_for_function(DRAWN)
         page.get_by_role("button", name="Accept as normal").focus()
         item = service.item("alarm-17-1-1")
-        service.store.items.put(replace(item, sentence="temperature 50", updated=item.updated + 1))
+        service.put(replace(item, sentence="temperature 50", updated=item.updated + 1))
         service.inject_change(17)  # all is read again
         page.locator("[data-now='alarm-17-1-1']").get_by_text("temperature 50").wait_for()
         page.locator(".nn-entry").get_by_text("temperature 50").wait_for()
@@ -66,7 +66,7 @@ def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) ->
 def test_an_alarm_and_the_change_that_began_with_it_are_decided_once(visited: Open) -> None:
     with running() as (service, address):
         change = service.inject_change(17, back=50)
-        service.store.items.put(replace(change, body={**change.body, "alarm": 1}))
+        service.put(replace(change, body={**change.body, "alarm": 1}))
         page = visited(address, "#/stream/17")
         page.wait_for_function(DRAWN)
         card = page.locator("[data-now='alarm-17-1-1 change-17-1-1']")
@@ -94,7 +94,7 @@ def test_channels_that_were_rejected_wait_for_nobody(visited: Open) -> None:
             f"channels-{number}-1-1", "channels", number, 1, 1, "rejected", now, now, now, 0.0,
             "1 new channel: torque", body, 1,
         )  # fmt: skip
-        service.store.items.put(item)
+        service.put(item)
         page = visited(address, f"#/item/{item.key}")
         page.locator(".nn-chip").get_by_text("rejected", exact=True).wait_for()
         assert page.locator("[data-verb]").count() == 0
@@ -171,7 +171,7 @@ def test_an_incident_that_has_ended_says_from_when_to_when(visited: Open) -> Non
     with running() as (service, address):
         item = service.item("incident-1")
         end = item.opened + 600 * 10**9
-        service.store.items.put(replace(item, state="closed", updated=end, ended=end))
+        service.put(replace(item, state="closed", updated=end, ended=end))
         page = visited(address, "#/item/incident-1")
         page.locator(".nn-facts").get_by_text("2026-01-03 08:28 to 2026-01-03 08:38").wait_for()
 
@@ -180,7 +180,7 @@ def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
     with running() as (service, address):
         item = service.item("incident-1")
         names = ", ".join(f"hall-{k:02d}/press-{k:04d}" for k in range(40))
-        service.store.items.put(replace(item, sentence=f"alarms opened in {names}"))
+        service.put(replace(item, sentence=f"alarms opened in {names}"))
         page = visited(address, width=360)
         card = page.locator(".nn-incident")
         card.wait_for()
@@ -292,8 +292,8 @@ def test_a_channel_without_values_has_no_invented_axis(
         samples: Any = service.store.samples
         made = samples._values
 
-        def missing(view: object, numbers: Sequence[int], names: Sequence[str]) -> object:
-            values, expected = made(view, numbers, names)
+        def missing(view: object, numbers: Sequence[int]) -> object:
+            values, expected = made(view, numbers)
             return np.full_like(values, np.nan), np.full_like(expected, np.nan)
 
         monkeypatch.setattr(samples, "_values", missing)

@@ -24,13 +24,13 @@ from fastapi import FastAPI
 from newnormal.alarms.words import channels_text
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.arrivals import Arrival
-from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
 from newnormal.service.api.app import make_app
 from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.store import Store
+from newnormal.service.store.sample_reader import SampleReader
 from newnormal.service.store.samples import SampleTable
-from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView, ThinnedSeries
+from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView
 from tests.waiting import until
 
 SECOND = 10**9
@@ -56,99 +56,57 @@ def _empty_store() -> bytes:
 
 
 class FakeSamples(SampleTable):
-    """The samples of the store, computed when they are asked for."""
+    """The samples of the store, made when they are asked for."""
 
     def __init__(self, service: FakeService) -> None:
         super().__init__(service.store.connection, None)
         self.service = service
+        self.made: dict[int, Any] = {}
 
     def count(self, stream: int) -> int:
-        view = self.service.stream(stream)
-        return 0 if view is None else view.samples
+        return self._reader(stream).count
 
-    def first_kept(self, stream: int) -> int:
-        return 0
+    def _reader(self, stream: int) -> SampleReader:
+        with self.service.lock:
+            view = self.service.stream(stream)
+            if view is not None:
+                alarms = self.service.of_stream(stream, "alarm")
+                facts = (
+                    view.samples,
+                    view.generation,
+                    [(a.body["start"], a.body["end"]) for a in alarms],
+                )
+                if self.made.get(stream) != facts:
+                    self.made[stream] = facts
+                    self.add(stream, self._rows(view, alarms))
+            return super()._reader(stream)
 
-    def rows(
-        self, stream: int, first: int, last: int, channels: Sequence[str] | None = None
-    ) -> StoredRows:
-        view = self.service.stream(stream)
-        assert view is not None
-        names = view.channels if channels is None else tuple(channels)
-        numbers = np.arange(first, last + 1)
-        values, expected = self._values(view, numbers, names)
-        scores, thresholds = self._scores(view, numbers)
-        times = self.service.begin + numbers * PERIOD
-        margins = np.full(len(names), MARGIN if view.generation else np.nan)
-        anomalous = excess(scores, thresholds) > 0
-        return StoredRows(
-            first, names, times, values, scores, thresholds, anomalous, expected, margins
-        )
-
-    def series(
-        self,
-        stream: int,
-        begin: int,
-        end: int,
-        points: int,
-        channels: Sequence[str] | None = None,
-    ) -> ThinnedSeries:
-        view = self.service.stream(stream)
-        assert view is not None
-        names = view.channels if channels is None else tuple(channels)
-        first = max(0, -(-(begin - self.service.begin) // PERIOD))
-        last = min(view.samples - 1, (end - self.service.begin) // PERIOD)
-        numbers = np.arange(first, last + 1)
-        per = max(1, len(numbers) // max(points, 1))
-        values, expected = self._values(view, numbers, names)
-        scores, thresholds = self._scores(view, numbers)
-        starts = starts_every(len(numbers), per)
-        at = worst(excess(scores, thresholds), per) if len(numbers) else starts
-        wide = np.full((len(starts), len(names)), np.nan)
-        low, high, middle, least, most = (wide.copy() for _ in range(5))
-        for k in range(len(names) if len(numbers) else 0):
-            low[:, k], high[:, k] = extremes(values[:, k], starts)
-            middle[:, k] = means(expected[:, k], starts)
-            least[:, k], most[:, k] = extremes(expected[:, k], starts)
-        anomalous = excess(scores, thresholds)[at] > 0 if len(numbers) else np.zeros(0, np.bool_)
-        return ThinnedSeries(
-            per,
-            tuple(names),
-            self.service.begin + numbers[starts] * PERIOD,
-            scores[at],
-            thresholds[at],
-            low,
-            high,
-            middle,
-            least - MARGIN,
-            most + MARGIN,
-            anomalous,
-        )
-
-    def _values(self, view: StreamView, numbers: Any, names: Sequence[str]) -> tuple[Any, Any]:
-        known = {name: k for k, name in enumerate(view.channels)}
-        expected = np.full((len(numbers), len(names)), np.nan)
-        for at, name in enumerate(names):
-            if name in known:
-                k = known[name]
-                expected[:, at] = 10 * k + view.id % 7 + 5 * np.sin(numbers / (90 + 11 * k))
-        noise = np.sin(numbers * 12.9898 + view.id)[:, None] * 43758.5453
-        values = expected + (noise - np.floor(noise) - 0.5)
-        for item in self.service.of_stream(view.id, "alarm"):
-            inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
-            for at in [k for k, name in enumerate(names) if name == view.channels[0]]:
-                values[inside, at] += 4 * item.ratio
-        if view.generation == 0:
-            expected = np.full_like(expected, np.nan)
-        return values, expected
-
-    def _scores(self, view: StreamView, numbers: Any) -> tuple[Any, Any]:
+    def _rows(self, view: StreamView, alarms: Sequence[Item]) -> StoredRows:
+        numbers = np.arange(view.samples)
+        values, expected = self._values(view, numbers)
         scores = 0.5 + 0.2 * np.sin(numbers / 40 + view.id)
-        for item in self.service.of_stream(view.id, "alarm"):
-            inside = (numbers >= item.body["start"]) & (numbers <= item.body["end"])
-            scores[inside] = item.ratio
-        live = np.full(len(numbers), view.generation > 0)
-        return np.where(live, scores, np.nan), np.where(live, 1.0, np.nan)
+        for alarm in alarms:
+            inside = slice(alarm.body["start"], alarm.body["end"] + 1)
+            values[inside, 0] += 4 * alarm.ratio
+            scores[inside] = alarm.ratio
+        times = self.service.begin + numbers * PERIOD
+        rows = StoredRows.of_samples(0, view.channels, times, values)
+        if view.generation == 0:
+            return rows
+        return replace(
+            rows,
+            scores=scores,
+            thresholds=np.ones(len(numbers)),
+            anomalous=scores > 1,
+            expected=expected,
+            margins=np.full(len(view.channels), MARGIN),
+        )
+
+    def _values(self, view: StreamView, numbers: Any) -> tuple[Any, Any]:
+        k = np.arange(len(view.channels))
+        expected = 10 * k + view.id % 7 + 5 * np.sin(numbers[:, None] / (90 + 11 * k))
+        noise = np.sin(numbers * 12.9898 + view.id)[:, None] * 43758.5453
+        return expected + (noise - np.floor(noise) - 0.5), expected
 
 
 class FakeService:
@@ -258,7 +216,7 @@ class FakeService:
     def events(self) -> list[EventRow]:
         return self.store.events.read(limit=10**6)
 
-    def _put(self, item: Item) -> None:
+    def put(self, item: Item) -> None:
         self.store.items.put(item)
         self.store.commit()
 
@@ -347,7 +305,7 @@ class FakeService:
                 f"alarm-{stream}-1-{number}", "alarm", stream, 1, number, "open", start, end,
                 None, ratio, sentence, body, self.position + 1,
             )  # fmt: skip
-            self._put(item)
+            self.put(item)
             self._settle(stream)
             self._happened("opened", item, stream, {"alarm": body})
             return item
@@ -360,7 +318,7 @@ class FakeService:
             closed = replace(
                 item, state="closed", ended=item.updated, body=body, position=self.position + 1
             )
-            self._put(closed)
+            self.put(closed)
             assert item.stream is not None
             self._settle(item.stream)
             self._happened("closed", closed, item.stream, {"alarm": body})
@@ -392,7 +350,7 @@ class FakeService:
                 f"change-{stream}-1-{number}", "change", stream, 1, number, state, start, start,
                 start + 60 * PERIOD if done else None, 0.0, sentence, body, self.position + 1,
             )  # fmt: skip
-            self._put(item)
+            self.put(item)
             self._settle(stream)
             self._happened("changed" if not done else state, item, stream, {"change": body})
             return item
@@ -419,7 +377,7 @@ class FakeService:
                 f"incident-{number}", "incident", None, 0, number, "open", start, start,
                 None, 3.0, sentence, body, self.position + 1,
             )  # fmt: skip
-            self._put(item)
+            self.put(item)
             self._happened("incident", item, None, {"incident": body})
             return item
 
@@ -434,7 +392,7 @@ class FakeService:
                 "incident-silence-1", "incident", None, 0, 0, "open", since, since + 300 * 10**9,
                 None, float(len(names)), sentence, body, self.position + 1,
             )  # fmt: skip
-            self._put(item)
+            self.put(item)
             for each in streams:
                 self.views[each] = replace(
                     self.views[each], attention="silence", sentence=sentence, item=item.key
@@ -522,7 +480,7 @@ class FakeService:
         body = {**item.body, "state": state}
         ended = item.updated if state == "accepted" else None
         changed = replace(item, state=state, body=body, ended=ended, position=self.position + 1)
-        self._put(changed)
+        self.put(changed)
         assert item.stream is not None
         self._settle(item.stream)
         self._happened(kind, changed, item.stream, {"change": body})

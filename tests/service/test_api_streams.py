@@ -168,7 +168,7 @@ def test_a_series_has_the_columns_that_a_picture_asks_for(client: Client) -> Non
         names |= {f"{kind}:{k}" for kind in ("low", "high", "expected", "least", "most")}
     assert set(found["columns"]) == names
     assert {len(each) for each in found["columns"].values()} == {len(found["x"])}
-    assert 50 <= len(found["x"]) <= 100 and found["per"] == 400 and found["exact"] is False
+    assert 50 <= len(found["x"]) <= 100 and found["per"] == 256 and found["exact"] is False
     assert found["x"] == sorted(found["x"]) and found["x"][0] == START / SECOND
 
 
