@@ -176,10 +176,7 @@ class Client:
         """
         content = file if isinstance(file, bytes) else Path(file).read_bytes()
         query = {"stream": stream, **options}
-        answer: dict[str, Any] = self._send(
-            "POST", "streams/history", query=query, content=content, repeat=True
-        )
-        return answer
+        return self._object("POST", "streams/history", query=query, content=content, repeat=True)
 
     # ------------------------------------------------------------------ what there is
 
@@ -189,8 +186,7 @@ class Client:
 
     def stream(self, name: str) -> dict[str, Any]:
         """Return a stream by its name."""
-        answer: dict[str, Any] = self._send("GET", f"streams/by-name/{quote(name, safe='/')}")
-        return answer
+        return self._object("GET", f"streams/by-name/{quote(name, safe='/')}")
 
     def items(self, **query: Any) -> Iterator[dict[str, Any]]:
         """Give alarms, changes and incidents, newest first; `query`: `kind`, `state`, `open`."""
@@ -198,13 +194,11 @@ class Client:
 
     def item(self, key: str) -> dict[str, Any]:
         """Return an item with its comments and evidence."""
-        answer: dict[str, Any] = self._send("GET", f"items/{quote(key, safe='')}")
-        return answer
+        return self._object("GET", f"items/{quote(key, safe='')}")
 
     def health(self) -> dict[str, Any]:
         """Return how the service and its parts are."""
-        answer: dict[str, Any] = self._send("GET", "health")
-        return answer
+        return self._object("GET", "health")
 
     # ------------------------------------------------------------------ decisions
 
@@ -218,10 +212,7 @@ class Client:
 
     def comment(self, key: str, text: str) -> dict[str, Any]:
         """Comment an item."""
-        answer: dict[str, Any] = self._send(
-            "POST", f"items/{quote(key, safe='')}/comments", body={"text": text}
-        )
-        return answer
+        return self._object("POST", f"items/{quote(key, safe='')}/comments", body={"text": text})
 
     def rollback(self, stream: str, comment: str = "") -> dict[str, Any]:
         """Undo the last acceptance of a stream."""
@@ -230,8 +221,7 @@ class Client:
     def refit(self, stream: str, **span: int) -> dict[str, Any]:
         """Fit a stream again, on its newest samples or on those from `first` to `last`."""
         number = self.stream(stream)["id"]
-        answer: dict[str, Any] = self._send("POST", f"streams/{number}/refit", body=span)
-        return answer
+        return self._object("POST", f"streams/{number}/refit", body=span)
 
     def _decide(self, path: str, comment: str) -> dict[str, Any]:
         answer: dict[str, Any] = self._send("POST", path, body={"comment": comment})["item"]
@@ -258,7 +248,7 @@ class Client:
                         for each in self._missed(after):
                             after = each.id
                             yield each
-                    elif name and not (after and _place(name) <= _place(after)):
+                    elif name and not (after and _numbers(name) <= _numbers(after)):
                         after = name
                         yield Happened(name, kind, json.loads(data))
                     elif kind == "tick" and ticks:
@@ -351,6 +341,10 @@ class Client:
             self._wait(wait)
         raise AssertionError("the last wait is None")
 
+    def _object(self, method: str, path: str, **request: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = self._send(method, path, **request)
+        return answer
+
     def _unreachable(self, error: Exception) -> ServiceError:
         return ServiceError(
             f"{self._url}: expected the service to answer, found {type(error).__name__}: {error}",
@@ -358,7 +352,7 @@ class Client:
         )
 
 
-def _place(name: str) -> tuple[int, ...]:
+def _numbers(name: str) -> tuple[int, ...]:
     """Return the id of an event as numbers, which increase."""
     return tuple(map(int, name.split("-")))
 
@@ -400,7 +394,7 @@ def _parts(
             yield body
             return
         channels = tuple(str(name) for name in values)
-        values = np.column_stack([np.asarray(each, dtype=np.float64) for each in values.values()])
+        values = np.column_stack([np.asarray(value, dtype=np.float64) for value in values.values()])
     table = to_table(values, times=times, channels=channels)
     if table.times is None:
         raise InputError(

@@ -204,11 +204,11 @@ def _looked_at(
         table.profile,
     )
     needs = needs_of(table, detector, period)
-    text = {each.channel for each in loaded.findings if each.code == "text"}
+    text = {finding.channel for finding in loaded.findings if finding.code == "text"}
     read = _reading_findings(table.profile, facts, remedies)
     known = text | {each.channel for each in read if each.code == "text"}
     others = {each.channel for each in findings if each.code in _NO_MEASUREMENT}
-    measured = [at for at, each in enumerate(channels) if each not in others]
+    measured = [at for at, channel in enumerate(channels) if channel not in others]
     findings = [each for each in findings if each.code != "empty" or each.channel not in known]
     findings += [
         *loaded.findings,
@@ -283,12 +283,12 @@ def _far_findings(
     remedies: Remedies,
 ) -> list[Finding]:
     findings = []
-    for each in outliers:
-        if each.channel not in measured:
+    for outlier in outliers:
+        if outlier.channel not in measured:
             continue
-        name = channels[each.channel]
-        sentence = _far_sentence(each.sentence(channels, table.times), name)
-        low, high = float(each.values.min()), float(each.values.max())
+        name = channels[outlier.channel]
+        sentence = _far_sentence(outlier.sentence(channels, table.times), name)
+        low, high = float(outlier.values.min()), float(outlier.values.max())
         option = remedies.missing(amount(low)) if low == high else None
         findings.append(Finding("warning", "far_values", name, sentence, option))
     return findings

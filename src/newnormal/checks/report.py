@@ -77,8 +77,8 @@ def _dates(written: dict[str, str]) -> str:
 def grouped(findings: Sequence[Finding], apart: int = _APART) -> list[tuple[str, str]]:
     """Return levels and lines; more than `apart` findings of one kind share a line."""
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for each in findings:
-        groups.setdefault((each.level, each.code), []).append(each)
+    for finding in findings:
+        groups.setdefault((finding.level, finding.code), []).append(finding)
     lines = []
     for (level, code), group in groups.items():
         if len(group) <= apart or code not in _KINDS:

@@ -82,7 +82,7 @@ class Options:
             names |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
             *some, last = sorted(names) or ["none"]
             known = f"{', '.join(some)} and {last}" if some else last
-            hints = [hint for each in others if (hint := did_you_mean(each, sorted(names)))]
+            hints = [hint for other in others if (hint := did_you_mean(other, sorted(names)))]
             raise ParameterError(
                 f"{self.where}: expected options among {known}, found {', '.join(others)}",
                 hint=hints[0] if hints else None,

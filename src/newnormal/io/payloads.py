@@ -110,7 +110,7 @@ class Payloads:
         values: list[PayloadValue] = []
         for each in content:
             values += self._one(each, stream, received, channel)
-        undated = [each[:2] for each in values if each.time == received]
+        undated = [value[:2] for value in values if value.time == received]
         if len(set(undated)) < len(undated):
             raise InputError(
                 "expected a time in each object of an array, since there are several values of one "
@@ -211,11 +211,11 @@ def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
     # channels come apart.
     seen: dict[tuple[str, str, int], int] = {}
     layers: list[list[PayloadValue]] = []
-    for each in values:
-        layer = seen[each[:3]] = seen.get(each[:3], -1) + 1
+    for value in values:
+        layer = seen[value[:3]] = seen.get(value[:3], -1) + 1
         if layer == len(layers):
             layers.append([])
-        layers[layer].append(each)
+        layers[layer].append(value)
     return [arrival for layer in layers for arrival in together(layer, limit)]
 
 

@@ -68,7 +68,7 @@ class TopicPattern:
         _check(where, text, self._levels)
         self._has_stream = _STREAM in self._levels
         self.filter = "/".join(
-            _ONE if each in (_STREAM, _CHANNEL) else each for each in self._levels
+            _ONE if level in (_STREAM, _CHANNEL) else level for level in self._levels
         )
 
     def match(self, topic: str) -> tuple[str, str | None] | None:
@@ -113,7 +113,7 @@ class TopicPatterns:
     """  # noqa: E501 - an example
 
     def __init__(self, where: str, patterns: Sequence[str]) -> None:
-        self.patterns = tuple(TopicPattern(where, each) for each in patterns)
+        self.patterns = tuple(TopicPattern(where, pattern) for pattern in patterns)
         wanted = dict.fromkeys(each.filter for each in self.patterns)
         self.filters = tuple(
             each

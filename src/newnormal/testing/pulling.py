@@ -80,7 +80,7 @@ class MemoryPullSource(PullSource):
 
 def _joined(samples: Sequence[Arrival]) -> Arrival:
     return samples[0]._replace(
-        times=np.concatenate([each.times for each in samples]),
+        times=np.concatenate([sample.times for sample in samples]),
         values=np.concatenate([each.values for each in samples]),
     )
 

@@ -66,7 +66,7 @@ class _InfluxOptions:
         self._by = tuple(given["by"]) or _BY
         self._without = tuple(given["without"])
         rates = tuple(given["rates"])
-        self._is_counter = [re.compile(translate(each)).fullmatch for each in rates]
+        self._is_counter = [re.compile(translate(rate)).fullmatch for rate in rates]
         self.names = self._by, self._without, rates  # what the names of channels depend on
         try:
             Naming(self._by, self._without)
@@ -173,7 +173,7 @@ class InfluxDecoder(Decoder):
         if not dropped:
             return Reply()
         why = f"line {parsed.line}: {parsed.error}" if parsed.dropped else refused[0].why
-        some = any(len(each.times) for each in arrivals) and len(refused) < len(arrivals)
+        some = any(len(arrival.times) for arrival in arrivals) and len(refused) < len(arrivals)
         begun = "partial write" if some else "unable to parse" if parsed.dropped else "refused"
         said = f"{begun}: {why}; dropped={dropped}"
         # `error` is what 1.x and 3.x have, `code` and `message` what 2.x has.

@@ -127,7 +127,7 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
                 parts = fields.replace("=", ",").split(",")
                 names = tuple(parts[::2])
                 values = [
-                    float(each) if each[-1] != "i" else float(each[:-1]) for each in parts[1::2]
+                    float(part) if part[-1] != "i" else float(part[:-1]) for part in parts[1::2]
                 ]
                 time = None if stamp is None else scale(int(stamp))
                 after = plain.end()
@@ -317,8 +317,8 @@ def _plain(token: str, ends: str) -> str:
     """Return a token without the backslashes before characters that would end it."""
     if "\\" not in token:
         return token
-    for each in ends:
-        token = token.replace(f"\\{each}", each)
+    for end in ends:
+        token = token.replace(f"\\{end}", end)
     return token
 
 

@@ -177,8 +177,8 @@ def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_PointValue
         if kind == "summary" or point.HasField("sum"):
             yield _PointValue(f"{name}_sum", labels, point.sum, adds_up=True)
         if kind == "summary":
-            for each in point.quantile_values[:_LONGEST]:
-                yield _PointValue(name, {**labels, "quantile": f"{each.quantile:g}"}, each.value)
+            for value in point.quantile_values[:_LONGEST]:
+                yield _PointValue(name, {**labels, "quantile": f"{value.quantile:g}"}, value.value)
         return
     field = point.WhichOneof("value")
     number = nan if field is None else float(getattr(point, field))
@@ -195,7 +195,7 @@ def _per_second(number: float, interval: int, time: int) -> float:
 
 def _labels(attributes: Any) -> dict[str, str]:
     check_labels(len(attributes))
-    return {each.key: text for each in attributes if (text := _text(each.value))}
+    return {attribute.key: text for attribute in attributes if (text := _text(attribute.value))}
 
 
 def _text(value: Any, depth: int = 0) -> str:

@@ -114,7 +114,7 @@ class RemoteWriteDecoder(SeriesDecoder):
         except MissingExtraError as error:
             raise MissingLibraryError(error.message, hint=error.hint) from None
         points.count(len(request.timeseries))
-        sent = sum(len(each.samples) for each in request.timeseries)
+        sent = sum(len(series.samples) for series in request.timeseries)
         points.count(sent)
         conversion = self._rates.begin()
         for known, series in zip(

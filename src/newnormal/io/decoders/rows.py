@@ -59,7 +59,7 @@ def _are_seconds(texts: Sequence[str]) -> bool:
     """Whether texts are Unix times in s, as a CSV has them."""
     joined = "".join(texts)
     plain = joined.isascii() and joined.isdigit()
-    return plain and all(0 < len(each) <= 11 for each in texts)
+    return plain and all(0 < len(text) <= 11 for text in texts)
 
 
 def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:
@@ -92,7 +92,7 @@ def _plain(values: Sequence[Any]) -> Floats | None:
         if kinds == {str}:
             text = "".join(values)
             if text.isascii() and "_" not in text:  # as `_number` has it
-                return np.array([float(each or "nan") for each in values])
+                return np.array([float(value or "nan") for value in values])
     except (OverflowError, ValueError):  # a whole number of hundreds of digits, or no number
         pass
     return None

@@ -86,7 +86,7 @@ class SamplesDecoder(Decoder):
             arrivals = self._csv(text, stream)
         else:
             arrivals = self._json(_parsed(text, lines=kind in _LINES), stream)
-        if not any(len(each.times) for each in arrivals):
+        if not any(len(arrival.times) for arrival in arrivals):
             raise InputError("expected samples, found none", hint=f"such as {_EXAMPLE}")
         return arrivals
 
@@ -107,7 +107,7 @@ class SamplesDecoder(Decoder):
             else:
                 raise _not_a_sample(rows.where(row), sample)
         arrivals = rows.arrivals() + blocks
-        if sum(len(each.times) for each in arrivals) > self.limits.samples:
+        if sum(len(arrival.times) for arrival in arrivals) > self.limits.samples:
             raise too_many_samples(self.limits)
         return arrivals
 
@@ -205,14 +205,14 @@ class SamplesDecoder(Decoder):
             return f"line {row + 2}"
 
         now = self.clock()
-        without = [row for row, each in enumerate(times) if each is None]
+        without = [row for row, time in enumerate(times) if time is None]
         if without and len(without) < len(times):
             raise InputError(
                 f"{where(without[0])}: expected a time as on other lines, found none",
                 hint="give every line a time, or none: then all get that at which they came",
             )
         if not all(streams):
-            row = next(row for row, each in enumerate(streams) if not each)
+            row = next(row for row, stream in enumerate(streams) if not stream)
             raise InputError(
                 f"{where(row)}: expected the name of a stream, found none",
                 hint="add a column stream, or ?stream=NAME to the address",

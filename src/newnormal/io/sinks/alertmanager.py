@@ -108,13 +108,13 @@ class AlertmanagerSink(AlertSink):
     def send_many(self, alerts: Sequence[Alert]) -> None:
         """Post alerts to all addresses, in one request each."""
         now = self._clock()
-        body = json.dumps([self._posted(each, now) for each in alerts], allow_nan=False).encode()
-        rested = [each for each in self._receivers if not self._rests(each, now)]
+        body = json.dumps([self._posted(alert, now) for alert in alerts], allow_nan=False).encode()
+        rested = [receiver for receiver in self._receivers if not self._rests(receiver, now)]
         errors: list[SinkDownError | AlertRefusedError] = []
         taken = sum(self._took(each, body, errors) for each in rested)
         if not taken:
             others = [each for each in self._receivers if each not in rested]
-            taken = sum(self._took(each, body, errors) for each in others)
+            taken = sum(self._took(other, body, errors) for other in others)
         if not taken:
             raise _all_of(errors)
 
@@ -148,8 +148,8 @@ class AlertmanagerSink(AlertSink):
 
     def close(self) -> None:
         """Close the connections."""
-        for each in self._receivers:
-            each.close()
+        for receiver in self._receivers:
+            receiver.close()
 
     # ------------------------------------------------------------------ one alert
 
@@ -207,16 +207,16 @@ def _addresses(where: str, given: Options) -> tuple[str, ...]:
 
 
 def _checked_labels(where: str, labels: Mapping[str, str]) -> dict[str, str]:
-    for each in labels:
-        if _LABEL.fullmatch(each) is None:
+    for label in labels:
+        if _LABEL.fullmatch(label) is None:
             raise ParameterError(
                 f"{where}: labels: expected names of letters, digits and underscores, "
-                f"found {each!r}"
+                f"found {label!r}"
             )
-        if each in _OWN:
-            hint = "severity is an option of its own" if each == "severity" else None
+        if label in _OWN:
+            hint = "severity is an option of its own" if label == "severity" else None
             raise ParameterError(
-                f"{where}: labels: expected other names than {', '.join(_OWN)}, found {each}",
+                f"{where}: labels: expected other names than {', '.join(_OWN)}, found {label}",
                 hint=hint,
             )
     return dict(labels)
@@ -254,13 +254,13 @@ def _all_of(
     errors: Sequence[SinkDownError | AlertRefusedError],
 ) -> SinkDownError | AlertRefusedError:
     """Return the error of an alert that nobody has taken."""
-    refused = [each for each in errors if isinstance(each, AlertRefusedError)]
+    refused = [error for error in errors if isinstance(error, AlertRefusedError)]
     if refused:
         return refused[0]
     if len(errors) == 1:
         return errors[0]
     waits = [each.after for each in errors if isinstance(each, SinkDownError)]
-    asked = [each for each in waits if each is not None]
+    asked = [wait for wait in waits if wait is not None]
     return SinkDownError(
         "; ".join(each.message for each in errors),
         hint=f"none of {len(errors)} addresses takes alerts",

@@ -98,8 +98,8 @@ class AlertSink(Connector):
 
     def send_many(self, alerts: Sequence[Alert]) -> None:
         """Send alerts again whose items are open, as `send` sends one."""
-        for each in alerts:
-            self.send(each)
+        for alert in alerts:
+            self.send(alert)
 
     def notice(self) -> str:
         """Return what people should know though alerts are delivered, in a sentence, or nothing.

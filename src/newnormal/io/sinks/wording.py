@@ -31,7 +31,7 @@ def headline(body: Mapping[str, Any]) -> str:
     'a\\nb'
     """
     parts = (body.get("stream"), body.get("sentence"))
-    return ": ".join(shown(each) for each in parts if each)
+    return ": ".join(shown(part) for part in parts if part)
 
 
 def rows_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:

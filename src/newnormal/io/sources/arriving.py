@@ -174,7 +174,7 @@ class ArrivingSource(Source):
             return
         position = before
         while (batch := self.wrapped.next_batch(1)) is not None:
-            numbers = [*(batch.numbers or ()), *(each.number for each in batch.problems)]
+            numbers = [*(batch.numbers or ()), *(problem.number for problem in batch.problems)]
             if any(each >= number for each in numbers):
                 break
             position = self.wrapped.snapshot()

@@ -241,7 +241,7 @@ def _cut(samples: ParsedSamples, first: int) -> ParsedSamples:
         None if times is None else times[kept],
         None if labels is None else labels[kept],
         samples.rows[kept],
-        tuple(each for each in samples.errors if each[0] >= first),
+        tuple(error for error in samples.errors if error[0] >= first),
         list(itertools.compress(samples.keys, kept.tolist())),
     )
 

@@ -169,10 +169,10 @@ class FilesSource(PullSource):
         """Return names that channels can have; one that is there twice gets a number."""
         if self._fitted[0] != channels:
             names: dict[str, None] = {}
-            for each in channels:
-                name = fitting_name(each)
+            for channel in channels:
+                name = fitting_name(channel)
                 while name in names:
-                    name = fitting_name(f"{each} {len(names)}")
+                    name = fitting_name(f"{channel} {len(names)}")
                 names[name] = None
             self._fitted = channels, tuple(names)
         return self._fitted[1]
@@ -194,7 +194,7 @@ class FilesSource(PullSource):
         content = {
             "files": self._tailing.files.to_json(),
             "streams": streams,
-            "channels": [list(each) for each in kinds],
+            "channels": [list(kind) for kind in kinds],
         }
         text = json.dumps(content, separators=(",", ":")).encode()
         return {

@@ -159,7 +159,7 @@ class Folders:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        self._patterns = [str(Path(each).expanduser().absolute()) for each in patterns]
+        self._patterns = [str(Path(pattern).expanduser().absolute()) for pattern in patterns]
         self.problem = ""
         self._changed: dict[str, int] = {}  # when each folder was, in ns
 
@@ -238,7 +238,7 @@ def _entry(
 ) -> FolderEntry | None:
     """Return a file if it matters."""
     name = entry.name
-    matched = not is_passed_over(name) and any(fnmatch(name, each) for each in patterns)
+    matched = not is_passed_over(name) and any(fnmatch(name, pattern) for pattern in patterns)
     if not (matched or entry.inode() in inodes or family_of(folder, file_name(name)) in families):
         return None
     try:

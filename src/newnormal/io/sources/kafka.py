@@ -67,10 +67,10 @@ class KafkaSamples:
 
     def read(self, messages: Iterable[Message]) -> None:
         """Take messages; those that cannot be read are counted."""
-        for each in messages:
-            partition, offset = partition_of(each), cast("int", each.offset())
+        for message in messages:
+            partition, offset = partition_of(message), cast("int", message.offset())
             try:
-                values = self._values(each)
+                values = self._values(message)
             except InputError as error:
                 self._unread += 1
                 self._why = f"{shown([partition])}, offset {offset}: {error.message}"
@@ -89,7 +89,7 @@ class KafkaSamples:
         while True:
             part = self._ready[:count]
             arrivals = together([value for each in part for value in each.values], limit)
-            if sum(len(each.times) for each in arrivals) <= limit:
+            if sum(len(arrival.times) for arrival in arrivals) <= limit:
                 break
             if count == 1:
                 return self._take_part(limit)
@@ -106,7 +106,7 @@ class KafkaSamples:
         while True:
             count = _count_of(first.values, samples) if samples else limit
             arrivals = together(first.values[:count], limit)
-            if sum(len(each.times) for each in arrivals) <= limit:
+            if sum(len(arrival.times) for arrival in arrivals) <= limit:
                 break
             samples //= 2
         self._ready[0] = first._replace(values=first.values[count:])
@@ -132,7 +132,7 @@ class KafkaSamples:
             received=received,
             channel=topic if key and plain else None,
         )
-        if received == NO_TIME and any(each.time == NO_TIME for each in values):
+        if received == NO_TIME and any(value.time == NO_TIME for value in values):
             raise InputError("expected a time in the message or a timestamp of Kafka, found none")
         return values
 
@@ -255,7 +255,7 @@ class KafkaSource(PullSource):
     def notice(self) -> str:
         """Return what is wrong."""
         notices = [*self._member.notices(), self._samples.notice()]
-        return "; ".join(each for each in notices if each)
+        return "; ".join(notice for notice in notices if notice)
 
     def check(self) -> str:
         """Ask which topics there are, without joining the group."""

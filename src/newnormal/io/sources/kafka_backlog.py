@@ -58,7 +58,7 @@ class Backlog(Generic[K, T]):
 
     def restart(self, partitions: Collection[K]) -> None:
         """Drop everything; all of these partitions are behind."""
-        self._queues: dict[K, deque[_Held[T]]] = {each: deque() for each in partitions}
+        self._queues: dict[K, deque[_Held[T]]] = {partition: deque() for partition in partitions}
         self._newest: dict[K, float] = dict.fromkeys(partitions, -math.inf)
         self._behind: dict[K, float] = dict.fromkeys(partitions, 0.0)  # seconds without a message
         self.size = 0

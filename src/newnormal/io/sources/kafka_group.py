@@ -64,7 +64,7 @@ class KafkaTopics:
     """
 
     def __init__(self, where: str, topics: Sequence[str]) -> None:
-        self._topics = {each: _pattern(where, each) for each in topics}
+        self._topics = {topic: _pattern(where, topic) for topic in topics}
 
     def among(self, existing: Collection[str]) -> tuple[list[str], list[str]]:
         """Return those that exist, and what no topic is there for."""
@@ -205,8 +205,8 @@ class GroupMember:
                 messages = []
             self._moved = self._revoked = False
             before = self._backlog.size
-            for each in messages:
-                self._take(each)
+            for message in messages:
+                self._take(message)
             if messages:
                 self._mean = max(_OVERHEAD, (self._backlog.size - before) // len(messages))
             if len(messages) < asked or self._backlog.size >= _HELD:
@@ -348,15 +348,15 @@ class GroupMember:
 
     def _on_assign(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._moved = True
-        self._assigned = {(each.topic, each.partition): 0 for each in partitions}
+        self._assigned = {(partition.topic, partition.partition): 0 for partition in partitions}
         every = {each for own in self._existing.values() for each in own}
         self._others = sorted(every - self._assigned.keys())
         self._begin()
 
     def _on_revoke(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._moved = self._revoked = True
-        for each in partitions:
-            self._assigned.pop((each.topic, each.partition), None)
+        for partition in partitions:
+            self._assigned.pop((partition.topic, partition.partition), None)
         self._others = []
         self._drop()
 

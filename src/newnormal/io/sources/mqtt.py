@@ -108,9 +108,9 @@ class Delivered:
 
     def add(self, digests: Sequence[bytes]) -> None:
         """Add messages, the newest last."""
-        for each in digests:
-            self._digests.pop(each, None)
-            self._digests[each] = None
+        for digest in digests:
+            self._digests.pop(digest, None)
+            self._digests[digest] = None
         self.count += len(digests)
         self._leave(self._most)
 
@@ -314,7 +314,7 @@ class MqttSource(PullSource):
         self._delivered = Delivered(4 * WINDOW)
         self._recent = Delivered(_RECENT)
         self._counts_up = True  # whether the broker numbers messages one after the other
-        self._unread = Unread([each.text for each in self._topics.patterns], clock)
+        self._unread = Unread([pattern.text for pattern in self._topics.patterns], clock)
         self._low_qos = ""
         self._tries = Tries(clock)
         self._was_well = False  # whether the broker has granted all subscriptions
@@ -385,7 +385,7 @@ class MqttSource(PullSource):
     def notice(self) -> str:
         """Return which messages cannot be read, and whether another client is in the way."""
         parts = [self._tries.report(), self._unread.report(), self._low_qos]
-        return "; ".join(each for each in parts if each)
+        return "; ".join(part for part in parts if part)
 
     def check(self) -> str:
         """Connect as another client, subscribe, and listen for two seconds."""
@@ -532,7 +532,7 @@ class MqttSource(PullSource):
             samples += (
                 len(message_values)
                 if len(message_values) < 2
-                else len({each[::2] for each in message_values})
+                else len({value[::2] for value in message_values})
             )
         return values
 
@@ -622,7 +622,7 @@ class MqttSource(PullSource):
                 count += 1
                 values += self._values(message)
                 connection.acknowledge([message.number] if message.number else [])
-        streams = len({each.stream for each in values})
+        streams = len({value.stream for value in values})
         channels = len({each[:2] for each in values})
         topics = ", ".join(self._filters)
         heard = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"

@@ -288,7 +288,7 @@ class PrometheusSource(PullSource):
                     f"{name}: left out at {reached.sum():,} times, as its range reaches back to "
                     "when Prometheus scraped nothing"
                 )
-            troubles += [f"{name}: {each}" for each in answer.warnings[:1]]
+            troubles += [f"{name}: {warning}" for warning in answer.warnings[:1]]
             if shared:
                 troubles.append(self._about_shared(name, shared))
         if self._api.ahead:

@@ -113,7 +113,7 @@ def read_matrix(body: bytes, grid: QueryGrid) -> RangeAnswer:
 
 def _series(content: Any, grid: QueryGrid) -> RangeSeries:
     labels, points = content["metric"], content.get("values") or []
-    if not all(isinstance(each, str) for each in labels.values()):
+    if not all(isinstance(label, str) for label in labels.values()):
         raise InputError("expected labels that are texts, found others")
     row: Floats = np.full(grid.size, np.nan)
     if len(points) == 1:  # by far the most frequent, and an array for it would cost most

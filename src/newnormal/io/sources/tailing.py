@@ -70,7 +70,7 @@ class Tracking:
         self._families: dict[Family, list[Tailed]] = {}  # each the oldest first
 
     def __iter__(self) -> Iterator[Tailed]:
-        return (each for members in self._families.values() for each in members)
+        return (member for members in self._families.values() for member in members)
 
     @property
     def families(self) -> list[list[Tailed]]:
@@ -129,7 +129,7 @@ class Tracking:
         if family not in moved:
             return False
         members = self._families[family]
-        orders = [file_name(each.name).order for each in members if not each.gone]
+        orders = [file_name(member.name).order for member in members if not member.gone]
         if orders:  # or it was missed between the last two, while they were renamed
             return file_name(entry.name).order > orders[-2:][0]
         return entry.changed > max(each.changed for each in members)
@@ -214,8 +214,8 @@ class Tracking:
             _go_to_end(made)
         older = [
             at
-            for at, each in enumerate(members)
-            if not each.gone and file_name(each.name).order <= name.order
+            for at, member in enumerate(members)
+            if not member.gone and file_name(member.name).order <= name.order
         ]
         alive = [at for at, each in enumerate(members) if not each.gone]
         members.insert(older[-1] + 1 if older else alive[0] if alive else len(members), made)
@@ -227,12 +227,12 @@ class Tracking:
             # What no pattern names is dropped once it is read; the one before the last may grow.
             last = [each for each in members if not each.gone][-2:]
             kept = [
-                each
-                for each in members
+                member
+                for member in members
                 if (
-                    each.telling and now - each.since < _KEEP_GONE
-                    if each.gone
-                    else each.matched or _is_open(each) or each in last
+                    member.telling and now - member.since < _KEEP_GONE
+                    if member.gone
+                    else member.matched or _is_open(member) or member in last
                 )
             ]
             self._families[family] = kept
@@ -245,7 +245,7 @@ class Tracking:
     def to_json(self) -> list[Any]:
         """Return all files and their positions as JSON values."""
         return [
-            [*family, self.forms.get(family), [each.to_json() for each in members]]
+            [*family, self.forms.get(family), [member.to_json() for member in members]]
             for family, members in self._families.items()
         ]
 
@@ -256,7 +256,7 @@ class Tracking:
             family = Family(folder, base, ending)
             if form is not None:
                 self.forms[family] = form
-            self._families[family] = [Tailed.of_json(family, each) for each in members]
+            self._families[family] = [Tailed.of_json(family, member) for member in members]
 
 
 def _is_open(tailed: Tailed) -> bool:
@@ -387,7 +387,7 @@ class Tailing:
             next(filter(lambda each: each.waits or each.doubtful, members), None)
             for members in self.files.families
         ]
-        waiting = [each for each in firsts if each is not None and each.waits]
+        waiting = [first for first in firsts if first is not None and first.waits]
         at = next((n for n, each in enumerate(waiting) if each.family == self._turn), -1) + 1
         return waiting[at:] + waiting[:at]
 
