@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
+
+from tests.peers import Peer
 
 
 class Request(NamedTuple):
@@ -25,10 +27,11 @@ class Request(NamedTuple):
         return self.headers["x-newnormal-key"]
 
 
-class HttpServer:
+class HttpServer(Peer):
     """A server. Derive from it: `respond` gives status, headers and body; None: it hangs up."""
 
     def __init__(self) -> None:
+        super().__init__()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -92,12 +95,6 @@ class HttpServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Listener(HttpServer):

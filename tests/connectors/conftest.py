@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clocks import StillClock
 from tests.connectors.mqtt_peers import FakeBroker
 
 if TYPE_CHECKING:
@@ -34,8 +33,3 @@ def client(service: FakeService) -> Iterator[Client]:
 def broker() -> Iterator[FakeBroker]:
     with FakeBroker() as broker:
         yield broker
-
-
-@pytest.fixture
-def clock() -> StillClock[float]:
-    return StillClock(1000.0)

@@ -23,6 +23,7 @@ pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition, cimpl
 
+from tests.peers import Peer
 from tests.waiting import until
 
 _PRODUCER = 0
@@ -41,10 +42,11 @@ class Sent(NamedTuple):
     partition: int
 
 
-class Kafka:
+class Kafka(Peer):
     """A cluster with one broker, which has no topics."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._library = _library()
         conf = self._library.rd_kafka_conf_new()
         text = ctypes.create_string_buffer(500)
@@ -147,12 +149,6 @@ class Kafka:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
             self._library.rd_kafka_destroy(self._handle)
             self._cluster = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _sent(message: Any) -> Sent:

@@ -8,8 +8,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from tests.clocks import StillClock
+from tests.peers import Peer
 from tests.waiting import until
 
 CONNECT, CONNACK, PUBLISH, PUBACK = 1, 2, 3, 4
@@ -102,7 +104,7 @@ class Stream:
         return None
 
 
-class FakeBroker:
+class FakeBroker(Peer):
     """A broker that answers as a test wants. By default it takes everything.
 
     Attributes
@@ -125,9 +127,13 @@ class FakeBroker:
         What it was sent, of all clients.
     clients
         How many have connected.
+    clock
+        For connectors.
     """
 
     def __init__(self) -> None:
+        super().__init__()
+        self.clock = StillClock(1000.0)
         self.reason = 0
         self.resumed = False
         self.limits = b""
@@ -166,12 +172,6 @@ class FakeBroker:
         for each in self._connections:
             _close(each)
         self._thread.join(10.0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _serve(self) -> None:
         while True:

@@ -185,8 +185,10 @@ class Mosquitto(Program):
         return [self._path, "-c", "mosquitto.conf"]
 
     def is_ready(self) -> bool:
-        with socket.create_connection(("127.0.0.1", self.port), 2.0):
-            return True
+        lines = (self.folder / "mosquitto.conf").read_text().splitlines()
+        for port in [line.split()[1] for line in lines if line.startswith("listener ")]:
+            socket.create_connection(("127.0.0.1", int(port)), 2.0).close()
+        return True
 
 
 class Newnormal(Program):

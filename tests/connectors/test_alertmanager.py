@@ -50,26 +50,19 @@ def listener() -> Iterator[Listener]:
         yield listener
 
 
-@pytest.fixture
-def sinks() -> Iterator[list[AlertmanagerSink]]:
-    made: list[AlertmanagerSink] = []
-    yield made
-    for each in made:
-        each.close()
-
-
-def sink_for(sinks: list[AlertmanagerSink], *urls: str, **options: Any) -> AlertmanagerSink:
-    where = {"url": urls[0]} if len(urls) == 1 else {"urls": list(urls)}
-    sinks.append(AlertmanagerSink("am", {**where, **options}, clock=lambda: NOW))
-    return sinks[-1]
+def sink_for(*listeners: Listener, path: str = "", **options: Any) -> AlertmanagerSink:
+    urls = [each.url + path for each in listeners]
+    where = {"url": urls[0]} if len(urls) == 1 else {"urls": urls}
+    sink = AlertmanagerSink("am", {**where, **options}, clock=lambda: NOW)
+    return listeners[-1].closing(sink)
 
 
 def alert_of(body: dict[str, Any]) -> Alert:
     return Alert(body["key"], body)
 
 
-def posted(listener: Listener, sinks: list[AlertmanagerSink], body: dict[str, Any]) -> Any:
-    sink_for(sinks, listener.url).send(alert_of(body))
+def posted(listener: Listener, body: dict[str, Any]) -> Any:
+    sink_for(listener).send(alert_of(body))
     [alert] = listener.heard[-1].json
     return alert
 
@@ -77,10 +70,8 @@ def posted(listener: Listener, sinks: list[AlertmanagerSink], body: dict[str, An
 # ------------------------------------------------------------------ what is posted
 
 
-def test_an_alert_that_fired_is_posted_until_it_expires(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
-    sink_for(sinks, listener.url + "/am/", labels={"team": "plant"}).send(alert_of(FIRED))
+def test_an_alert_that_fired_is_posted_until_it_expires(listener: Listener) -> None:
+    sink_for(listener, path="/am/", labels={"team": "plant"}).send(alert_of(FIRED))
     [request] = listener.heard
     assert (request.method, request.path) == ("POST", "/am/api/v2/alerts")
     assert request.headers["content-type"] == "application/json"
@@ -107,29 +98,25 @@ def test_an_alert_that_fired_is_posted_until_it_expires(
     ]
 
 
-def test_what_resolves_has_the_labels_of_what_fired_and_the_end(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
-    fired, resolved = (posted(listener, sinks, each) for each in (FIRED, RESOLVED))
+def test_what_resolves_has_the_labels_of_what_fired_and_the_end(listener: Listener) -> None:
+    fired, resolved = (posted(listener, each) for each in (FIRED, RESOLVED))
     assert fired["labels"] == resolved["labels"]
     assert resolved["startsAt"] == "2027-01-15T07:57:00.000Z"
     assert resolved["endsAt"] == "2027-01-15T07:59:30.500Z"
     assert resolved["annotations"]["summary"].startswith("press-1: temperature 93, expected")
 
 
-def test_an_incident_has_no_label_of_streams_as_they_become_more(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_an_incident_has_no_label_of_streams_as_they_become_more(listener: Listener) -> None:
     body = {**FIRED, "kind": "incident", "item": "incident-1", "stream": None, "evidence": []}
-    first = posted(listener, sinks, {**body, "streams": ["a", "b"]})
-    later = posted(listener, sinks, {**body, "streams": ["a", "b", "c"], "status": "resolved"})
+    first = posted(listener, {**body, "streams": ["a", "b"]})
+    later = posted(listener, {**body, "streams": ["a", "b", "c"], "status": "resolved"})
     assert first["labels"] == later["labels"]
     assert "stream" not in first["labels"]
     assert "streams: a, b and c" in later["annotations"]["description"]
 
 
-def test_without_a_link_there_is_none(listener: Listener, sinks: list[AlertmanagerSink]) -> None:
-    alert = posted(listener, sinks, {**FIRED, "link": None})
+def test_without_a_link_there_is_none(listener: Listener) -> None:
+    alert = posted(listener, {**FIRED, "link": None})
     assert "generatorURL" not in alert
     assert "link" not in alert["annotations"]
 
@@ -157,11 +144,9 @@ def test_alertmanager_takes_the_times_whatever_those_of_the_samples_are(
     assert ends <= now if resolved else ends == now + np.timedelta64(600, "s")
 
 
-def test_severity_is_by_kind_and_can_be_set(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_severity_is_by_kind_and_can_be_set(listener: Listener) -> None:
     def severity(kind: str, **options: Any) -> str:
-        sink_for(sinks, listener.url, **options).send(alert_of({**FIRED, "kind": kind}))
+        sink_for(listener, **options).send(alert_of({**FIRED, "kind": kind}))
         return str(listener.heard[-1].json[0]["labels"]["severity"])
 
     assert severity("incident") == "critical"
@@ -172,9 +157,9 @@ def test_severity_is_by_kind_and_can_be_set(
     assert severity("change", severity={"alarm": "critical"}) == "info"
 
 
-def test_many_alerts_go_in_one_request(listener: Listener, sinks: list[AlertmanagerSink]) -> None:
+def test_many_alerts_go_in_one_request(listener: Listener) -> None:
     alerts = [alert_of({**FIRED, "item": f"alarm-{number}-1-1"}) for number in range(100)]
-    sink = sink_for(sinks, listener.url)
+    sink = sink_for(listener)
     sink.send_many(alerts)
     [request] = listener.heard
     found = [each["labels"]["item"] for each in request.json]
@@ -182,10 +167,8 @@ def test_many_alerts_go_in_one_request(listener: Listener, sinks: list[Alertmana
     assert sink.at_once == 100
 
 
-def test_names_that_no_text_can_hold_are_sent_all_the_same(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
-    alert = posted(listener, sinks, {**FIRED, "stream": "a\udc80\n", "streams": ["a\udc80\n"]})
+def test_names_that_no_text_can_hold_are_sent_all_the_same(listener: Listener) -> None:
+    alert = posted(listener, {**FIRED, "stream": "a\udc80\n", "streams": ["a\udc80\n"]})
     assert alert["labels"]["stream"] == "a\udc80\n"
     assert alert["annotations"]["summary"].startswith(r"a\udc80\n: temperature")
 
@@ -193,12 +176,10 @@ def test_names_that_no_text_can_hold_are_sent_all_the_same(
 # ------------------------------------------------------------------ answers
 
 
-def test_an_alert_that_is_not_valid_is_refused_with_the_reason(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_an_alert_that_is_not_valid_is_refused_with_the_reason(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, '"start time must be before end time"')
     with pytest.raises(AlertRefusedError) as caught:
-        sink_for(sinks, listener.url).send(alert_of(FIRED))
+        sink_for(listener).send(alert_of(FIRED))
     assert caught.value.message == (
         f"{listener.url.removeprefix('http://')}: expected a status 2xx, found 400 Bad Request: "
         '"start time must be before end time"'
@@ -215,18 +196,16 @@ def test_an_alert_that_is_not_valid_is_refused_with_the_reason(
     ],
 )
 def test_an_alertmanager_that_is_not_well_takes_nothing(
-    listener: Listener, sinks: list[AlertmanagerSink], status: int, hint: str | None
+    listener: Listener, status: int, hint: str | None
 ) -> None:
     listener.answer = lambda _: (status, {"Retry-After": "20"}, "not now")
     with pytest.raises(SinkDownError, match=f"found {status} .*: not now") as caught:
-        sink_for(sinks, listener.url).send(alert_of(FIRED))
+        sink_for(listener).send(alert_of(FIRED))
     assert caught.value.hint == hint
     assert caught.value.after == 20.0
 
 
-def test_user_and_password_or_a_token_are_sent_and_never_shown(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_user_and_password_or_a_token_are_sent_and_never_shown(listener: Listener) -> None:
     def echo(heard: Request) -> tuple[int, dict[str, str], str]:
         return 403, {}, f"not with {heard.headers['authorization']}"
 
@@ -234,7 +213,7 @@ def test_user_and_password_or_a_token_are_sent_and_never_shown(
     pair = base64.b64encode(b"kim:swordfish").decode()
     for options in ({"user": "kim", "password": "swordfish"}, {"token": "nn_swordfish"}):
         with pytest.raises(SinkDownError, match="not with …") as caught:
-            sink_for(sinks, listener.url, **options).send(alert_of(FIRED))
+            sink_for(listener, **options).send(alert_of(FIRED))
         assert "swordfish" not in str(caught.value)
         assert pair not in str(caught.value)
     sent = [each.headers["authorization"] for each in listener.heard]
@@ -244,11 +223,9 @@ def test_user_and_password_or_a_token_are_sent_and_never_shown(
 # ------------------------------------------------------------------ several
 
 
-def test_all_of_several_are_sent_and_one_that_takes_it_is_enough(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_all_of_several_are_sent_and_one_that_takes_it_is_enough(listener: Listener) -> None:
     with Listener() as other:
-        sink = sink_for(sinks, listener.url, other.url)
+        sink = sink_for(listener, other)
         sink.send(alert_of(FIRED))
         assert listener.heard[0].json == other.heard[0].json
         assert sink.notice() == ""
@@ -262,14 +239,11 @@ def test_all_of_several_are_sent_and_one_that_takes_it_is_enough(
         )
 
 
-def test_one_of_several_that_is_down_is_left_alone_for_a_while(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_one_of_several_that_is_down_is_left_alone_for_a_while(listener: Listener) -> None:
     now = [NOW]
     with Listener() as other:
         options = {"urls": [listener.url, other.url]}
-        sinks.append(AlertmanagerSink("am", options, clock=lambda: now[0]))
-        sink = sinks[-1]
+        sink = listener.closing(AlertmanagerSink("am", options, clock=lambda: now[0]))
         other.answer = lambda _: (503, {}, "")
         for _ in range(5):
             sink.send(alert_of(FIRED))
@@ -288,29 +262,25 @@ def test_one_of_several_that_is_down_is_left_alone_for_a_while(
         assert len(other.heard) == 4
 
 
-def test_if_none_of_several_takes_it_the_message_names_all(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_if_none_of_several_takes_it_the_message_names_all(listener: Listener) -> None:
     with Listener() as other:
         for each in (listener, other):
             each.answer = lambda _: (503, {"Retry-After": "9"}, "")
         with pytest.raises(SinkDownError) as caught:
-            sink_for(sinks, listener.url, other.url).send(alert_of(FIRED))
+            sink_for(listener, other).send(alert_of(FIRED))
         for each in (listener, other):
             assert f"{each.url.removeprefix('http://')}: expected" in caught.value.message
         assert caught.value.hint == "none of 2 addresses takes alerts"
         assert caught.value.after == 9.0
         other.answer = lambda _: (400, {}, "bad label")
         with pytest.raises(AlertRefusedError, match="bad label"):
-            sink_for(sinks, listener.url, other.url).send(alert_of(FIRED))
+            sink_for(listener, other).send(alert_of(FIRED))
 
 
 # ------------------------------------------------------------------ check and options
 
 
-def test_the_check_names_versions_and_the_cluster(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
+def test_the_check_names_versions_and_the_cluster(listener: Listener) -> None:
     status = {
         "versionInfo": {"version": "0.27.0"},
         "cluster": {"status": "ready", "peers": [{}, {}]},
@@ -318,28 +288,25 @@ def test_the_check_names_versions_and_the_cluster(
     }
     listener.answer = lambda _: (200, {}, json.dumps(status))
     where = listener.url.removeprefix("http://")
-    assert sink_for(sinks, listener.url).check() == (
+    assert sink_for(listener).check() == (
         f"Alertmanager 0.27.0 at {where}, cluster ready with 2 members"
     )
     assert [(each.method, each.path) for each in listener.heard] == [("GET", "/api/v2/status")]
 
 
 @pytest.mark.parametrize("text", ["<html>", "{}", "[]", "3", '{"versionInfo": 3}'])
-def test_the_check_tells_if_it_is_no_alertmanager(
-    listener: Listener, sinks: list[AlertmanagerSink], text: str
-) -> None:
+def test_the_check_tells_if_it_is_no_alertmanager(listener: Listener, text: str) -> None:
     listener.answer = lambda _: (200, {}, text)
     with pytest.raises(SinkDownError, match="expected the status of Alertmanager") as caught:
-        sink_for(sinks, listener.url).check()
+        sink_for(listener).check()
     assert "check the address" in str(caught.value.hint)
 
 
-def test_the_check_fails_if_one_of_several_does_not_answer(
-    listener: Listener, sinks: list[AlertmanagerSink]
-) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    with pytest.raises(SinkDownError, match=nobody):
-        sink_for(sinks, f"http://{nobody}", listener.url).check()
+def test_the_check_fails_if_one_of_several_does_not_answer(listener: Listener) -> None:
+    with Listener() as gone:
+        pass
+    with pytest.raises(SinkDownError, match=gone.address):
+        sink_for(gone, listener).check()
 
 
 # ------------------------------------------------------------------ the guide

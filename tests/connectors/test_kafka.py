@@ -39,23 +39,14 @@ def kafka() -> Iterator[Kafka]:
         yield found
 
 
-@pytest.fixture
-def made() -> Iterator[list[KafkaSource]]:
-    found: list[KafkaSource] = []
-    yield found
-    for each in found:
-        each.close()
-
-
 def options_of(server: str, **options: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"servers": [server], "topics": ["metrics"], "stream": "host"}
     found |= {"group": f"group-{next(_groups)}", "options": QUICK, **options}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def source_of(made: list[KafkaSource], kafka: Kafka | Relay, **options: Any) -> KafkaSource:
-    made.append(KafkaSource("bus", options_of(kafka.server, **options)))
-    return made[-1]
+def source_of(kafka: Kafka, **options: Any) -> KafkaSource:
+    return kafka.closing(KafkaSource("bus", options_of(kafka.server, **options)))
 
 
 def rows(at: range, host: str = "a") -> list[dict[str, Any]]:
@@ -107,11 +98,11 @@ def noticed(source: KafkaSource, text: str) -> str:
 # ------------------------------------------------------------------ messages
 
 
-def test_a_topic_is_read_from_its_beginning(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_a_topic_is_read_from_its_beginning(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(0, 40, 2)))
     kafka.send("metrics", rows(range(1, 40, 2)), partition=1)
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     found = read(source, 40)
     assert found == [("a", each, {"cpu": float(each)}) for each in range(40)]
     snapshot = source.snapshot()
@@ -132,9 +123,7 @@ def test_the_source_keeps_what_a_pull_source_promises(kafka: Kafka) -> None:
         )
 
 
-def test_the_stream_is_a_field_or_the_key_or_the_topic(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_the_stream_is_a_field_or_the_key_or_the_topic(kafka: Kafka) -> None:
     kafka.topic("metrics")
     at = START * 1000
     for value, key in (
@@ -149,7 +138,7 @@ def test_the_stream_is_a_field_or_the_key_or_the_topic(
     ):
         kafka.produce("metrics", value, key=key, time=at)
     kafka.flush()
-    found = read(source_of(made, kafka, stream=None), 7)
+    found = read(source_of(kafka, stream=None), 7)
     assert sorted(found, key=lambda each: each[0]) == [
         ("000007", 0, {"cpu": 3.0}),
         ("db-1", 0, {"cpu": 1.0}),
@@ -161,27 +150,23 @@ def test_the_stream_is_a_field_or_the_key_or_the_topic(
     ]
 
 
-def test_a_time_is_that_of_the_message_or_that_of_kafka(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_time_is_that_of_the_message_or_that_of_kafka(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.produce("metrics", {"host": "a", "cpu": 1}, time=(START + 7) * 1000)
     kafka.produce("metrics", {"host": "a", "cpu": 2, "ts": START + 9}, time=(START + 1) * 1000)
     kafka.produce("metrics", {"host": "a", "cpu": 3, "when": "2026-01-01T00:00:20Z"}, time=1)
     kafka.flush()
-    assert seconds(read(source_of(made, kafka), 3)) == [-START, 7, 9]
-    later = source_of(made, kafka, time="when")
+    assert seconds(read(source_of(kafka), 3)) == [-START, 7, 9]
+    later = source_of(kafka, time="when")
     assert read(later, 1) == [("a", 20, {"cpu": 3.0})]
     assert "2 messages could not be read" in later.notice()
 
 
-def test_messages_that_cannot_be_read_are_left_out_and_counted(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_messages_that_cannot_be_read_are_left_out_and_counted(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", [rows(range(1))[0], b"{broken", b"\xff\xfe", None, b"", {"cpu": 1}])
     kafka.send("metrics", rows(range(1, 2)))
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     assert seconds(read(source, 2)) == [0, 1]
     notice = source.notice()
     assert notice.startswith(
@@ -191,11 +176,11 @@ def test_messages_that_cannot_be_read_are_left_out_and_counted(
     assert source.snapshot()["offsets"] == {"metrics": {"0": 7}}
 
 
-def test_a_batch_has_no_more_samples_than_asked_for(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_a_batch_has_no_more_samples_than_asked_for(kafka: Kafka) -> None:
     kafka.topic("metrics")
     many = [{**each, "mem": 1.0} for each in rows(range(50))]
     kafka.send("metrics", [*rows(range(50, 53)), many, many[:5], *rows(range(53, 55))])
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     sizes: list[int] = []
     places: list[int] = []
     found: list[Sample] = []
@@ -216,42 +201,40 @@ def test_a_batch_has_no_more_samples_than_asked_for(kafka: Kafka, made: list[Kaf
     assert all(len(each[2]) == 2 for each in found if each[1] < 50)
 
 
-def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka) -> None:
     kafka.topic("metrics")
     large = [{**each, "note": "x" * 900_000} for each in rows(range(5))]
     kafka.send("metrics", large)
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     assert seconds(read(source, 5)) == [*range(5)]
 
 
 # ------------------------------------------------------------------ places
 
 
-def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(10)))
     kafka.send("metrics", rows(range(10, 20)), partition=1)
-    first = source_of(made, kafka, group="one")
+    first = source_of(kafka, group="one")
     read(first, 20)
     place = json.loads(json.dumps(first.snapshot()))
     kafka.send("metrics", rows(range(20, 30)))
     read(first, 10)  # given out, but its place was not logged
     first.close()
     kafka.send("metrics", rows(range(30, 35)), partition=1)
-    second = source_of(made, kafka, group="one")
+    second = source_of(kafka, group="one")
     assert second.resume(place) is True
     assert seconds(read(second, 15)) == [*range(20, 35)]
-    third = source_of(made, kafka, group="two")  # the log decides, whatever the group is called
+    third = source_of(kafka, group="two")  # the log decides, whatever the group is called
     assert third.resume(place) is True
     assert seconds(read(third, 15)) == [*range(20, 35)]
 
 
-def test_offsets_are_committed_once_they_are_durable_and_never_read(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_offsets_are_committed_once_they_are_durable_and_never_read(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(10)))
-    first = source_of(made, kafka, group="lag")
+    first = source_of(kafka, group="lag")
     until(lambda: batch(first), "a batch")
     first.next_batch(10)
     assert kafka.committed("lag", "metrics") == -1001
@@ -261,25 +244,25 @@ def test_offsets_are_committed_once_they_are_durable_and_never_read(
     read(first, 4)
     first.close()  # with what was not committed yet
     assert kafka.committed("lag", "metrics") == 14
-    second = source_of(made, kafka, group="lag")
+    second = source_of(kafka, group="lag")
     assert seconds(read(second, 14)) == [*range(14)]
 
 
-def test_a_commit_that_fails_harms_nothing(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_a_commit_that_fails_harms_nothing(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     kafka.fail(8, *[25] * 20)  # OffsetCommit: unknown member
     read(source, 3)
     kafka.send("metrics", rows(range(3, 6)))
     assert seconds(read(source, 3)) == [3, 4, 5]
 
 
-def test_a_source_can_start_at_the_end_of_topics(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_a_source_can_start_at_the_end_of_topics(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(10)))
     kafka.send("metrics", rows(range(10)), partition=1)
-    first = source_of(made, kafka, start="end")
+    first = source_of(kafka, start="end")
     until(lambda: (batch(first), first.snapshot()["offsets"])[1], "partitions")
     kafka.send("metrics", rows(range(20, 25)))
     assert seconds(read(first, 5)) == [*range(20, 25)]
@@ -287,15 +270,15 @@ def test_a_source_can_start_at_the_end_of_topics(kafka: Kafka, made: list[KafkaS
     assert place["offsets"] == {"metrics": {"0": 15, "1": 10}}  # the second has given nothing yet
     first.close()
     kafka.send("metrics", rows(range(30, 33)), partition=1)
-    second = source_of(made, kafka, start="end")
+    second = source_of(kafka, start="end")
     assert second.resume(place)
     assert seconds(read(second, 3)) == [30, 31, 32]
 
 
-def test_the_place_of_another_cluster_is_not_taken(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_the_place_of_another_cluster_is_not_taken(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     assert source.resume({"cluster": "other", "offsets": {"metrics": {"0": 2}}}) is False
     assert seconds(read(source, 3)) == [0, 1, 2]
     assert source.resume({"cluster": None, "offsets": {}}) is True
@@ -304,20 +287,18 @@ def test_the_place_of_another_cluster_is_not_taken(kafka: Kafka, made: list[Kafk
 # ------------------------------------------------------------------ order
 
 
-def test_a_backlog_of_several_partitions_comes_in_the_order_of_its_times(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_backlog_of_several_partitions_comes_in_the_order_of_its_times(kafka: Kafka) -> None:
     kafka.topic("metrics", 3)
     for each in range(3000):  # one stream over all partitions, as messages without a key are
         value = {"host": "a", "cpu": each, "note": "x" * 400}
         kafka.produce("metrics", value, partition=each % 3, time=(START + each) * 1000)
     kafka.flush()
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     assert [each[1] for each in read(source, 3000, limit=100)] == [*range(3000)]
 
 
 def test_partitions_that_are_ahead_wait_without_filling_the_memory(
-    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._HELD", 40_000)
     kafka.topic("metrics", 2)
@@ -325,7 +306,7 @@ def test_partitions_that_are_ahead_wait_without_filling_the_memory(
         value = {"host": "a", "cpu": each, "note": "x" * 400}
         kafka.produce("metrics", value, partition=each // 500, time=(START + each) * 1000)
     kafka.flush()
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     assert [each[1] for each in read(source, 1000, limit=50)] == [*range(1000)]
     assert source.notice() == ""
 
@@ -360,13 +341,11 @@ def is_shared(pumping: Pumping) -> bool:
     return "another consumer" in pumping.source.notice()
 
 
-def test_a_partition_taken_away_and_given_back_goes_on_at_the_logged_offset(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_partition_taken_away_and_given_back_goes_on_at_the_logged_offset(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(10)))
     kafka.send("metrics", rows(range(10, 20)), partition=1)
-    source, other = (source_of(made, kafka, group="shared") for _ in range(2))
+    source, other = (source_of(kafka, group="shared") for _ in range(2))
     with Pumping(source) as first:
         until(lambda: len(first.samples) == 20, "the first samples")
         other.resume(source.snapshot())
@@ -386,13 +365,11 @@ def test_a_partition_taken_away_and_given_back_goes_on_at_the_logged_offset(
     assert seconds(first.samples) == [*range(40)]
 
 
-def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(1000)))
     kafka.send("metrics", rows(range(1000, 2000)), partition=1)
-    source, other = (source_of(made, kafka, group="shared") for _ in range(2))
+    source, other = (source_of(kafka, group="shared") for _ in range(2))
     with Pumping(source, limit=1) as first:  # many more are fetched than given out
         until(lambda: first.samples, "the first sample")
         with Pumping(other) as second:
@@ -407,12 +384,12 @@ def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(
 
 
 def test_topics_that_match_are_picked_up_when_they_appear(
-    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.2)
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_AGAIN", 0.2)
     kafka.topic("other")
-    source = source_of(made, kafka, topics=["metrics", "^plant-.*"], start="end")
+    source = source_of(kafka, topics=["metrics", "^plant-.*"], start="end")
     notice = noticed(source, "no topic")
     expected = "no topic metrics, ^plant-.*: it does not exist, or the user may not see it"
     assert notice == expected
@@ -428,15 +405,13 @@ def test_topics_that_match_are_picked_up_when_they_appear(
     assert source.notice() == ""
 
 
-def test_check_names_topics_without_joining_the_group(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_check_names_topics_without_joining_the_group(kafka: Kafka) -> None:
     kafka.topic("metrics", 3)
     kafka.topic("plant-1")
     kafka.send("metrics", rows(range(3)))
-    running = source_of(made, kafka, group="busy", topics=["metrics", "^plant-"])
+    running = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
     read(running, 3)
-    checking = source_of(made, kafka, group="busy", topics=["metrics", "^plant-"])
+    checking = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
     found = checking.check()
     assert found.startswith("cluster mockCluster")
     assert found.endswith(
@@ -446,16 +421,14 @@ def test_check_names_topics_without_joining_the_group(
     assert seconds(read(running, 2)) == [3, 4]
     assert running.notice() == ""
     with pytest.raises(InputError, match="expected the topic absent, found none"):
-        source_of(made, kafka, topics=["metrics", "absent"]).check()
+        source_of(kafka, topics=["metrics", "absent"]).check()
 
 
-def test_check_says_that_no_broker_answers(
-    made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_says_that_no_broker_answers(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group.FIRST_ANSWER", 0.5)
     server = f"127.0.0.1:{free_port()}"
     source = KafkaSource("bus", options_of(server))
-    made.append(source)
+    kafka.closing(source)
     with pytest.raises(InputError, match=f"{server}: expected a broker to answer") as caught:
         source.check()
     assert "Connection refused" in caught.value.message
@@ -468,20 +441,18 @@ def test_check_says_that_no_broker_answers(
 # ------------------------------------------------------------------ retention
 
 
-def test_messages_that_were_removed_before_they_were_read_are_counted(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_messages_that_were_removed_before_they_were_read_are_counted(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(5)))
     kafka.send("metrics", rows(range(5), "b"), partition=1)
-    first = source_of(made, kafka)
+    first = source_of(kafka)
     read(first, 10)
     place = first.snapshot()
     first.close()
     for each in rows(range(5, 20)):  # the cluster keeps 5 MB
         kafka.send("metrics", [{**each, "note": "x" * 900_000}])
     kafka.send("metrics", rows(range(20, 22), "b"), partition=1)
-    second = source_of(made, kafka)
+    second = source_of(kafka)
     assert second.resume(place)
     found: list[Sample] = []
 
@@ -500,12 +471,10 @@ def test_messages_that_were_removed_before_they_were_read_are_counted(
     )
 
 
-def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(4)))
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     cluster = source.check().split()[1]
     assert source.resume({"cluster": cluster, "offsets": {"metrics": {"0": 900}}})
     assert seconds(read(source, 4)) == [0, 1, 2, 3]
@@ -520,13 +489,13 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
 
 
 def test_a_cut_connection_is_noticed_and_nothing_is_lost_or_doubled(
-    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._SILENT", 0.5)
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(10)))
     with Relay(kafka.port) as relay:
-        source = source_of(made, relay)
+        source = source_of(kafka, servers=[relay.server])
         found = read(source, 10)
         for each in range(2):
             relay.cut()
@@ -541,13 +510,13 @@ def test_a_cut_connection_is_noticed_and_nothing_is_lost_or_doubled(
 
 
 def test_a_close_does_not_wait_for_brokers_that_are_gone(
-    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._CLOSING", 0.3)
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(10)))
     with Relay(kafka.port) as relay:
-        source = source_of(made, relay)
+        source = source_of(kafka, servers=[relay.server])
         until(lambda: batch(source), "a batch")
         relay.cut()
         source.acknowledge()  # what is to be committed cannot be
@@ -558,37 +527,34 @@ def test_a_close_does_not_wait_for_brokers_that_are_gone(
 
 
 def test_a_cluster_that_is_not_there_yet_is_waited_for(
-    made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._SILENT", 0.2)
-    with Kafka() as kafka:
-        kafka.topic("metrics")
-        kafka.send("metrics", rows(range(3)))
-        with Relay(kafka.port) as relay:
-            relay.cut()
-            source = source_of(made, relay)
-            assert source.next_batch(10) == []
-            noticed(source, "expected a broker to answer")
-            relay.restore()
-            assert seconds(read(source, 3)) == [0, 1, 2]
+    kafka.topic("metrics")
+    kafka.send("metrics", rows(range(3)))
+    with Relay(kafka.port) as relay:
+        relay.cut()
+        source = source_of(kafka, servers=[relay.server])
+        assert source.next_batch(10) == []
+        noticed(source, "expected a broker to answer")
+        relay.restore()
+        assert seconds(read(source, 3)) == [0, 1, 2]
 
 
 def test_another_cluster_at_the_same_address_ends_the_source(
-    kafka: Kafka, made: list[KafkaSource], monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.1)
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     read(source, 3)
     monkeypatch.setattr(source._member, "cluster_id", "another")
     with pytest.raises(InputError, match="expected the cluster another, found mockCluster"):
         until(lambda: source.next_batch(10), "an error")
 
 
-def test_the_connection_can_be_encrypted(
-    kafka: Kafka, made: list[KafkaSource], tmp_path: Path
-) -> None:
+def test_the_connection_can_be_encrypted(kafka: Kafka, tmp_path: Path) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
     authority, other = trustme.CA(), trustme.CA()
@@ -597,10 +563,10 @@ def test_the_connection_can_be_encrypted(
     for name, each in (("good.pem", authority), ("bad.pem", other)):
         each.cert_pem.write_to_path(str(tmp_path / name))
     with Relay(kafka.port, context) as relay:
-        source = source_of(made, relay, ca_file=str(tmp_path / "good.pem"))
+        source = source_of(kafka, servers=[relay.server], ca_file=str(tmp_path / "good.pem"))
         assert "(TLS, no user)" in source.check()
         assert seconds(read(source, 3)) == [0, 1, 2]
-        wrong = source_of(made, relay, ca_file=str(tmp_path / "bad.pem"))
+        wrong = source_of(kafka, servers=[relay.server], ca_file=str(tmp_path / "bad.pem"))
         with pytest.raises(InputError, match="certificate verify failed") as caught:
             wrong.check()
         assert caught.value.hint == "check tls, ca_file, cert_file and key_file"
@@ -608,14 +574,14 @@ def test_the_connection_can_be_encrypted(
             until(lambda: wrong.next_batch(10), "an error")
 
 
-def test_a_user_is_asked_for_name_and_password(kafka: Kafka, made: list[KafkaSource]) -> None:
+def test_a_user_is_asked_for_name_and_password(kafka: Kafka) -> None:
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
     with Relay(kafka.port, user=("nn", "swordfish")) as relay:
-        source = source_of(made, relay, user="nn", password="swordfish")
+        source = source_of(kafka, servers=[relay.server], user="nn", password="swordfish")
         assert "(no TLS, user nn)" in source.check()
         assert seconds(read(source, 3)) == [0, 1, 2]
-        wrong = source_of(made, relay, user="nn", password="mackerel")
+        wrong = source_of(kafka, servers=[relay.server], user="nn", password="mackerel")
         with pytest.raises(InputError, match="expected the brokers to take the conn") as caught:
             wrong.check()
         assert caught.value.hint == "check user, password and sasl"
@@ -624,11 +590,9 @@ def test_a_user_is_asked_for_name_and_password(kafka: Kafka, made: list[KafkaSou
             until(lambda: wrong.next_batch(10), "an error")
 
 
-def test_a_source_can_be_closed_while_it_waits_and_twice(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_source_can_be_closed_while_it_waits_and_twice(kafka: Kafka) -> None:
     kafka.topic("metrics")
-    source = source_of(made, kafka)
+    source = source_of(kafka)
     stopping = threading.Event()
 
     def wait() -> None:
@@ -650,15 +614,13 @@ def test_a_source_can_be_closed_while_it_waits_and_twice(
 # ------------------------------------------------------------------ with the service's own runner
 
 
-def test_a_puller_moves_each_message_once_whatever_fails(
-    kafka: Kafka, made: list[KafkaSource]
-) -> None:
+def test_a_puller_moves_each_message_once_whatever_fails(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     taker: Any = Taker()
     failures = iter([None, OSError("no space"), None, OSError("no space")])
     taker.late = lambda _: next(failures, None)
     waits: list[float] = []
-    puller = Puller("bus", lambda: source_of(made, kafka, group="one"), taker, limit=7)
+    puller = Puller("bus", lambda: source_of(kafka, group="one"), taker, limit=7)
 
     def step(wanted: int) -> Callable[[], bool]:
         def found() -> bool:

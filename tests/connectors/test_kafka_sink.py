@@ -41,18 +41,9 @@ def kafka() -> Iterator[Kafka]:
         yield found
 
 
-@pytest.fixture
-def made() -> Iterator[list[KafkaSink]]:
-    found: list[KafkaSink] = []
-    yield found
-    for each in found:
-        each.close()
-
-
-def sink_of(made: list[KafkaSink], server: str, **options: Any) -> KafkaSink:
-    given = {"servers": [server], "topic": "alarms", "timeout": 5.0, **options}
-    made.append(KafkaSink("topic", given))
-    return made[-1]
+def sink_of(kafka: Kafka, **options: Any) -> KafkaSink:
+    given = {"servers": [kafka.server], "topic": "alarms", "timeout": 5.0, **options}
+    return kafka.closing(KafkaSink("topic", given))
 
 
 def alert(number: int = 1, status: str = "fired", **more: Any) -> Alert:
@@ -64,16 +55,16 @@ def alert(number: int = 1, status: str = "fired", **more: Any) -> Alert:
 # ------------------------------------------------------------------ alerts
 
 
-def test_the_sink_keeps_what_an_alert_sink_promises(kafka: Kafka, made: list[KafkaSink]) -> None:
+def test_the_sink_keeps_what_an_alert_sink_promises(kafka: Kafka) -> None:
     check_alert_sink(
-        lambda: sink_of(made, kafka.server),
+        lambda: sink_of(kafka),
         received=lambda: [each.value["key"] for each in kafka.messages("alarms")],
-        down=lambda: sink_of(made, f"127.0.0.1:{free_port()}", timeout=1.0),
+        down=lambda: sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout=1.0),
     )
 
 
-def test_an_alert_is_a_message_with_its_keys(kafka: Kafka, made: list[KafkaSink]) -> None:
-    sink = sink_of(made, kafka.server)
+def test_an_alert_is_a_message_with_its_keys(kafka: Kafka) -> None:
+    sink = sink_of(kafka)
     for number in range(8):
         sink.send(alert(number))
         sink.send(alert(number, "resolved"))
@@ -97,10 +88,8 @@ def test_an_alert_is_a_message_with_its_keys(kafka: Kafka, made: list[KafkaSink]
 STATUSES = ("fired", "resolved")
 
 
-def test_an_alert_that_is_too_large_is_refused_and_others_go_on(
-    kafka: Kafka, made: list[KafkaSink]
-) -> None:
-    sink = sink_of(made, kafka.server)
+def test_an_alert_that_is_too_large_is_refused_and_others_go_on(kafka: Kafka) -> None:
+    sink = sink_of(kafka)
     with pytest.raises(AlertRefusedError, match="Message size too large") as caught:
         sink.send(alert(1, note="x" * 1_100_000))
     assert "max.message.bytes" in str(caught.value.hint)
@@ -111,11 +100,9 @@ def test_an_alert_that_is_too_large_is_refused_and_others_go_on(
     assert [each.key for each in kafka.messages("alarms")] == ["alarm-1-1-3"]
 
 
-def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(
-    kafka: Kafka, made: list[KafkaSink]
-) -> None:
+def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(kafka: Kafka) -> None:
     with Relay(kafka.port) as relay:
-        sink = sink_of(made, relay.server, timeout=1.0)
+        sink = sink_of(kafka, servers=[relay.server], timeout=1.0)
         sink.send(alert(1))
         relay.cut()
         began = time.monotonic()
@@ -139,8 +126,8 @@ def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(
     assert keys.count("alarm-1-1-1") == 1 and "alarm-1-1-3" in keys
 
 
-def test_a_topic_that_is_not_there_is_not_made(kafka: Kafka, made: list[KafkaSink]) -> None:
-    sink = sink_of(made, kafka.server, topic="absent", timeout=1.0)
+def test_a_topic_that_is_not_there_is_not_made(kafka: Kafka) -> None:
+    sink = sink_of(kafka, topic="absent", timeout=1.0)
     with pytest.raises(InputError, match="expected the topic absent, found none") as caught:
         sink.check()
     assert caught.value.hint == (
@@ -152,15 +139,15 @@ def test_a_topic_that_is_not_there_is_not_made(kafka: Kafka, made: list[KafkaSin
         sink.check()
 
 
-def test_check_says_what_is_there(kafka: Kafka, made: list[KafkaSink]) -> None:
-    found = sink_of(made, kafka.server).check()
+def test_check_says_what_is_there(kafka: Kafka) -> None:
+    found = sink_of(kafka).check()
     assert found.startswith("cluster mockCluster")
     assert found.endswith(
         f" at {kafka.server} (no TLS, no user); topic alarms, 3 partitions, 1 brokers"
     )
     nobody = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=f"{nobody}: expected a broker to answer, found .*refused"):
-        sink_of(made, nobody, timeout=1.0).check()
+        sink_of(kafka, servers=[nobody], timeout=1.0).check()
 
 
 @pytest.mark.parametrize(
@@ -170,10 +157,8 @@ def test_check_says_what_is_there(kafka: Kafka, made: list[KafkaSink]) -> None:
         (KafkaError.CLUSTER_AUTHORIZATION_FAILED, 'options = {"enable.idempotence" = false}'),
     ],
 )
-def test_a_refusal_says_what_to_mend(
-    kafka: Kafka, made: list[KafkaSink], error: int, hint: str
-) -> None:
-    sink = sink_of(made, kafka.server, timeout=2.0)
+def test_a_refusal_says_what_to_mend(kafka: Kafka, error: int, hint: str) -> None:
+    sink = sink_of(kafka, timeout=2.0)
     kafka.fail(PRODUCE, error)
     with pytest.raises(SinkDownError) as caught:
         sink.send(alert())
@@ -182,8 +167,8 @@ def test_a_refusal_says_what_to_mend(
     assert [each.key for each in kafka.messages("alarms")] == ["alarm-1-1-1"]
 
 
-def test_a_sink_can_be_closed_while_it_sends(made: list[KafkaSink]) -> None:
-    sink = sink_of(made, f"127.0.0.1:{free_port()}", timeout=60.0)
+def test_a_sink_can_be_closed_while_it_sends(kafka: Kafka) -> None:
+    sink = sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout=60.0)
     errors: list[BaseException] = []
 
     def send() -> None:

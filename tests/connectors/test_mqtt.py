@@ -7,7 +7,7 @@ import random
 import re
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,36 +44,17 @@ def _waits_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.05)
 
 
-@pytest.fixture
-def sources(broker: FakeBroker, clock: StillClock[float]) -> Iterator[Sources]:
-    made = Sources(broker, clock)
-    yield made
-    made.close()
+def source_of(broker: FakeBroker, **options: Any) -> MqttSource:
+    given = {"host": "127.0.0.1", "port": broker.port, "topics": TOPICS, **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    return broker.closing(MqttSource("bus", given, clock=broker.clock))
 
 
-class Sources:
-    """Makes sources of a broker, and closes them."""
-
-    def __init__(self, broker: FakeBroker, clock: StillClock[float]) -> None:
-        self._broker, self._clock = broker, clock
-        self._made: list[MqttSource] = []
-
-    def __call__(self, **options: Any) -> MqttSource:
-        given = {"host": "127.0.0.1", "port": self._broker.port, "topics": TOPICS, **options}
-        given = {name: each for name, each in given.items() if each is not None}
-        source = MqttSource("bus", given, clock=self._clock)
-        self._made.append(source)
-        return source
-
-    def well(self, **options: Any) -> MqttSource:
-        """Return a source that has its subscriptions."""
-        source = self(**options)
-        read_until(source, lambda: source._was_well, "subscriptions")
-        return source
-
-    def close(self) -> None:
-        for each in self._made:
-            each.close()
+def well(broker: FakeBroker, **options: Any) -> MqttSource:
+    """Return a source that has its subscriptions."""
+    source = source_of(broker, **options)
+    read_until(source, lambda: source._was_well, "subscriptions")
+    return source
 
 
 def read(source: MqttSource, limit: int = 5000) -> list[tuple[str, str, float]]:
@@ -119,10 +100,8 @@ def connect_packet(broker: FakeBroker) -> bytes:
     return found
 
 
-def test_by_version_5_the_session_is_kept_and_messages_are_limited(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources(keep="1h", client_id="me", user="u", password="swordfish")
+def test_by_version_5_the_session_is_kept_and_messages_are_limited(broker: FakeBroker) -> None:
+    source = source_of(broker, keep="1h", client_id="me", user="u", password="swordfish")
     assert read(source) == []
     found = connect_packet(broker)
     assert found[:7] == b"\0\4MQTT\5"
@@ -132,17 +111,17 @@ def test_by_version_5_the_session_is_kept_and_messages_are_limited(
     assert found.endswith(b"\0\2me\0\1u\0\x09swordfish")
 
 
-def test_by_version_3_1_1_the_session_is_kept(broker: FakeBroker, sources: Sources) -> None:
-    assert read(sources(version="3.1.1")) == []
+def test_by_version_3_1_1_the_session_is_kept(broker: FakeBroker) -> None:
+    assert read(source_of(broker, version="3.1.1")) == []
     found = connect_packet(broker)
     assert (found[:7], found[7]) == (b"\0\4MQTT\4", 0)
 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
 def test_without_keep_the_session_is_a_new_one_each_time(
-    broker: FakeBroker, sources: Sources, version: object
+    broker: FakeBroker, version: object
 ) -> None:
-    read(sources(keep="none", version=version))
+    read(source_of(broker, keep="none", version=version))
     found = connect_packet(broker)
     assert found[7] == 2  # clean
     assert b"\x11" + struct.pack("!I", 0) not in found
@@ -186,41 +165,39 @@ def read_until(source: MqttSource, condition: Callable[[], object], what: str) -
     ],
 )
 def test_a_broker_that_does_not_let_the_client_in_says_why(
-    broker: FakeBroker, sources: Sources, reason: int, found: str, hint: str | None
+    broker: FakeBroker, reason: int, found: str, hint: str | None
 ) -> None:
     broker.reason = reason
     message = f"127.0.0.1:{broker.port}: expected to be accepted, found the broker's answer {found}"
-    shown = failure(sources(user="me", password="swordfish"))
+    shown = failure(source_of(broker, user="me", password="swordfish"))
     assert shown == (message if hint is None else f"{message}\nhint: {hint}")
 
 
-def test_a_broker_of_3_1_1_says_it_with_other_numbers(broker: FakeBroker, sources: Sources) -> None:
+def test_a_broker_of_3_1_1_says_it_with_other_numbers(broker: FakeBroker) -> None:
     broker.reason = 4
     assert "found the broker's answer Bad user name or password" in failure(
-        sources(version="3.1.1")
+        source_of(broker, version="3.1.1")
     )
 
 
-def test_what_does_not_answer_is_not_waited_for_without_end(
-    broker: FakeBroker, sources: Sources
-) -> None:
+def test_what_does_not_answer_is_not_waited_for_without_end(broker: FakeBroker) -> None:
     broker.is_silent = True
-    assert failure(sources(timeout=0.2)) == (
+    assert failure(source_of(broker, timeout=0.2)) == (
         f"127.0.0.1:{broker.port}: expected an answer to CONNECT within 0.2 s, found none"
     )
 
 
-def test_what_hangs_up_at_once_may_be_something_else(broker: FakeBroker, sources: Sources) -> None:
+def test_what_hangs_up_at_once_may_be_something_else(broker: FakeBroker) -> None:
     broker.is_silent = broker.closes = True
-    assert failure(sources()) == (
+    assert failure(source_of(broker)) == (
         f"127.0.0.1:{broker.port}: expected an answer to CONNECT, found the connection closed\n"
         "hint: this port may not speak MQTT, with or without TLS, may want a certificate "
         '(cert_file), or may not speak this version (version = "3.1.1")'
     )
 
 
-def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sources: Sources) -> None:
-    source = sources()
+def test_where_nobody_listens_the_message_says_so(broker: FakeBroker) -> None:
+    source = source_of(broker)
     broker.close()
     assert failure(source) == (
         f"{source.snapshot()['broker']}: expected a broker, found none\n"
@@ -228,16 +205,16 @@ def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sources: S
     )
 
 
-def test_a_host_without_an_address_is_named(sources: Sources) -> None:
-    source = sources(host="no-such-host.invalid", port=1883)
+def test_a_host_without_an_address_is_named(broker: FakeBroker) -> None:
+    source = source_of(broker, host="no-such-host.invalid", port=1883)
     assert failure(source) == (
         "no-such-host.invalid:1883: expected a host that is known, found none of this name"
     )
 
 
-def test_a_port_that_does_not_speak_tls_is_named(broker: FakeBroker, sources: Sources) -> None:
+def test_a_port_that_does_not_speak_tls_is_named(broker: FakeBroker) -> None:
     broker.is_silent = broker.closes = True
-    found = failure(sources(tls=True))
+    found = failure(source_of(broker, tls=True))
     assert found.startswith(f"127.0.0.1:{broker.port}: expected TLS, found ")
     assert found.endswith("hint: this port may not speak TLS")
 
@@ -250,7 +227,7 @@ def test_a_port_that_does_not_speak_tls_is_named(broker: FakeBroker, sources: So
     [(5, 135, "Not authorized"), ("3.1.1", 128, "Unspecified error")],
 )
 def test_a_subscription_that_is_refused_is_an_error(
-    broker: FakeBroker, sources: Sources, version: object, reason: int, found: str
+    broker: FakeBroker, version: object, reason: int, found: str
 ) -> None:
     broker.granted = reason
     message = (
@@ -258,18 +235,16 @@ def test_a_subscription_that_is_refused_is_an_error(
         f"found the broker's answer {found}\n"
         "hint: check what the broker allows this user to read"
     )
-    assert failure(sources(version=version)) == message
+    assert failure(source_of(broker, version=version)) == message
     with pytest.raises(BrokerError, match="expected to be allowed to subscribe"):
-        sources(version=version).check()
+        source_of(broker, version=version).check()
 
 
-def test_a_subscription_without_an_answer_is_an_error(
-    broker: FakeBroker, sources: Sources, clock: StillClock[float]
-) -> None:
+def test_a_subscription_without_an_answer_is_an_error(broker: FakeBroker) -> None:
     broker.granted = None
-    source = sources(timeout=3)
+    source = source_of(broker, timeout=3)
     assert read(source) == []
-    clock.now += 3.1
+    broker.clock.now += 3.1
     assert failure(source) == (
         f"127.0.0.1:{broker.port}: expected an answer to the subscription to 'plant/+/+', "
         "found none"
@@ -278,16 +253,16 @@ def test_a_subscription_without_an_answer_is_an_error(
 
 @pytest.mark.parametrize(("retained", "handling"), [("take", 1), ("ignore", 2)])
 def test_by_version_5_the_broker_is_told_which_retained_messages_to_send(
-    broker: FakeBroker, sources: Sources, retained: str, handling: int
+    broker: FakeBroker, retained: str, handling: int
 ) -> None:
-    sources.well(retained=retained)
+    well(broker, retained=retained)
     (body,) = [each.body for each in broker.packets if each.kind == SUBSCRIBE]
     assert body[-1] == handling << 4 | 1  # and QoS 1
 
 
-def test_a_broker_without_qos_1_is_reported(broker: FakeBroker, sources: Sources) -> None:
+def test_a_broker_without_qos_1_is_reported(broker: FakeBroker) -> None:
     broker.granted = 0
-    source = sources()
+    source = source_of(broker)
     read_until(source, source.notice, "a notice")
     assert source.notice() == (
         "the broker grants QoS 0 for 'plant/+/+': messages that come while the service is down "
@@ -295,19 +270,15 @@ def test_a_broker_without_qos_1_is_reported(broker: FakeBroker, sources: Sources
     )
 
 
-def test_filters_that_overlap_need_a_broker_that_tells_them_apart(
-    broker: FakeBroker, sources: Sources
-) -> None:
+def test_filters_that_overlap_need_a_broker_that_tells_them_apart(broker: FakeBroker) -> None:
     broker.limits = b"\x29\0"  # no identifiers of subscriptions
     with pytest.raises(ParameterError, match="the broker would send a message twice"):
-        read(sources(topics=["a/{stream}", "{stream}/b"]))
-    assert read(sources(topics=["a/{stream}", "a/#"])) == []
+        read(source_of(broker, topics=["a/{stream}", "{stream}/b"]))
+    assert read(source_of(broker, topics=["a/{stream}", "a/#"])) == []
 
 
-def test_a_message_that_two_subscriptions_bring_is_taken_once(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well(topics=["a/{stream}", "{stream}/b"])
+def test_a_message_that_two_subscriptions_bring_is_taken_once(broker: FakeBroker) -> None:
+    source = well(broker, topics=["a/{stream}", "{stream}/b"])
     until(lambda: len(broker.numbers(SUBSCRIBE)) == 2, "subscriptions")
     one, other = (
         each.body[4 : 4 + each.body[2] - 1] for each in broker.packets if each.kind == SUBSCRIBE
@@ -331,11 +302,11 @@ def test_a_message_that_two_subscriptions_bring_is_taken_once(
     until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 5, 6], "all acknowledged")
 
 
-def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker, sources: Sources) -> None:
-    former = sources.well(topics=["plant/#", "old/{stream}"])
+def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker) -> None:
+    former = well(broker, topics=["plant/#", "old/{stream}"])
     place = former.snapshot()
     former.close()
-    source = sources(topics=["new/{stream}", "plant/#"])
+    source = source_of(broker, topics=["new/{stream}", "plant/#"])
     assert source.resume(place)
     broker.packets.clear()
     read(source)
@@ -347,10 +318,8 @@ def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker, sources: So
 # ------------------------------------------------------------------ taking and acknowledging
 
 
-def test_messages_are_acknowledged_in_order_once_they_are_durable(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well()
+def test_messages_are_acknowledged_in_order_once_they_are_durable(broker: FakeBroker) -> None:
+    source = well(broker)
     broker.send(*(publish("plant/press/temp", b"%d" % each, each) for each in range(1, 6)))
     assert read(source) == [temp(each) for each in range(1, 6)]
     read(source)  # although nothing is durable
@@ -360,9 +329,9 @@ def test_messages_are_acknowledged_in_order_once_they_are_durable(
 
 
 def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_order(
-    broker: FakeBroker, sources: Sources
+    broker: FakeBroker,
 ) -> None:
-    source = sources.well()
+    source = well(broker)
     broker.send(
         publish("plant/press/state", b"online", 1),
         publish("plant/press/state", b"{", 2),
@@ -385,10 +354,8 @@ def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_o
     until(lambda: broker.numbers(PUBACK)[6:] == [7, 8, 9], "acknowledgements")
 
 
-def test_no_more_is_taken_than_what_may_be_unacknowledged(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well(version="3.1.1")
+def test_no_more_is_taken_than_what_may_be_unacknowledged(broker: FakeBroker) -> None:
+    source = well(broker, version="3.1.1")
     numbers = range(1, 2 * WINDOW + 1)
     broker.send(*(publish("plant/a/b", b"1", each, version=4) for each in numbers))
     assert len(read(source)) == WINDOW
@@ -397,10 +364,8 @@ def test_no_more_is_taken_than_what_may_be_unacknowledged(
     until(lambda: len(broker.numbers(PUBACK)) == WINDOW, "acknowledgements")
 
 
-def test_no_more_bytes_are_taken_than_fit_into_the_memory(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well()
+def test_no_more_bytes_are_taken_than_fit_into_the_memory(broker: FakeBroker) -> None:
+    source = well(broker)
     large = json.dumps({"a": 1, "text": "x" * 900_000}).encode()
     sender = threading.Thread(
         target=lambda: broker.send(*(publish("plant/a/b", large, each) for each in range(1, 15)))
@@ -414,10 +379,8 @@ def test_no_more_bytes_are_taken_than_fit_into_the_memory(
     assert max(batches) <= 10
 
 
-def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well()
+def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(broker: FakeBroker) -> None:
+    source = well(broker)
     many = json.dumps([{"ts": 60 + each, "a": each, "b": -each} for each in range(10)]).encode()
     broker.send(publish("plant/press/temp", many, 1), publish("plant/press/temp", b"7", 2))
     found: list[tuple[str, str, float]] = []
@@ -435,10 +398,10 @@ def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(
 
 
 def test_times_of_messages_without_one_are_when_they_came_and_differ(
-    broker: FakeBroker, sources: Sources, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.io.mqtt.time.time_ns", lambda: 5000)
-    source = sources.well()
+    source = well(broker)
     broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))
     (arrival,) = source.next_batch(100)
     assert arrival.times.tolist() == [5000, 5001, 5002]
@@ -448,10 +411,10 @@ def test_times_of_messages_without_one_are_when_they_came_and_differ(
 
 
 def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
-    broker: FakeBroker, sources: Sources
+    broker: FakeBroker,
 ) -> None:
     """As after a kill between the log and the acknowledgement."""
-    before = sources.well()
+    before = well(broker)
     broker.send(
         publish("plant/press/temp", b"1", 1),
         publish("plant/press/temp", b"1", 2),
@@ -469,7 +432,7 @@ def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
         publish("plant/press/temp", b"2", 3, again=True),  # another one with that number
         publish("plant/press/temp", b"1", 1),  # a new one with that number
     ]
-    source = sources()
+    source = source_of(broker)
     assert source.resume(place)
     assert read(source) == [temp(1), temp(2), temp(1)]
     assert broker.numbers(PUBACK) == []
@@ -478,24 +441,22 @@ def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
 
 
 def test_if_the_broker_has_lost_the_session_nothing_is_taken_for_what_was_sent_before(
-    broker: FakeBroker, sources: Sources
+    broker: FakeBroker,
 ) -> None:
-    before = sources.well()
+    before = well(broker)
     broker.send(publish("plant/press/temp", b"1", 1))
     read(before)
     place = before.snapshot()
     before.close()
     broker.resumed = False
     broker.then = [publish("plant/press/temp", b"1", 1, again=True)]
-    source = sources()
+    source = source_of(broker)
     assert source.resume(place)
     assert read(source) == [temp(1)]
 
 
-def test_what_the_broker_has_acknowledged_is_forgotten(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well()
+def test_what_the_broker_has_acknowledged_is_forgotten(broker: FakeBroker) -> None:
+    source = well(broker)
     broker.confirms = False
     broker.send(publish("plant/press/temp", b"1", 1))
     read(source)
@@ -520,17 +481,15 @@ def test_what_the_broker_has_acknowledged_is_forgotten(
     read_until(source, lambda: not source.snapshot()["delivered"], "the broker's answer")
 
 
-def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    before = sources.well()
+def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(broker: FakeBroker) -> None:
+    before = well(broker)
     broker.send(*(publish("plant/press/temp", b"1", each) for each in (1, 2)))
     read(before)
     place = before.snapshot()
     before.close()
     broker.resumed = True
     broker.then = [publish("plant/press/temp", b"1", 1, again=True)]
-    source = sources()
+    source = source_of(broker)
     source.resume(place)
     assert read(source) == []
     broker.send(publish("plant/press/temp", b"5", 3, again=True))
@@ -550,10 +509,10 @@ def test_nothing_is_forgotten_before_all_that_is_sent_again_has_come(
     [([1, 2, 3], 0), ([65_534, 65_535, 1], 0), ([5, 9, 100], 0), ([1, 1, 1], 1), ([3, 2, 1], 1)],
 )
 def test_what_a_killed_broker_sends_again_is_known_if_it_does_not_use_numbers_again(
-    broker: FakeBroker, sources: Sources, numbers: list[int], taken: int
+    broker: FakeBroker, numbers: list[int], taken: int
 ) -> None:
     """A broker that starts from an old file has forgotten that messages were acknowledged."""
-    source = sources.well()
+    source = well(broker)
     for number in numbers:
         broker.send(publish("plant/press/temp", b"7", number))
         assert read(source) == [temp(7)]
@@ -580,16 +539,14 @@ def test_digests_are_bounded_and_the_oldest_go_first() -> None:
     assert len(kept) == 0
 
 
-def test_a_place_of_another_broker_is_not_taken_but_its_client_id_is(
-    broker: FakeBroker, sources: Sources
-) -> None:
+def test_a_place_of_another_broker_is_not_taken_but_its_client_id_is(broker: FakeBroker) -> None:
     place = {
         "broker": "elsewhere:1883",
         "client_id": "newnormal-bus-1",
         "filters": ["old/#"],
         "delivered": "AAAAAAAAAAA=",
     }
-    source = sources()
+    source = source_of(broker)
     assert not source.resume(place)
     assert source.snapshot() == {
         "broker": f"127.0.0.1:{broker.port}",
@@ -600,12 +557,12 @@ def test_a_place_of_another_broker_is_not_taken_but_its_client_id_is(
 
 
 def test_the_client_id_is_the_same_each_time_and_one_that_is_given_comes_first(
-    sources: Sources,
+    broker: FakeBroker,
 ) -> None:
-    place = sources().snapshot()
-    assert sources().snapshot()["client_id"] == place["client_id"]
+    place = source_of(broker).snapshot()
+    assert source_of(broker).snapshot()["client_id"] == place["client_id"]
     assert place["client_id"].startswith("newnormal-bus-")
-    given = sources(client_id="mine")
+    given = source_of(broker, client_id="mine")
     assert given.resume(place)
     assert given.snapshot()["client_id"] == "mine"
 
@@ -613,10 +570,8 @@ def test_the_client_id_is_the_same_each_time_and_one_that_is_given_comes_first(
 # ------------------------------------------------------------------ connections that end
 
 
-def test_a_connection_that_ends_is_made_again_and_messages_go_on(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources.well()
+def test_a_connection_that_ends_is_made_again_and_messages_go_on(broker: FakeBroker) -> None:
+    source = well(broker)
     broker.send(publish("plant/press/temp", b"1", 1))
     assert read(source) == [temp(1)]
     broker.drop()
@@ -632,9 +587,9 @@ def test_a_connection_that_ends_is_made_again_and_messages_go_on(
 
 
 def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
-    broker: FakeBroker, sources: Sources, clock: StillClock[float]
+    broker: FakeBroker,
 ) -> None:
-    source = sources.well()
+    source = well(broker)
     broker.reason = 136
     broker.send(packet(DISCONNECT, b"\x8b"))
     read_until(source, source.notice, "a notice")
@@ -644,10 +599,10 @@ def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
     )
     for wait in (1.0, 2.0, 5.0, 10.0, 30.0, 30.0):
         clients = broker.clients
-        clock.now += wait - 0.1
+        broker.clock.now += wait - 0.1
         assert read(source) == []
         assert broker.clients == clients
-        clock.now += 0.2
+        broker.clock.now += 0.2
         read(source)
         assert broker.clients == clients + 1
         assert source.notice().endswith(
@@ -655,18 +610,18 @@ def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
         )
     broker.reason = 0
     broker.then = [publish("plant/press/temp", b"1", 1)]
-    clock.now += 30.1
+    broker.clock.now += 30.1
     assert read(source) == [temp(1)]
     source.acknowledge()
     read_until(source, lambda: not source.notice(), "the source to be well")
     broker.send(packet(DISCONNECT, b"\x8b"))
     read_until(source, source.notice, "a notice")
-    clock.now += 1.1
+    broker.clock.now += 1.1
     assert read(source) == [temp(1)], "the waits begin anew"
 
 
-def test_what_came_before_a_connection_ends_is_taken(broker: FakeBroker, sources: Sources) -> None:
-    source = sources.well()
+def test_what_came_before_a_connection_ends_is_taken(broker: FakeBroker) -> None:
+    source = well(broker)
     broker.send(publish("plant/press/temp", b"1", 1), publish("plant/press/temp", b"2"))
     broker.drop()
     assert read(source) == [temp(1), temp(2)]
@@ -678,10 +633,8 @@ def test_what_came_before_a_connection_ends_is_taken(broker: FakeBroker, sources
     until(lambda: broker.numbers(PUBACK) == [1], "an acknowledgement")
 
 
-def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(
-    broker: FakeBroker, sources: Sources, clock: StillClock[float]
-) -> None:
-    source = sources.well(client_id="me")
+def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(broker: FakeBroker) -> None:
+    source = well(broker, client_id="me")
     broker.send(packet(DISCONNECT, b"\x8e"))
     said = (
         "another client with the client id 'me' has taken the session over, and messages may have "
@@ -691,19 +644,17 @@ def test_a_session_that_another_client_takes_is_left_to_it_for_a_minute(
         assert read(source) == []
         assert source.notice() == said
         assert broker.clients == 1
-        clock.now += moment
-    clock.now += 2.0
+        broker.clock.now += moment
+    broker.clock.now += 2.0
     read(source)
     assert broker.clients == 2
     assert source.notice() == said
-    clock.now += 600.0
+    broker.clock.now += 600.0
     assert source.notice() == ""
 
 
-def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(
-    broker: FakeBroker, sources: Sources
-) -> None:
-    source = sources(client_id="me", version="3.1.1")
+def test_so_is_one_of_a_broker_that_ends_connections_again_and_again(broker: FakeBroker) -> None:
+    source = source_of(broker, client_id="me", version="3.1.1")
     for clients in (1, 2, 3):
         read(source)
         assert (broker.clients, source.notice()) == (clients, "")
@@ -729,9 +680,9 @@ def test_connections_of_a_broker_that_was_away_are_not_taken_for_another_client(
 
 
 def test_a_source_can_be_closed_twice_and_while_it_waits(
-    sources: Sources, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = sources.well()
+    source = well(broker)
     monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.5)
     waiting = threading.Thread(target=lambda: source.next_batch(10))
     waiting.start()
@@ -743,17 +694,17 @@ def test_a_source_can_be_closed_twice_and_while_it_waits(
 
 # The library leaves the socket to the garbage collector, which warns.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_host_that_does_not_speak_websockets_is_named(
-    broker: FakeBroker, sources: Sources
-) -> None:
+def test_a_host_that_does_not_speak_websockets_is_named(broker: FakeBroker) -> None:
     broker.closes = True
-    found = failure(sources(host=None, port=None, url=f"ws://127.0.0.1:{broker.port}/mqtt"))
+    found = failure(
+        source_of(broker, host=None, port=None, url=f"ws://127.0.0.1:{broker.port}/mqtt")
+    )
     assert found.startswith(f"127.0.0.1:{broker.port}: expected a connection, found ")
 
 
 @pytest.mark.parametrize("seed", range(count(40, 5000)))
 def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
-    broker: FakeBroker, sources: Sources, seed: int
+    broker: FakeBroker, seed: int
 ) -> None:
     chance = random.Random(seed)
     good = publish("plant/press/temp", b'{"a": 1}', 7)
@@ -763,7 +714,7 @@ def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
     if seed % 3 == 0:
         sent = bytearray(chance.randbytes(60))
     broker.then = [bytes(sent), packet(DISCONNECT, b"\x8b")]
-    source = sources(timeout=0.5, keep="none")
+    source = source_of(broker, timeout=0.5, keep="none")
     try:
         for _ in range(3):
             for each in source.next_batch(100):
@@ -775,10 +726,8 @@ def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
 # ------------------------------------------------------------------ what cannot be read
 
 
-def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
-    broker: FakeBroker, sources: Sources, clock: StillClock[float]
-) -> None:
-    source = sources.well()
+def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(broker: FakeBroker) -> None:
+    source = well(broker)
     broker.send(
         publish("plant/press/temp", b"1", 1),
         publish("plant/press/temp", b'{"a": ', 2),
@@ -789,15 +738,13 @@ def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(
         "2 messages could not be read, lastly plant/press/temp: "
         "expected at most 1,048,576 bytes, found 1,048,577"
     )
-    clock.now += 601.0
+    broker.clock.now += 601.0
     assert source.notice() == ""
 
 
-def test_objects_without_the_field_that_is_wanted_are_reported(
-    broker: FakeBroker, sources: Sources, clock: StillClock[float]
-) -> None:
+def test_objects_without_the_field_that_is_wanted_are_reported(broker: FakeBroker) -> None:
     topics = ["plant/{stream}/{channel}", "rooms/{stream}"]
-    source = sources.well(topics=topics, value="value")
+    source = well(broker, topics=topics, value="value")
     broker.send(
         publish("plant/press/temp", b'{"value": 1}', 1),
         publish("plant/press/temp", b'{"state": "idle"}', 2),
@@ -812,7 +759,7 @@ def test_objects_without_the_field_that_is_wanted_are_reported(
     )
     broker.send(publish("rooms/hall", b'{"value": 2}', 6))
     read(source)
-    clock.now += 61.0
+    broker.clock.now += 61.0
     assert source.notice() == ""
 
 
@@ -839,9 +786,9 @@ def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
 # ------------------------------------------------------------------ both
 
 
-def test_no_message_shows_the_password(broker: FakeBroker, sources: Sources) -> None:
+def test_no_message_shows_the_password(broker: FakeBroker) -> None:
     broker.reason = 135
-    assert "swordfish" not in failure(sources(user="me", password="swordfish"))
+    assert "swordfish" not in failure(source_of(broker, user="me", password="swordfish"))
     assert "password" in MqttSource.secrets
 
 

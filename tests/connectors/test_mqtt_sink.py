@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,31 +13,14 @@ from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.testing.alerts import _alerts
-from tests.clocks import StillClock
 from tests.connectors.mqtt_peers import PUBLISH, FakeBroker
 
 pytest.importorskip("paho.mqtt")
 
 
-class Sinks:
-    """Makes sinks of a broker, and closes them."""
-
-    def __init__(self, broker: FakeBroker, clock: StillClock[float]) -> None:
-        self._broker, self._clock = broker, clock
-        self.made: list[MqttSink] = []
-
-    def __call__(self, **options: Any) -> MqttSink:
-        given = {"host": "127.0.0.1", "port": self._broker.port, **options}
-        self.made.append(MqttSink("bus", given, clock=self._clock))
-        return self.made[-1]
-
-
-@pytest.fixture
-def sinks(broker: FakeBroker, clock: StillClock[float]) -> Iterator[Sinks]:
-    found = Sinks(broker, clock)
-    yield found
-    for each in found.made:
-        each.close()
+def sink_of(broker: FakeBroker, **options: Any) -> MqttSink:
+    given = {"host": "127.0.0.1", "port": broker.port, **options}
+    return broker.closing(MqttSink("bus", given, clock=broker.clock))
 
 
 ALERTS = _alerts()
@@ -55,8 +37,8 @@ def published(broker: FakeBroker) -> list[tuple[str, bytes, bool]]:
     return found
 
 
-def test_an_alert_is_its_body_on_the_topic_of_its_stream(broker: FakeBroker, sinks: Sinks) -> None:
-    sink = sinks(version="3.1.1")
+def test_an_alert_is_its_body_on_the_topic_of_its_stream(broker: FakeBroker) -> None:
+    sink = sink_of(broker, version="3.1.1")
     sink.send(ALERT)
     ((topic, body, retained),) = published(broker)
     assert (topic, json.loads(body), retained) == (
@@ -69,14 +51,14 @@ def test_an_alert_is_its_body_on_the_topic_of_its_stream(broker: FakeBroker, sin
     assert broker.clients == 1, "one connection"
 
 
-def test_by_version_5_a_message_says_that_it_is_json(broker: FakeBroker, sinks: Sinks) -> None:
-    sinks().send(ALERT)
+def test_by_version_5_a_message_says_that_it_is_json(broker: FakeBroker) -> None:
+    sink_of(broker).send(ALERT)
     (found,) = [each for each in broker.packets if each.kind == PUBLISH]
     assert b"\x01\x01" in found.body and b"\x03\0\x10application/json" in found.body
 
 
-def test_with_retain_the_newest_alert_of_a_topic_stays(broker: FakeBroker, sinks: Sinks) -> None:
-    sink = sinks(version="3.1.1", retain=True)
+def test_with_retain_the_newest_alert_of_a_topic_stays(broker: FakeBroker) -> None:
+    sink = sink_of(broker, version="3.1.1", retain=True)
     for what in ("an alarm that fired", "an alarm that is resolved"):
         sink.send(ALERTS[what])
     assert [(json.loads(body)["status"], kept) for _, body, kept in published(broker)] == [
@@ -85,8 +67,8 @@ def test_with_retain_the_newest_alert_of_a_topic_stays(broker: FakeBroker, sinks
     ]
 
 
-def test_with_retain_and_item_what_is_resolved_is_removed(broker: FakeBroker, sinks: Sinks) -> None:
-    sink = sinks(version="3.1.1", retain=True, topic="open/{kind}/{item}")
+def test_with_retain_and_item_what_is_resolved_is_removed(broker: FakeBroker) -> None:
+    sink = sink_of(broker, version="3.1.1", retain=True, topic="open/{kind}/{item}")
     for what in ("an alarm that fired", "an alarm that is resolved"):
         sink.send(ALERTS[what])
     fired, resolved, removed = published(broker)
@@ -94,11 +76,9 @@ def test_with_retain_and_item_what_is_resolved_is_removed(broker: FakeBroker, si
     assert (fired[2], resolved[2], removed[1:]) == (True, False, (b"", True))
 
 
-def test_names_that_a_topic_cannot_have_are_written_otherwise(
-    broker: FakeBroker, sinks: Sinks
-) -> None:
+def test_names_that_a_topic_cannot_have_are_written_otherwise(broker: FakeBroker) -> None:
     body = {**ALERT.body, "stream": "hall/press+#1"}
-    sinks(version="3.1.1").send(Alert(ALERT.key, body))
+    sink_of(broker, version="3.1.1").send(Alert(ALERT.key, body))
     assert published(broker)[0][0] == "newnormal/alerts/hall/press%2B%231"
 
 
@@ -112,27 +92,25 @@ def test_names_that_a_topic_cannot_have_are_written_otherwise(
     ],
 )
 def test_an_alert_that_the_broker_refuses_is_not_delivered(
-    broker: FakeBroker, sinks: Sinks, reason: int, kind: type[NewnormalError], found: str
+    broker: FakeBroker, reason: int, kind: type[NewnormalError], found: str
 ) -> None:
     broker.taken = reason
     with pytest.raises(kind) as caught:
-        sinks().send(ALERT)
+        sink_of(broker).send(ALERT)
     assert str(caught.value).startswith(
         f"127.0.0.1:{broker.port}: expected 'newnormal/alerts/press-1' to be taken, found {found}"
     )
 
 
-def test_that_nobody_subscribes_is_no_error(broker: FakeBroker, sinks: Sinks) -> None:
+def test_that_nobody_subscribes_is_no_error(broker: FakeBroker) -> None:
     broker.taken = 16
-    sinks().send(ALERT)
+    sink_of(broker).send(ALERT)
 
 
-def test_an_alert_that_is_too_large_for_the_broker_is_refused(
-    broker: FakeBroker, sinks: Sinks
-) -> None:
+def test_an_alert_that_is_too_large_for_the_broker_is_refused(broker: FakeBroker) -> None:
     broker.limits = b"\x27" + struct.pack("!I", 200)
     with pytest.raises(AlertRefusedError, match="expected a message of at most 200 bytes, found"):
-        sinks().send(ALERT)
+        sink_of(broker).send(ALERT)
     assert published(broker) == []
 
 
@@ -144,29 +122,30 @@ def test_an_alert_that_is_too_large_for_the_broker_is_refused(
     ],
 )
 def test_a_broker_that_cannot_do_it_is_named(
-    broker: FakeBroker, sinks: Sinks, limits: bytes, message: str
+    broker: FakeBroker, limits: bytes, message: str
 ) -> None:
     broker.limits = limits
-    for call in (sinks(retain=True).check, lambda: sinks(retain=True).send(ALERT)):
+    for call in (
+        sink_of(broker, retain=True).check,
+        lambda: sink_of(broker, retain=True).send(ALERT),
+    ):
         with pytest.raises(BrokerError) as caught:
             call()
         assert caught.value.message == f"127.0.0.1:{broker.port}: {message}"
 
 
-def test_a_connection_that_was_idle_is_made_anew(
-    broker: FakeBroker, sinks: Sinks, clock: StillClock[float]
-) -> None:
-    sink = sinks()
+def test_a_connection_that_was_idle_is_made_anew(broker: FakeBroker) -> None:
+    sink = sink_of(broker)
     sink.send(ALERT)
-    clock.now += 31.0
+    broker.clock.now += 31.0
     sink.send(ALERT)
     assert broker.clients == 2
 
 
 def test_a_connection_that_is_gone_is_an_error_and_the_next_try_has_a_new_one(
-    broker: FakeBroker, sinks: Sinks
+    broker: FakeBroker,
 ) -> None:
-    sink = sinks()
+    sink = sink_of(broker)
     sink.send(ALERT)
     broker.drop()
     with pytest.raises(BrokerError):
@@ -175,16 +154,16 @@ def test_a_connection_that_is_gone_is_an_error_and_the_next_try_has_a_new_one(
     assert broker.clients == 2
 
 
-def test_the_check_of_a_sink_sends_nothing(broker: FakeBroker, sinks: Sinks) -> None:
-    assert sinks(retain=True, version="3.1.1").check() == (
+def test_the_check_of_a_sink_sends_nothing(broker: FakeBroker) -> None:
+    assert sink_of(broker, retain=True, version="3.1.1").check() == (
         f"127.0.0.1:{broker.port} speaks MQTT 3.1.1; alerts go to newnormal/alerts/{{stream}}, "
         "and are retained"
     )
     assert published(broker) == []
 
 
-def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sinks: Sinks) -> None:
-    sink, port = sinks(), broker.port
+def test_where_nobody_listens_the_message_says_so(broker: FakeBroker) -> None:
+    sink, port = sink_of(broker), broker.port
     broker.close()
     for call in (lambda: sink.send(ALERT), sink.check):
         with pytest.raises(BrokerError) as caught:
@@ -195,9 +174,9 @@ def test_where_nobody_listens_the_message_says_so(broker: FakeBroker, sinks: Sin
         )
 
 
-def test_no_message_of_a_sink_shows_the_password(broker: FakeBroker, sinks: Sinks) -> None:
+def test_no_message_of_a_sink_shows_the_password(broker: FakeBroker) -> None:
     broker.reason = 135
     with pytest.raises(BrokerError) as caught:
-        sinks(user="me", password="swordfish").check()
+        sink_of(broker, user="me", password="swordfish").check()
     assert "swordfish" not in str(caught.value)
     assert "password" in MqttSink.secrets

@@ -42,15 +42,10 @@ VECTOR = b'{"status": "success", "data": {"resultType": "vector", "result": []}}
 Values = dict[tuple[str, int, str], float]  # by stream, time in s and channel
 
 
-_MADE: list[PrometheusSource] = []  # in a test
-
-
 @pytest.fixture
 def fake() -> Iterator[FakePrometheus]:
     with FakePrometheus(NOW) as found:
         yield found
-        while _MADE:
-            _MADE.pop().close()
 
 
 def of_hosts(count: int, name: str = "load", start: float = 0.0) -> list[Any]:
@@ -70,9 +65,7 @@ def source_of(fake: FakePrometheus, **options: Any) -> PrometheusSource:
         given.setdefault("query", "load")
         given.setdefault("without", ["job"])
     given = {key: each for key, each in given.items() if each is not None}
-    source = PrometheusSource("hosts", given, clock=fake.clock)
-    _MADE.append(source)
-    return source
+    return fake.closing(PrometheusSource("hosts", given, clock=fake.clock))
 
 
 def read(source: PrometheusSource, limit: int = 5000, most: int = 100) -> list[Arrival]:
@@ -307,9 +300,7 @@ def test_a_stretch_without_values_is_passed_quickly(fake: FakePrometheus) -> Non
     assert len(values_of([each for batch in batches for each in batch])) == 59
 
 
-def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(
-    fake: FakePrometheus,
-) -> None:
+def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: FakePrometheus) -> None:
     fake.series["load"] = of_hosts(1)
     found = read(source_of(fake, every="200ms", history="1s", delay="1s"))
     assert fake.asked[0].form["step"] == "0.200"
@@ -318,9 +309,7 @@ def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(
     assert sum(len(each.times) for each in found) == 5
 
 
-def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(
-    fake: FakePrometheus,
-) -> None:
+def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: FakePrometheus) -> None:
     fake.series["load"] = of_hosts(7)
     whole = values_of(read(source_of(fake)))
     assert len(whole) == 70

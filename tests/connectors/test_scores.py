@@ -366,9 +366,7 @@ def test_a_receiver_says_when_to_try_again(case: Case) -> None:
     assert (state["ok"], state["message"], state["failures"]) == (False, "busy", 1)
 
 
-def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(
-    case: Case,
-) -> None:
+def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(case: Case) -> None:
     case.sink.at_once, case.sink.every = 4, 2.0
     for stream in (1, 2, 3):
         case.add(seconds(0, 9), np.random.default_rng(stream).random(9), stream)

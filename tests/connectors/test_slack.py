@@ -26,34 +26,21 @@ def listener() -> Iterator[Listener]:
         yield listener
 
 
-@pytest.fixture
-def sinks() -> Iterator[list[SlackSink]]:
-    made: list[SlackSink] = []
-    yield made
-    for each in made:
-        each.close()
+def sink_for(listener: Listener, **options: Any) -> SlackSink:
+    return listener.closing(SlackSink("chat", {"url": listener.url + PATH, **options}))
 
 
-def sink_for(sinks: list[SlackSink], listener: Listener, **options: Any) -> SlackSink:
-    sinks.append(SlackSink("chat", {"url": listener.url + PATH, **options}))
-    return sinks[-1]
-
-
-def posted(
-    sinks: list[SlackSink], listener: Listener, changes: dict[str, Any], **options: Any
-) -> Any:
+def posted(listener: Listener, changes: dict[str, Any], **options: Any) -> Any:
     body = {**FIRED, **changes}
-    sink_for(sinks, listener, **options).send(Alert(body["key"], body))
+    sink_for(listener, **options).send(Alert(body["key"], body))
     return listener.heard[-1].json
 
 
 # ------------------------------------------------------------------ messages
 
 
-def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(
-    sinks: list[SlackSink], listener: Listener
-) -> None:
-    message = posted(sinks, listener, {})
+def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(listener: Listener) -> None:
+    message = posted(listener, {})
     [request] = listener.heard
     assert (request.method, request.path) == ("POST", PATH)
     assert request.headers["content-type"] == "application/json"
@@ -83,10 +70,10 @@ def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(
 
 
 def test_the_colour_shows_whether_it_fired_waits_for_a_decision_or_is_over(
-    sinks: list[SlackSink], listener: Listener
+    listener: Listener,
 ) -> None:
     def colour(**changes: Any) -> Any:
-        return posted(sinks, listener, changes)["attachments"][0]["color"]
+        return posted(listener, changes)["attachments"][0]["color"]
 
     assert colour() == colour(kind="incident") == colour(kind="silence") == "#c62828"
     assert colour(kind="change") == colour(kind="channels") == "#ef8f00"
@@ -94,10 +81,10 @@ def test_the_colour_shows_whether_it_fired_waits_for_a_decision_or_is_over(
 
 
 def test_a_message_that_resolves_has_the_end_and_no_link_if_there_is_none(
-    sinks: list[SlackSink], listener: Listener
+    listener: Listener,
 ) -> None:
     ended = {"status": "resolved", "state": "closed", "ended": "2027-01-15T08:00:00Z", "link": None}
-    message = posted(sinks, listener, ended)
+    message = posted(listener, ended)
     assert message["text"].startswith("[resolved] press-1: temperature")
     assert "\n" not in message["text"]
     [attachment] = message["attachments"]
@@ -107,23 +94,21 @@ def test_a_message_that_resolves_has_the_end_and_no_link_if_there_is_none(
 
 
 @pytest.mark.parametrize("kind", ["slack", "text"])
-def test_names_cannot_mention_people_link_or_break_lines(
-    sinks: list[SlackSink], listener: Listener, kind: str
-) -> None:
+def test_names_cannot_mention_people_link_or_break_lines(listener: Listener, kind: str) -> None:
     stream = "<!channel> & @all [x](http://evil) a@b\n"
-    message = posted(sinks, listener, {"stream": stream, "link": None}, format=kind)
+    message = posted(listener, {"stream": stream, "link": None}, format=kind)
     assert message["text"].startswith(
         "[firing] &lt;!channel&gt; &amp; @\u200ball [x]\u200b(http://evil) a@b\\n: temperature"
     )
 
 
-def test_a_text_alone_where_that_is_wanted(sinks: list[SlackSink], listener: Listener) -> None:
-    message = posted(sinks, listener, {}, format="text")
+def test_a_text_alone_where_that_is_wanted(listener: Listener) -> None:
+    message = posted(listener, {}, format="text")
     assert set(message) == {"text"}
 
 
-def test_teams_gets_a_card(sinks: list[SlackSink], listener: Listener) -> None:
-    message = posted(sinks, listener, {"stream": "a<b"}, format="teams")
+def test_teams_gets_a_card(listener: Listener) -> None:
+    message = posted(listener, {"stream": "a<b"}, format="teams")
     assert message["type"] == "message"
     [card] = message["attachments"]
     assert card["contentType"] == "application/vnd.microsoft.card.adaptive"
@@ -133,17 +118,15 @@ def test_teams_gets_a_card(sinks: list[SlackSink], listener: Listener) -> None:
     assert facts["facts"][0] == {"title": "temperature", "value": "90.5, expected 70.2 (60 to 75)"}
     assert card["content"]["actions"][0]["url"] == LINK
     listener.answer = lambda _: (202, {}, "")
-    assert "actions" not in posted(sinks, listener, {"link": None}, format="teams")
+    assert "actions" not in posted(listener, {"link": None}, format="teams")
 
 
-def test_channel_name_and_icon_can_be_other_ones(
-    sinks: list[SlackSink], listener: Listener
-) -> None:
-    message = posted(sinks, listener, {}, channel="plant", username="newnormal", icon=":bell:")
+def test_channel_name_and_icon_can_be_other_ones(listener: Listener) -> None:
+    message = posted(listener, {}, channel="plant", username="newnormal", icon=":bell:")
     assert message["channel"] == "plant"
     assert message["username"] == "newnormal"
     assert message["icon_emoji"] == ":bell:"
-    message = posted(sinks, listener, {}, icon="https://example.org/bell.png")
+    message = posted(listener, {}, icon="https://example.org/bell.png")
     assert message["icon_url"] == "https://example.org/bell.png"
     assert "channel" not in message
 
@@ -167,23 +150,21 @@ def test_channel_name_and_icon_can_be_other_ones(
     ],
 )
 def test_a_webhook_that_does_not_work_stops_all_alerts_and_the_hint_says_what_to_do(
-    sinks: list[SlackSink], listener: Listener, status: int, text: str, hint: str
+    listener: Listener, status: int, text: str, hint: str
 ) -> None:
     listener.answer = lambda _: (status, {}, text)
     with pytest.raises(SinkDownError) as caught:
-        posted(sinks, listener, {})
+        posted(listener, {})
     assert hint in (caught.value.hint or "")
     assert f"found {status}" in caught.value.message
     assert ("<html>" not in caught.value.message) and (text in caught.value.message or "<" in text)
     assert caught.value.after == (3600.0 if status == 410 else None)
 
 
-def test_too_many_messages_wait_as_long_as_is_asked(
-    sinks: list[SlackSink], listener: Listener
-) -> None:
+def test_too_many_messages_wait_as_long_as_is_asked(listener: Listener) -> None:
     listener.answer = lambda _: (429, {"Retry-After": "30"}, "rate_limited")
     with pytest.raises(SinkDownError, match="429 Too Many Requests: rate_limited") as caught:
-        posted(sinks, listener, {})
+        posted(listener, {})
     assert caught.value.after == 30.0
 
 
@@ -191,44 +172,42 @@ def test_too_many_messages_wait_as_long_as_is_asked(
     ("status", "text"),
     [(400, "invalid_payload"), (200, '{"success":false,"error":"no"}'), (200, '{"ok": false}')],
 )
-def test_a_message_that_is_refused_waits_alone(
-    sinks: list[SlackSink], listener: Listener, status: int, text: str
-) -> None:
+def test_a_message_that_is_refused_waits_alone(listener: Listener, status: int, text: str) -> None:
     listener.answer = lambda _: (status, {}, text)
     with pytest.raises(AlertRefusedError) as caught:
-        posted(sinks, listener, {})
+        posted(listener, {})
     assert text in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["ok", '{"success":true}', "", "[]", "1"])
-def test_a_message_that_is_taken(sinks: list[SlackSink], listener: Listener, text: str) -> None:
+def test_a_message_that_is_taken(listener: Listener, text: str) -> None:
     listener.answer = lambda _: (200, {}, text)
-    posted(sinks, listener, {})
+    posted(listener, {})
 
 
-def test_the_address_is_never_shown(sinks: list[SlackSink], listener: Listener) -> None:
+def test_the_address_is_never_shown(listener: Listener) -> None:
     listener.answer = lambda _: (404, {}, f"nothing at {PATH}, that is {listener.url}{PATH}")
     with pytest.raises(SinkDownError) as caught:
-        posted(sinks, listener, {})
+        posted(listener, {})
     assert "swordfish" not in str(caught.value)
-    sinks.append(SlackSink("chat", {"url": f"http://127.0.0.1:{free_port()}{PATH}"}))
+    sink = sink_for(listener, url=f"http://127.0.0.1:{free_port()}{PATH}")
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer") as caught:
-        sinks[-1].send(Alert(FIRED["key"], FIRED))
+        sink.send(Alert(FIRED["key"], FIRED))
     assert "swordfish" not in str(caught.value)
 
 
 # ------------------------------------------------------------------ check and options
 
 
-def test_the_check_posts_nothing_that_is_shown(sinks: list[SlackSink], listener: Listener) -> None:
+def test_the_check_posts_nothing_that_is_shown(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, "no_text")
-    found = sink_for(sinks, listener).check()
+    found = sink_for(listener).check()
     assert found == "127.0.0.1 answers (status 400 for a message without text)"
     assert [(each.method, each.body) for each in listener.heard] == [("POST", b"{}")]
     listener.answer = lambda _: (404, {}, "no_service")
     with pytest.raises(SinkDownError, match="404 Not Found: no_service"):
-        sink_for(sinks, listener).check()
-    assert sink_for(sinks, listener, format="teams").check() == "127.0.0.1 answers (status 404)"
+        sink_for(listener).check()
+    assert sink_for(listener, format="teams").check() == "127.0.0.1 answers (status 404)"
     assert listener.heard[-1].method == "HEAD"
 
 

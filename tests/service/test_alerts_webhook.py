@@ -48,23 +48,13 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
-@pytest.fixture
-def sinks() -> Iterator[list[WebhookSink]]:
-    made: list[WebhookSink] = []
-    yield made
-    for each in made:
-        each.close()
+def sink_for(receiver: Receiver, **options: Any) -> WebhookSink:
+    options = {"url": receiver.url, **options}
+    return receiver.closing(WebhookSink("chat", options, clock=lambda: NOW))
 
 
-def sink_for(sinks: list[WebhookSink], url: str, **options: Any) -> WebhookSink:
-    sinks.append(WebhookSink("chat", {"url": url, **options}, clock=lambda: NOW))
-    return sinks[-1]
-
-
-def test_an_alert_is_posted_as_json_with_its_key(
-    receiver: Receiver, sinks: list[WebhookSink]
-) -> None:
-    sink_for(sinks, receiver.url).send(ALERT)
+def test_an_alert_is_posted_as_json_with_its_key(receiver: Receiver) -> None:
+    sink_for(receiver).send(ALERT)
     [request] = receiver.requests
     assert request.method == "POST"
     assert request.json == ALERT.body
@@ -75,8 +65,8 @@ def test_an_alert_is_posted_as_json_with_its_key(
     assert "authorization" not in request.headers
 
 
-def test_a_receiver_can_verify_the_signature(receiver: Receiver, sinks: list[WebhookSink]) -> None:
-    sink_for(sinks, receiver.url, secret="swordfish", token="nn_1").send(ALERT)
+def test_a_receiver_can_verify_the_signature(receiver: Receiver) -> None:
+    sink_for(receiver, secret="swordfish", token="nn_1").send(ALERT)
     [request] = receiver.requests
     timestamp = request.headers["x-newnormal-timestamp"]
     assert timestamp == "1800000000"
@@ -89,11 +79,9 @@ def test_a_receiver_can_verify_the_signature(receiver: Receiver, sinks: list[Web
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-def test_any_status_2xx_means_that_it_was_taken(
-    receiver: Receiver, sinks: list[WebhookSink], status: int
-) -> None:
+def test_any_status_2xx_means_that_it_was_taken(receiver: Receiver, status: int) -> None:
     receiver.answer = lambda _: (status, {})
-    sink_for(sinks, receiver.url).send(ALERT)
+    sink_for(receiver).send(ALERT)
 
 
 @pytest.mark.parametrize(
@@ -109,26 +97,26 @@ def test_any_status_2xx_means_that_it_was_taken(
     ],
 )
 def test_a_receiver_that_is_not_well_takes_nothing(
-    receiver: Receiver, sinks: list[WebhookSink], status: int, message: str
+    receiver: Receiver, status: int, message: str
 ) -> None:
     receiver.answer = lambda _: (status, {})
     with pytest.raises(SinkDownError, match=message):
-        sink_for(sinks, receiver.url).send(ALERT)
+        sink_for(receiver).send(ALERT)
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 422])
 def test_a_receiver_may_refuse_an_alert_and_the_message_has_its_answer(
-    receiver: Receiver, sinks: list[WebhookSink], status: int
+    receiver: Receiver, status: int
 ) -> None:
     receiver.answer = lambda _: (status, {})
     with pytest.raises(AlertRefusedError, match=f"found {status} .*: seen by the <receiver>"):
-        sink_for(sinks, receiver.url).send(ALERT)
+        sink_for(receiver).send(ALERT)
 
 
-def test_redirections_are_not_followed(receiver: Receiver, sinks: list[WebhookSink]) -> None:
+def test_redirections_are_not_followed(receiver: Receiver) -> None:
     receiver.answer = lambda _: (307, {"Location": "http://169.254.169.254/latest"})
     with pytest.raises(SinkDownError) as caught:
-        sink_for(sinks, receiver.url).send(ALERT)
+        sink_for(receiver).send(ALERT)
     assert caught.value.hint == "redirections are not followed: set the new address"
     assert len(receiver.requests) == 1
 
@@ -143,32 +131,26 @@ def test_redirections_are_not_followed(receiver: Receiver, sinks: list[WebhookSi
         ("soon", None),
     ],
 )
-def test_a_receiver_may_ask_for_a_wait(
-    receiver: Receiver, sinks: list[WebhookSink], text: str, after: float | None
-) -> None:
+def test_a_receiver_may_ask_for_a_wait(receiver: Receiver, text: str, after: float | None) -> None:
     receiver.answer = lambda _: (503, {"Retry-After": text})
     with pytest.raises(SinkDownError) as caught:
-        sink_for(sinks, receiver.url).send(ALERT)
+        sink_for(receiver).send(ALERT)
     assert caught.value.after == after
 
 
-def test_a_receiver_that_is_gone_is_asked_once_an_hour(
-    receiver: Receiver, sinks: list[WebhookSink]
-) -> None:
+def test_a_receiver_that_is_gone_is_asked_once_an_hour(receiver: Receiver) -> None:
     receiver.answer = lambda _: (410, {})
     with pytest.raises(SinkDownError, match="410 Gone") as caught:
-        sink_for(sinks, receiver.url).send(ALERT)
+        sink_for(receiver).send(ALERT)
     assert caught.value.after == 3600.0
     assert "remove the sink" in str(caught.value.hint)
 
 
-def test_a_receiver_that_is_not_there_is_an_error_without_the_address(
-    sinks: list[WebhookSink],
-) -> None:
-    with Receiver() as receiver:
-        url = receiver.url + "/key-that-is-a-secret"
+def test_a_receiver_that_is_not_there_is_an_error_without_the_address(receiver: Receiver) -> None:
+    with Receiver() as gone:
+        url = gone.url + "/key-that-is-a-secret"
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer, found") as caught:
-        sink_for(sinks, url).send(ALERT)
+        sink_for(receiver, url=url).send(ALERT)
     assert "secret" not in str(caught.value)
 
 
@@ -194,9 +176,7 @@ def test_a_receiver_that_speaks_the_other_protocol_or_is_not_trusted_is_named_so
     http.close()
 
 
-def test_a_receiver_that_is_too_slow_is_an_error(
-    receiver: Receiver, sinks: list[WebhookSink]
-) -> None:
+def test_a_receiver_that_is_too_slow_is_an_error(receiver: Receiver) -> None:
     release = threading.Event()
 
     def answer(_: Request) -> tuple[int, dict[str, str]]:
@@ -205,14 +185,12 @@ def test_a_receiver_that_is_too_slow_is_an_error(
 
     receiver.answer = answer
     with pytest.raises(SinkDownError, match="expected an answer in time, found none"):
-        sink_for(sinks, receiver.url, timeout=0.1).send(ALERT)
+        sink_for(receiver, timeout=0.1).send(ALERT)
     release.set()
 
 
-def test_a_sink_that_was_closed_raises_and_does_not_hang(
-    receiver: Receiver, sinks: list[WebhookSink]
-) -> None:
-    sink = sink_for(sinks, receiver.url)
+def test_a_sink_that_was_closed_raises_and_does_not_hang(receiver: Receiver) -> None:
+    sink = sink_for(receiver)
     sink.close()
     with pytest.raises(SinkDownError, match="RuntimeError"):
         sink.send(ALERT)
@@ -228,12 +206,12 @@ def test_the_webhook_passes_its_own_check(receiver: Receiver) -> None:
     )
 
 
-def test_the_check_asks_without_delivering(receiver: Receiver, sinks: list[WebhookSink]) -> None:
+def test_the_check_asks_without_delivering(receiver: Receiver) -> None:
     receiver.answer = lambda _: (405, {})
-    found = sink_for(sinks, receiver.url, secret="s").check()
+    found = sink_for(receiver, secret="s").check()
     assert found == "127.0.0.1 answers (status 405); alerts are signed"
     assert [each.method for each in receiver.requests] == ["HEAD"]
-    assert sink_for(sinks, receiver.url).check().endswith("not signed")
+    assert sink_for(receiver).check().endswith("not signed")
 
 
 # ------------------------------------------------------------------ options and secrets
