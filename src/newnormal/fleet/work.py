@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from newnormal.errors import InputError, NewnormalError
 from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
 from newnormal.fleet.streams import FleetStreams
-from newnormal.tabular import StreamTables, parse_time, parse_times, to_sample
+from newnormal.tabular import StreamTables, Table, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.zones import zone_of, zone_of_times
@@ -34,50 +34,42 @@ class Gathered:
         self.work: list[tuple[Group, Rows, Ints]] = []
         self.errors: list[StreamError] = []
 
+    def refuse(self, name: str, error: NewnormalError, rows: Sequence[int]) -> None:
+        """Take note that rows of the input are not taken."""
+        self.errors.append(StreamError(name, error, tuple(rows)))
+
 
 def gather_tables(streams: FleetStreams, tables: StreamTables) -> Gathered:
     """Return series of many streams by group; a stream is taken whole, or not at all."""
-    found = Gathered()
-    start = 0
-    by_group: dict[int, list[tuple[int, Any, Ints]]] = {}
-    groups: dict[int, Group] = {}
+    gathered, start = Gathered(), 0
+    by_group: dict[int, list[tuple[Group, int, Table, Ints]]] = {}
     for name, error in tables.errors.items():
-        rows = _rows(tables, name, 0, start)
-        found.errors.append(StreamError(name, error, tuple(rows.tolist())))
+        gathered.refuse(name, error, _rows(tables, name, 0, start).tolist())
     for name, table in tables.tables.items():
         rows = _rows(tables, name, len(table.values), start)
         start += len(table.values)
         try:
             group, at = streams.where(name)
             if table.times is not None and len(table.times):
-                first = table.times[:1].astype("datetime64[ns]").view(np.int64)
-                _check_time(group, at, int(first[0]))
+                _check_time(group, at, ns_of_time(table.times[0]))
         except NewnormalError as error:
-            found.errors.append(StreamError(name, error, tuple(rows.tolist())))
+            gathered.refuse(name, error, rows.tolist())
             continue
-        groups[id(group)] = group
-        by_group.setdefault(id(group), []).append((at, table, rows))
-    for key, parts in by_group.items():
-        counts = np.array([len(table.values) for _, table, _ in parts])
+        by_group.setdefault(id(group), []).append((group, at, table, rows))
+    for parts in by_group.values():
+        groups, places, series, origins = zip(*parts, strict=True)
+        counts = np.array([len(table.values) for table in series])
         last = np.cumsum(counts)
-        times = np.full(int(last[-1]), NO_TIME)
-        for (_, table, _), stop, count in zip(parts, last.tolist(), counts.tolist(), strict=True):
-            if table.times is not None:
-                times[stop - count : stop] = table.times.astype("datetime64[ns]").view(np.int64)
-        rows_of = Rows(
-            np.array([at for at, _, _ in parts]),
-            last - counts,
-            last,
-            np.ascontiguousarray(np.concatenate([table.values for _, table, _ in parts])),
-            times,
-        )
-        found.work.append((groups[key], rows_of, np.concatenate([rows for _, _, rows in parts])))
-    return found
+        samples = np.ascontiguousarray(np.concatenate([table.values for table in series]))
+        times = np.concatenate([_ns_of(table) for table in series])
+        group_rows = Rows(np.array(places), last - counts, last, samples, times)
+        gathered.work.append((groups[0], group_rows, np.concatenate(origins)))
+    return gathered
 
 
 def gather_array(streams: FleetStreams, samples: Any, times: Any) -> Gathered:
     """Return one sample of every stream, (S, C) in the fleet's order."""
-    groups = [each for each in streams.groups if each.streams]
+    groups = [group for group in streams.groups if group.streams]
     if not groups:
         raise InputError(
             "expected a fleet with streams, found none",
@@ -105,7 +97,7 @@ def gather_array(streams: FleetStreams, samples: Any, times: Any) -> Gathered:
             f"fleet's order, found shape {values.shape}",
             hint='a part of the streams comes as a mapping: fleet.step({"web-1": sample, ...})',
         )
-    found = Gathered()
+    gathered = Gathered()
     places = streams.places(group)
     when = _times(times, streams.names)
     infinite = np.isinf(values).any(axis=1)
@@ -117,60 +109,59 @@ def gather_array(streams: FleetStreams, samples: Any, times: Any) -> Gathered:
             to_sample(values[row], group.streams[at].fitted.channels, int(group.seen[at]))
             _check_time(group, at, int(when[row]))
         except NewnormalError as error:
-            found.errors.append(StreamError(name, error, (row,)))
+            gathered.refuse(name, error, [row])
     taken = np.flatnonzero(~wrong)
     if len(taken) < len(values):
         values, when, places = values[taken], when[taken], places[taken]
-    first = np.arange(len(values))
-    found.work.append((group, Rows(places, first, first + 1, values, when), taken))
-    return found
+    gathered.work.append((group, _single_rows(places, values, when), taken))
+    return gathered
 
 
 def gather_samples(streams: FleetStreams, samples: Mapping[str, Any], times: Any) -> Gathered:
     """Return one sample of each of some streams, by name."""
-    found = Gathered()
-    by_group: dict[int, list[tuple[int, Floats, int, int]]] = {}
-    groups: dict[int, Group] = {}
+    gathered = Gathered()
+    by_group: dict[int, list[tuple[Group, int, Floats, int, int]]] = {}
     shared = None if isinstance(times, Mapping) else _times(times, tuple(samples))
     for row, (key, sample) in enumerate(samples.items()):
         name = str(key)  # as those of a mapping of histories
         try:
             group, at = streams.where(name)
-            stream = group.streams[at]
-            values = to_sample(sample, stream.fitted.channels, int(group.seen[at]))
-            if shared is not None:
-                when = int(shared[row])
-            else:
-                given = times.get(key)
-                when = NO_TIME if given is None else _nanoseconds(given)
+            values = to_sample(sample, group.streams[at].fitted.channels, int(group.seen[at]))
+            when = _ns(times.get(key)) if shared is None else int(shared[row])
             _check_time(group, at, when)
         except NewnormalError as error:
-            found.errors.append(StreamError(name, error, (row,)))
+            gathered.refuse(name, error, [row])
             continue
-        groups[id(group)] = group
-        by_group.setdefault(id(group), []).append((at, values, when, row))
-    for number, parts in by_group.items():
-        first = np.arange(len(parts))
-        rows = Rows(
-            np.array([at for at, _, _, _ in parts]),
-            first,
-            first + 1,
-            np.concatenate([values for _, values, _, _ in parts]),
-            np.array([when for _, _, when, _ in parts]),
-        )
-        found.work.append((groups[number], rows, np.array([row for _, _, _, row in parts])))
-    return found
+        by_group.setdefault(id(group), []).append((group, at, values, when, row))
+    for parts in by_group.values():
+        groups, places, series, moments, origins = zip(*parts, strict=True)
+        rows = _single_rows(np.array(places), np.concatenate(series), np.array(moments))
+        gathered.work.append((groups[0], rows, np.array(origins)))
+    return gathered
+
+
+def _single_rows(places: Ints, values: Floats, times: Ints) -> Rows:
+    """Return one row of each stream."""
+    first = np.arange(len(values))
+    return Rows(places, first, first + 1, values, times)
 
 
 def _check_time(group: Group, at: int, when: int) -> None:
     """Raise an InputError unless a sample with this time may come next."""
-    time, newest = np.datetime64(when, "ns"), np.datetime64(int(group.newest[at]), "ns")
-    if is_late(time, newest):
-        raise late_error(time, newest, sample=int(group.seen[at]))
+    newest = int(group.newest[at])
+    if when != NO_TIME and is_late(when, newest):
+        time = np.datetime64(when, "ns")
+        raise late_error(time, np.datetime64(newest, "ns"), sample=int(group.seen[at]))
 
 
-def _nanoseconds(time: Any) -> int:
-    return ns_of_time(parse_time(time))
+def _ns(time: Any) -> int:
+    return NO_TIME if time is None else ns_of_time(parse_time(time))
+
+
+def _ns_of(table: Table) -> Ints:
+    if table.times is None:
+        return np.full(len(table.values), NO_TIME)
+    return table.times.astype("datetime64[ns]").view(np.int64)
 
 
 def _times(times: Any, names: tuple[str, ...]) -> Ints:
@@ -178,10 +169,9 @@ def _times(times: Any, names: tuple[str, ...]) -> Ints:
     if times is None:
         return np.full(len(names), NO_TIME)
     if isinstance(times, Mapping):
-        given = [times.get(name) for name in names]
-        return np.array([NO_TIME if each is None else _nanoseconds(each) for each in given])
+        return np.array([_ns(times.get(name)) for name in names])
     if isinstance(times, str) or not hasattr(times, "__len__"):
-        return np.full(len(names), _nanoseconds(times))
+        return np.full(len(names), _ns(times))
     parsed = parse_times(times)
     if len(parsed) != len(names):
         raise InputError(
