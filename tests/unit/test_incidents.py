@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.errors import InputError, ParameterError, StateError
-from newnormal.fleet import incident_records
+from newnormal.fleet import incidents
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from tests.naive_incidents import Found, events_of
@@ -369,7 +369,7 @@ def test_more_past_incidents_than_are_kept_are_a_state_error(
     tracker = IncidentTracker(None)
     for at in range(3):
         tracker.update([Opening(name, at + 1, 20 * at) for name in "abc"], 10)
-    monkeypatch.setattr(incident_records, "MOST_PAST", 1)
+    monkeypatch.setattr(incidents, "MOST_PAST", 1)
     with pytest.raises(StateError, match="expected at most 1 that have ended"):
         IncidentTracker.from_json(tracker.to_json())
     with pytest.raises(StateError, match="expected a JSON object"):

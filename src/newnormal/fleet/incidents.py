@@ -11,6 +11,8 @@ and the opening joins the earlier one. Where the newest incident was reported as
 to go on, it is reported again under its number. So which openings are in incidents does not depend
 on how they were cut into calls. For this the newest 10,000 openings are kept; an older one that
 comes is ignored.
+
+One module because what is kept of openings and incidents is what finds them.
 """
 
 from __future__ import annotations
@@ -18,26 +20,26 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from newnormal.alarms.words import duration_text
-from newnormal.errors import InputError, ParameterError
-from newnormal.fleet.incident_records import (
-    MOST_OPENINGS,
-    MOST_PAST,
-    MOST_STREAMS,
-    IncidentRecord,
-    IncidentRecords,
-    Kept,
-)
+from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.state.schema import LARGEST_COUNT, Facts
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 
 LEAST_STREAMS = 3
 LEAST_SHARE = 10  # one of so many of the fleet's streams
 PERIODS = 5  # that openings of one incident are apart at most
+MOST_OPENINGS = 10_000
+MOST_PAST = 100  # incidents that have ended
+MOST_STREAMS = 20_000  # of incidents that have ended, all together
 _NAMED = 3  # streams in a sentence
+_MOST = 1_000_000  # names, and streams of an open incident
+_ALARMS = (1, LARGEST_COUNT)
+_MOMENTS = (-(2**63) + 1, 2**63 - 1)
 
 
 class Opening(NamedTuple):
@@ -51,6 +53,126 @@ class Opening(NamedTuple):
     alarm: int
     moment: int
     time: np.datetime64 | None = None
+
+
+@dataclass
+class KeptOpening:
+    """An opening: with the size of the fleet then, and the number of its incident, 0 for none."""
+
+    moment: int
+    stream: str
+    alarm: int
+    fleet: int
+    incident: int = 0
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """What openings are sorted by."""
+        return self.moment, self.stream, self.alarm
+
+
+@dataclass
+class IncidentRecord:
+    """An incident: the moment and the number of the first alarm of each stream."""
+
+    number: int
+    start: int
+    end: int
+    fleet: int
+    ended: bool = False
+    streams: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, opening: KeptOpening) -> None:
+        """Add an opening."""
+        first = opening.moment, opening.alarm
+        self.streams[opening.stream] = min(first, self.streams.get(opening.stream, first))
+        if opening.moment >= self.end:
+            self.fleet = opening.fleet
+        self.start, self.end = min(self.start, opening.moment), max(self.end, opening.moment)
+
+
+@dataclass
+class IncidentRecords:
+    """All that a tracker keeps.
+
+    Attributes
+    ----------
+    period
+        The time between samples, or None.
+    openings
+        The newest ones, sorted.
+    incidents
+        By number.
+    count
+        Incidents so far.
+    now
+        The newest moment known of.
+    forgotten
+        The moment of the newest opening that is no longer kept.
+    """
+
+    period: np.timedelta64 | None
+    openings: list[KeptOpening] = field(default_factory=list)
+    incidents: dict[int, IncidentRecord] = field(default_factory=dict)
+    count: int = 0
+    now: int | None = None
+    forgotten: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as values of JSON; openings and incidents name streams by their place."""
+        names: dict[str, int] = {}
+
+        def place(name: str) -> int:
+            return names.setdefault(name, len(names))
+
+        openings = [
+            [place(one.stream), one.alarm, one.moment, one.fleet, one.incident]
+            for one in self.openings
+        ]
+        incidents = [
+            vars(record)
+            | {
+                "streams": [
+                    [place(name), alarm, moment] for name, (moment, alarm) in record.streams.items()
+                ]
+            }
+            for record in self.incidents.values()
+        ]
+        return {
+            "period": None if self.period is None else int(self.period.astype(np.int64)),
+            "now": self.now,
+            "forgotten": self.forgotten,
+            "count": self.count,
+            "names": list(names),
+            "openings": openings,
+            "incidents": incidents,
+        }
+
+    @classmethod
+    def from_json(cls, found: object) -> IncidentRecords:
+        """Return what `to_json` was made from, checked."""
+        facts = Facts(found, "incidents.")
+        period = _count_or_none(facts, "period", 1, 2**59)
+        names = facts.list("names", _MOST)
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise facts.wrong("names", "different names", names)
+        count = facts.count("count")
+        now, forgotten = (_count_or_none(facts, name, *_MOMENTS) for name in ("now", "forgotten"))
+        ranges = (0, len(names) - 1), _ALARMS, _MOMENTS, (1, LARGEST_COUNT), (0, count)
+        openings = [
+            KeptOpening(moment, names[at], alarm, fleet, incident)
+            for at, alarm, moment, fleet, incident in _rows(
+                facts, "openings", MOST_OPENINGS, ranges
+            )
+        ]
+        parts = facts.parts("incidents", MOST_PAST + MOST_OPENINGS)
+        incidents = [_record(part, names) for part in parts]
+        facts.done()
+        by_number = {record.number: record for record in incidents}
+        step = None if period is None else np.timedelta64(period, "ns")
+        kept = cls(step, openings, by_number, count, now, forgotten)
+        _check(facts, kept, len(incidents))
+        return kept
 
 
 class IncidentTracker:
@@ -84,7 +206,7 @@ class IncidentTracker:
         self._kept = kept
         period = kept.period
         self._span = PERIODS * (1 if period is None else int(period.astype(np.int64)))
-        self._seen = {(each.stream, each.alarm) for each in kept.openings}
+        self._seen = {(opening.stream, opening.alarm) for opening in kept.openings}
 
     @property
     def period(self) -> np.timedelta64 | None:
@@ -107,20 +229,20 @@ class IncidentTracker:
         Another stream of that name counts its alarms from 1 again.
         """
         kept = self._kept
-        kept.openings = [each for each in kept.openings if each.stream != stream]
+        kept.openings = [opening for opening in kept.openings if opening.stream != stream]
         self._begin(kept)
 
     @property
     def incidents(self) -> list[Incident]:
         """The open incident and the newest hundred past ones, in the order of their numbers."""
-        found = self._kept.incidents
-        return [self._incident(found[number]) for number in sorted(found)]
+        records = self._kept.incidents
+        return [self._incident(records[number]) for number in sorted(records)]
 
     @property
     def open(self) -> Incident | None:
         """The open incident, or None."""
         records = self._kept.incidents.values()
-        return next((self._incident(each) for each in records if not each.ended), None)
+        return next((self._incident(record) for record in records if not record.ended), None)
 
     def update(self, openings: Sequence[Opening], streams: int) -> list[IncidentEvent]:
         """Take alarms that opened, in any order, in a fleet of so many streams.
@@ -137,8 +259,8 @@ class IncidentTracker:
             if late or name in self._seen:
                 continue
             self._seen.add(name)
-            new = Kept(opening.moment, opening.stream, opening.alarm, streams)
-            insort(kept.openings, new, key=lambda each: each.order)
+            new = KeptOpening(opening.moment, opening.stream, opening.alarm, streams)
+            insort(kept.openings, new, key=lambda opening: opening.order)
             first = new.moment if first is None else min(first, new.moment)
         if first is None:
             return []
@@ -146,7 +268,7 @@ class IncidentTracker:
 
     def advance(self, moment: int) -> list[IncidentEvent]:
         """Take note that it is this moment; return the incidents that ended."""
-        if all(each.ended for each in self._kept.incidents.values()):
+        if all(record.ended for record in self._kept.incidents.values()):
             self._kept.now = moment if self._kept.now is None else max(self._kept.now, moment)
             return []
         return self._moved(moment, {})
@@ -156,10 +278,10 @@ class IncidentTracker:
         return self._kept.to_json()
 
     @classmethod
-    def from_json(cls, found: object) -> Self:
+    def from_json(cls, facts: object) -> Self:
         """Return the tracker that `to_json` was called on; a StateError for anything else."""
         tracker = cls.__new__(cls)
-        tracker._begin(IncidentRecords.from_json(found))
+        tracker._begin(IncidentRecords.from_json(facts))
         return tracker
 
     def _check(self, opening: Opening) -> None:
@@ -174,35 +296,35 @@ class IncidentTracker:
 
     # ------------------------------------------------------------------ which are together
 
-    def _assign(self, first: int) -> dict[int, Incident]:
+    def _assign(self, since: int) -> dict[int, Incident]:
         """Give openings their incidents, from the moment of the first new one on.
 
         Return those that began, by number, as they stood at the moment they were complete.
         """
         begun, records = {}, self._kept.incidents
-        for group, complete in self._groups(first):
-            numbers = {each.incident for each in group if each.incident}
-            known = [records[number] for number in sorted(numbers) if number in records]
-            if numbers and not known:  # so many incidents ago that they are no longer kept
+        for group, complete in self._groups(since):
+            numbers = {opening.incident for opening in group if opening.incident}
+            joined = [records[number] for number in sorted(numbers) if number in records]
+            if numbers and not joined:  # so many incidents ago that they are no longer kept
                 continue
-            if not known:
+            if not joined:
                 self._kept.count += 1
-                number = self._kept.count
-                known = [IncidentRecord(number, group[0].moment, group[0].moment, group[0].fleet)]
-                records[number] = known[0]
-                _join([each for each in group if each.moment <= complete], known)
-                begun[number] = self._incident(known[0])
-            _join(group, known)
+                number, first = self._kept.count, group[0]
+                joined = [IncidentRecord(number, first.moment, first.moment, first.fleet)]
+                records[number] = joined[0]
+                _join([opening for opening in group if opening.moment <= complete], joined)
+                begun[number] = self._incident(joined[0])
+            _join(group, joined)
         return begun
 
-    def _groups(self, first: int) -> Iterator[tuple[list[Kept], int]]:
+    def _groups(self, first: int) -> Iterator[tuple[list[KeptOpening], int]]:
         """Give the openings of each incident, and the moment at which it was complete.
 
         Those that are more than 5 periods older than `first` stay as they are. An opening that has
         an incident continues that, also where what completed it is no longer kept.
         """
         openings, span = self._kept.openings, self._span
-        begin = bisect_left(openings, first - span, key=lambda each: each.moment)
+        begin = bisect_left(openings, first - span, key=lambda opening: opening.moment)
         window: Counter[str] = Counter()  # openings of each stream in the last 5 periods
         oldest = begin
         group = begin  # where the openings of the incident that goes on begin; None of it: at
@@ -236,7 +358,7 @@ class IncidentTracker:
         kept = self._kept
         kept.now = moment if kept.now is None else max(kept.now, moment)
         events = []
-        records = sorted(kept.incidents.values(), key=lambda each: (each.start, each.number))
+        records = sorted(kept.incidents.values(), key=lambda record: (record.start, record.number))
         for record in records:
             if record.number in begun:
                 events.append(IncidentEvent(INCIDENT, begun[record.number]))
@@ -251,7 +373,7 @@ class IncidentTracker:
         return events
 
     def _incident(self, record: IncidentRecord) -> Incident:
-        ordered = sorted(record.streams.items(), key=lambda each: (each[1][0], each[0]))
+        ordered = sorted(record.streams.items(), key=lambda stream: (stream[1][0], stream[0]))
         streams = {name: alarm for name, (_, alarm) in ordered}
         return Incident(
             record.number,
@@ -281,7 +403,7 @@ class IncidentTracker:
         kept = self._kept
         extra = len(kept.openings) - MOST_OPENINGS
         if extra > 0:
-            self._seen -= {(each.stream, each.alarm) for each in kept.openings[:extra]}
+            self._seen -= {(old.stream, old.alarm) for old in kept.openings[:extra]}
             kept.forgotten = kept.openings[extra - 1].moment
             del kept.openings[:extra]
         past = [number for number in sorted(kept.incidents) if kept.incidents[number].ended]
@@ -293,13 +415,13 @@ class IncidentTracker:
             past = past[1:]
 
 
-def _join(group: Sequence[Kept], records: Sequence[IncidentRecord]) -> None:
+def _join(group: Sequence[KeptOpening], records: Sequence[IncidentRecord]) -> None:
     """Add openings without an incident to that of these which began last before each."""
     ordered = sorted(records, key=lambda record: record.start)
     for opening in group:
         if opening.incident:
             continue
-        before = [each for each in ordered if each.start <= opening.moment]
+        before = [record for record in ordered if record.start <= opening.moment]
         record = (before or ordered)[-1 if before else 0]
         opening.incident = record.number
         record.add(opening)
@@ -316,3 +438,64 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > _NAMED + 1:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
     return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _count_or_none(facts: Facts, name: str, least: int, most: int) -> int | None:
+    return facts.count(name, least, most) if facts.has(name) else facts.take(name)
+
+
+def _rows(
+    facts: Facts, name: str, count: int, ranges: Sequence[tuple[int, int]]
+) -> list[tuple[int, ...]]:
+    """Take a list of rows of whole numbers out, each within its range."""
+    rows = facts.list(name, count)
+    for row in rows:
+        fits = isinstance(row, list) and len(row) == len(ranges)
+        if not fits or not all(
+            type(cell) is int and least <= cell <= most
+            for cell, (least, most) in zip(row, ranges, strict=True)
+        ):
+            raise facts.wrong(name, f"rows of {len(ranges)} whole numbers in range", row)
+    return [tuple(row) for row in rows]
+
+
+def _record(facts: Facts, names: Sequence[str]) -> IncidentRecord:
+    record = IncidentRecord(
+        facts.count("number", 1),
+        facts.count("start", *_MOMENTS),
+        facts.count("end", *_MOMENTS),
+        facts.count("fleet", 1),
+        facts.flag("ended"),
+    )
+    rows = _rows(facts, "streams", _MOST, ((0, len(names) - 1), _ALARMS, _MOMENTS))
+    record.streams = {names[at]: (moment, alarm) for at, alarm, moment in rows}
+    moments = [moment for moment, _ in record.streams.values()]
+    if not rows or len(record.streams) < len(rows):
+        raise facts.wrong("streams", "different streams", rows)
+    if min(moments) != record.start or max(moments) > record.end:
+        raise facts.wrong("start", "that of the first stream, and an end after all", record.start)
+    facts.done()
+    return record
+
+
+def _check(facts: Facts, kept: IncidentRecords, incidents: int) -> None:
+    """Raise a StateError unless the parts fit together."""
+    order = [opening.order for opening in kept.openings]
+    if order != sorted(order):
+        raise facts.wrong("openings", "openings in the order of time", "another order")
+    if len({(opening.stream, opening.alarm) for opening in kept.openings}) < len(order):
+        raise facts.wrong("openings", "different alarms", "one twice")
+    if len(kept.incidents) < incidents or any(number > kept.count for number in kept.incidents):
+        raise facts.wrong("incidents", f"different numbers up to {kept.count}", [*kept.incidents])
+    moments = [opening.moment for opening in kept.openings]
+    moments += [record.end for record in kept.incidents.values()]
+    if moments and (kept.now is None or kept.now < max(moments)):
+        raise facts.wrong("now", f"at least {max(moments)}, the newest opening", kept.now)
+    if moments[:1] and kept.forgotten is not None and order and kept.forgotten > moments[0]:
+        raise facts.wrong("forgotten", f"at most {moments[0]}, the oldest opening", kept.forgotten)
+    past = [len(record.streams) for record in kept.incidents.values() if record.ended]
+    if len(past) > MOST_PAST or sum(past) > MOST_STREAMS:
+        raise StateError(
+            f"incidents.incidents: expected at most {MOST_PAST} that have ended, with "
+            f"{MOST_STREAMS:,} streams, found more"
+        )
