@@ -725,9 +725,7 @@ class BaseDetector:
         ]
         return f"{type(self).__name__}({', '.join(given)})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")

@@ -24,17 +24,17 @@ def show_with(**functions: str) -> None:
     _FUNCTIONS.update(functions)
 
 
-def plot(found: Any, **options: Any) -> Any:
+def plot(verdicts: Any, **options: Any) -> Any:
     """Draw verdicts, as `newnormal.plot`."""
-    return _function("plot")(found, **options)
+    return _function("plot")(verdicts, **options)
 
 
-def html(found: Any) -> str:
+def html(value: Any) -> str:
     """Return a value as HTML for a notebook; whatever goes wrong, at least its repr."""
     try:
-        text: str = _function("html")(found)
+        text: str = _function("html")(value)
     except Exception:  # noqa: BLE001 - a cell that has done its work must not end in an error
-        text = f"<pre>{escape(repr(found))}</pre>"
+        text = f"<pre>{escape(repr(value))}</pre>"
     return text
 
 

@@ -475,9 +475,7 @@ class Fleet:
         count = len(self._streams)
         return f"Fleet({count:,} stream{'' if count == 1 else 's'}, {self.detector!r})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     @property
     def streams_(self) -> tuple[str, ...]:

@@ -369,9 +369,7 @@ class FleetVerdicts:
         """Draw them: `newnormal.plot` with these verdicts; needs the extra ``plot``."""
         return hooks.plot(self, **options)
 
-    def _repr_html_(self) -> str:
-        """Return them as a notebook shows them: what needs attention, and a page to look at."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def _texts(self) -> NDArray[np.object_]:
         judged = sum(len(part.rows) for part in self._parts)

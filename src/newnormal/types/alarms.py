@@ -167,9 +167,7 @@ class Alarm:
         since = _moment(self.start, self.start_time, self.zone)
         return f"Alarm({self.number}, {state}, since {since}: {self.sentence})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values.
@@ -264,9 +262,7 @@ class Change:
     def __repr__(self) -> str:
         return f"Change({self.number}, {self.state}: {self.sentence})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
@@ -323,9 +319,7 @@ class Event:
         about = "" if item is None else f": {item!r}"
         return f"Event({self.kind} at {_moment(self.sample, self.time, self.zone)}{about})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def as_dict(self) -> dict[str, Any]:
         """Return `event`, `sample`, `time`, `alarm` and `change` as plain Python values."""

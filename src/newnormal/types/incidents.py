@@ -54,9 +54,7 @@ class Incident:
         state = "open" if self.open else "ended"
         return f"Incident({self.number}, {state}: {self.sentence})"
 
-    def _repr_html_(self) -> str:
-        """Return it as a notebook shows it."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""

@@ -336,9 +336,7 @@ class Verdicts:
         """Draw them: `newnormal.plot` with these verdicts; needs the extra ``plot``."""
         return hooks.plot(self, **options)
 
-    def _repr_html_(self) -> str:
-        """Return them as a notebook shows them: a picture to zoom, and the alarms."""
-        return hooks.html(self)
+    _repr_html_ = hooks.html
 
 
 _COLUMNS = VerdictColumns._fields[1:]  # all but the samples' numbers
