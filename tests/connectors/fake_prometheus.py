@@ -33,7 +33,7 @@ class Asked(NamedTuple):
         return [round(first + number * step, 3) for number in range(count)]
 
 
-class FakePrometheus(HttpServer):
+class FakeApi(HttpServer):
     """A server. `series` has what each query gives; `refuse` may answer instead.
 
     Attributes

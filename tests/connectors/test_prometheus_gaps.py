@@ -11,7 +11,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.sources import prometheus
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_gaps import longest_range
-from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakePrometheus
+from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakeApi
 from tests.connectors.test_prometheus_source import NEWEST, NOW, source_of, values_of
 
 NEWEST_S = NEWEST // SECOND
@@ -21,8 +21,8 @@ Outage = tuple[int, int]  # the last scrape before it and the first one after it
 
 
 @pytest.fixture
-def fake() -> Iterator[FakePrometheus]:
-    with FakePrometheus(NOW) as found:
+def fake() -> Iterator[FakeApi]:
+    with FakeApi(NOW) as found:
         yield found
 
 
@@ -69,7 +69,7 @@ def test_how_far_back_a_query_looks_is_in_its_text(query: str, seconds: float) -
 # ------------------------------------------------------------------ after a gap
 
 
-def served(fake: FakePrometheus, outages: list[Outage], query: str) -> None:
+def served(fake: FakeApi, outages: list[Outage], query: str) -> None:
     """Let Prometheus scrape every second but for some times."""
 
     def newest(at: float, back: float) -> float | None:
@@ -101,7 +101,7 @@ def missing(outages: list[Outage], span: int) -> set[int]:
     return found
 
 
-def given(source: PrometheusSource, fake: FakePrometheus) -> tuple[set[int], set[int]]:
+def given(source: PrometheusSource, fake: FakeApi) -> tuple[set[int], set[int]]:
     """Return the times of all values of both channels up to now."""
     found: list[Arrival] = []
     while source.snapshot()["time"] < NEWEST + fake.now - NOW:
@@ -116,7 +116,7 @@ def given(source: PrometheusSource, fake: FakePrometheus) -> tuple[set[int], set
 @pytest.mark.parametrize("span", [30, 120, 600])
 @pytest.mark.parametrize("down", [100, 200, 1200])
 def test_values_whose_range_reaches_into_a_gap_are_missing(
-    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch, size: int, span: int, down: int
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch, size: int, span: int, down: int
 ) -> None:
     monkeypatch.setattr(prometheus, "_FIRST_SIZE", size)
     monkeypatch.setattr(prometheus, "_GROWTH", 1)
@@ -130,7 +130,7 @@ def test_values_whose_range_reaches_into_a_gap_are_missing(
     assert ranged == everything - missing(outages, span)
 
 
-def test_why_values_are_left_out_is_told(fake: FakePrometheus) -> None:
+def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
     served(fake, [(NEWEST_S - 210, NEWEST_S - 60)], "rate(x[2m])")
     channels = {"a": "load", "b": "rate(x[2m])"}
     source = source_of(fake, channels=channels, history="300s")
@@ -148,7 +148,7 @@ def test_why_values_are_left_out_is_told(fake: FakePrometheus) -> None:
     assert source.notice() == ""
 
 
-def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakePrometheus) -> None:
+def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakeApi) -> None:
     outages = [(NEWEST_S - 400, NEWEST_S - 100)]
     served(fake, outages, "rate(x[2m])")
     channels = {"a": "load", "b": "rate(x[2m])"}
@@ -164,7 +164,7 @@ def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakePrometheus)
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_outages_restarts_and_waits_leave_the_same_values_out(
-    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch, seed: int
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     some = random.Random(seed)
     monkeypatch.setattr(prometheus, "_FIRST_SIZE", some.choice([1, 2, 5, 30]))

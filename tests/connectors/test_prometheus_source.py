@@ -26,7 +26,7 @@ from tests.connectors.fake_prometheus import (
     SCRAPED,
     SECOND,
     Asked,
-    FakePrometheus,
+    FakeApi,
     problem,
 )
 from tests.connectors.programs import free_port
@@ -43,8 +43,8 @@ Values = dict[tuple[str, int, str], float]  # by stream, time in s and channel
 
 
 @pytest.fixture
-def fake() -> Iterator[FakePrometheus]:
-    with FakePrometheus(NOW) as found:
+def fake() -> Iterator[FakeApi]:
+    with FakeApi(NOW) as found:
         yield found
 
 
@@ -59,7 +59,7 @@ def of_hosts(count: int, name: str = "load", start: float = 0.0) -> list[Any]:
     ]
 
 
-def source_of(fake: FakePrometheus, **options: Any) -> PrometheusSource:
+def source_of(fake: FakeApi, **options: Any) -> PrometheusSource:
     given = {"url": fake.url, "every": "10s", "history": "100s", "by": ["instance"], **options}
     if "channels" not in given:
         given.setdefault("query", "load")
@@ -102,9 +102,7 @@ def times(count: int, before: int = 0) -> list[int]:
 # ---------------------------------------------------------------------- streams and channels
 
 
-def test_each_value_of_the_labels_is_a_stream_and_each_series_a_channel(
-    fake: FakePrometheus,
-) -> None:
+def test_each_value_of_the_labels_is_a_stream_and_each_series_a_channel(fake: FakeApi) -> None:
     fake.series["load"] = [*of_hosts(2), *of_hosts(1, "heat")]
     fake.series["load"].append(
         ({"instance": "h0", "job": "node", "cpu": "1", "mode": "user"}, lambda _: 0.5)
@@ -121,7 +119,7 @@ def test_each_value_of_the_labels_is_a_stream_and_each_series_a_channel(
     assert values_of(found) == expected
 
 
-def test_channels_have_a_query_each_and_the_names_of_the_table(fake: FakePrometheus) -> None:
+def test_channels_have_a_query_each_and_the_names_of_the_table(fake: FakeApi) -> None:
     fake.series = {"node_load1": of_hosts(2), "avg(busy)": of_hosts(2, start=100.0)}
     source = source_of(fake, channels={"load": "node_load1", "busy": "avg(busy)"}, history="10s")
     found = read(source)
@@ -133,19 +131,19 @@ def test_channels_have_a_query_each_and_the_names_of_the_table(fake: FakePrometh
     ]
 
 
-def test_without_labels_there_is_one_stream_named_as_the_source(fake: FakePrometheus) -> None:
+def test_without_labels_there_is_one_stream_named_as_the_source(fake: FakeApi) -> None:
     fake.series["load"] = [({}, lambda _: 1.0)]
     source = source_of(fake, by=None)
     assert {(each.stream, each.channels) for each in read(source)} == {("hosts", ("value",))}
 
 
-def test_several_labels_and_a_prefix_make_the_name_of_a_stream(fake: FakePrometheus) -> None:
+def test_several_labels_and_a_prefix_make_the_name_of_a_stream(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake, by=["job", "instance"], without=["dc"], prefix="eu/")
     assert {each.stream for each in read(source)} == {"eu/node/h0"}
 
 
-def test_series_that_follow_each_other_are_one_channel(fake: FakePrometheus) -> None:
+def test_series_that_follow_each_other_are_one_channel(fake: FakeApi) -> None:
     first, *_, last = times(10)
     half = (first + last) / 2
     fake.series["load"] = [
@@ -158,9 +156,7 @@ def test_series_that_follow_each_other_are_one_channel(fake: FakePrometheus) -> 
     assert source.notice() == ""
 
 
-def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(
-    fake: FakePrometheus,
-) -> None:
+def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(fake: FakeApi) -> None:
     fake.series["load"] = [
         ({"instance": "h0", "cpu": "0"}, lambda _: 1.0),
         ({"instance": "h0", "cpu": "1"}, lambda _: 2.0),
@@ -181,7 +177,7 @@ def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(
 
 @pytest.mark.parametrize("size", [1, 4, 60])
 def test_what_prometheus_repeats_after_a_time_that_it_did_not_run_is_missing(
-    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch, size: int
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """It was down for 200 s; a later gap of 80 s is short enough for scrapes that are slow."""
     monkeypatch.setattr(prometheus, "_FIRST_SIZE", size)
@@ -205,7 +201,7 @@ def test_what_prometheus_repeats_after_a_time_that_it_did_not_run_is_missing(
     assert not [each for each in fake.others if each.form.get("query") == SCRAPED]
 
 
-def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakePrometheus) -> None:
+def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakeApi) -> None:
     """Prometheus answers again, and its first scrape is to come."""
     down = NEWEST // SECOND - 200
     fake.series = {"load": of_hosts(1), SCRAPED: [({}, lambda at: min(at, down))]}
@@ -221,7 +217,7 @@ def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakePromethe
 
 
 def test_what_is_not_finite_is_missing_and_a_time_without_values_has_no_sample(
-    fake: FakePrometheus,
+    fake: FakeApi,
 ) -> None:
     odd = dict(
         zip(times(10), ["NaN", "+Inf", "-Inf", None, "1e3", "1", "2", "3", "4", None], strict=True)
@@ -243,7 +239,7 @@ def test_what_is_not_finite_is_missing_and_a_time_without_values_has_no_sample(
 
 
 def test_the_history_is_asked_for_first_and_then_each_time_when_it_is_old_enough(
-    fake: FakePrometheus,
+    fake: FakeApi,
 ) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
@@ -258,17 +254,17 @@ def test_the_history_is_asked_for_first_and_then_each_time_when_it_is_old_enough
     assert asked == [*times(10), *(times(1)[0] + 10 * each for each in range(1, 5))]
 
 
-def test_without_an_option_the_history_is_what_the_first_fit_needs(fake: FakePrometheus) -> None:
+def test_without_an_option_the_history_is_what_the_first_fit_needs(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     assert len(values_of(read(source_of(fake, history=None)))) == 1000
 
 
-def test_the_delay_is_an_option(fake: FakePrometheus) -> None:
+def test_the_delay_is_an_option(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     assert max(at for _, at, _ in values_of(read(source_of(fake, delay="25s")))) == times(1)[0] - 20
 
 
-def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakePrometheus) -> None:
+def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(3)
     source = source_of(fake, every="1s", history="40000s", delay="5s")
     found = read(source)
@@ -280,7 +276,7 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakePrometh
 
 
 def test_many_series_are_asked_for_in_short_ranges(
-    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus, "_VALUES", 2000)
     fake.series["load"] = of_hosts(5)
@@ -291,7 +287,7 @@ def test_many_series_are_asked_for_in_short_ranges(
     assert max(sizes) == 400, "of five series each"
 
 
-def test_a_stretch_without_values_is_passed_quickly(fake: FakePrometheus) -> None:
+def test_a_stretch_without_values_is_passed_quickly(fake: FakeApi) -> None:
     last = times(1)[0]
     fake.series["load"] = [({"instance": "h0"}, lambda at: at if at > last - 50 else None)]
     source = source_of(fake, every="1s", history="7d")
@@ -300,7 +296,7 @@ def test_a_stretch_without_values_is_passed_quickly(fake: FakePrometheus) -> Non
     assert len(values_of([each for batch in batches for each in batch])) == 59
 
 
-def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: FakePrometheus) -> None:
+def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     found = read(source_of(fake, every="200ms", history="1s", delay="1s"))
     assert fake.asked[0].form["step"] == "0.200"
@@ -309,7 +305,7 @@ def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: Fake
     assert sum(len(each.times) for each in found) == 5
 
 
-def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: FakePrometheus) -> None:
+def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(7)
     whole = values_of(read(source_of(fake)))
     assert len(whole) == 70
@@ -330,16 +326,14 @@ def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: Fake
 # ---------------------------------------------------------------------- places
 
 
-def test_it_keeps_what_a_pull_source_promises(fake: FakePrometheus) -> None:
+def test_it_keeps_what_a_pull_source_promises(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(4)
     check_pull_source(
         lambda: source_of(fake), other=lambda: source_of(fake, url="http://127.0.0.1:1")
     )
 
 
-def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(
-    fake: FakePrometheus,
-) -> None:
+def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(2)
     source = source_of(fake)
     seen = read(source)
@@ -353,7 +347,7 @@ def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(
     assert fake.asked[0].times[0] * SECOND == NEWEST, "the time before, which is not given again"
 
 
-def test_a_place_of_another_server_or_of_other_streams_is_not_taken(fake: FakePrometheus) -> None:
+def test_a_place_of_another_server_or_of_other_streams_is_not_taken(fake: FakeApi) -> None:
     place = source_of(fake).snapshot()
     assert source_of(fake).resume(place)
     assert source_of(fake, channels={"a": "b"}).resume(place), "a channel more goes on"
@@ -363,7 +357,7 @@ def test_a_place_of_another_server_or_of_other_streams_is_not_taken(fake: FakePr
     assert fake.url not in json.dumps(place)
 
 
-def test_another_step_goes_on_after_the_place(fake: FakePrometheus) -> None:
+def test_another_step_goes_on_after_the_place(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
@@ -375,7 +369,7 @@ def test_another_step_goes_on_after_the_place(fake: FakePrometheus) -> None:
 
 
 def test_a_channel_without_values_stays_one_of_its_stream_also_after_a_restart(
-    fake: FakePrometheus,
+    fake: FakeApi,
 ) -> None:
     gone = times(3)[0]
     fake.series = {
@@ -395,7 +389,7 @@ def test_a_channel_without_values_stays_one_of_its_stream_also_after_a_restart(
     assert [each.channels for each in again.next_batch(100)] == [("a", "b"), ("a",)]
 
 
-def test_a_channel_that_ends_at_a_restart_stays_one_of_its_stream(fake: FakePrometheus) -> None:
+def test_a_channel_that_ends_at_a_restart_stays_one_of_its_stream(fake: FakeApi) -> None:
     last = times(1)[0]
     fake.series = {
         "a": [({"instance": "h0"}, lambda at: at)],
@@ -424,7 +418,7 @@ def test_channels_of_streams_that_come_and_go_are_forgotten() -> None:
 # ---------------------------------------------------------------------- clocks
 
 
-def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakePrometheus) -> None:
+def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.server_ahead = -3600.0
     source = source_of(fake, history="2h")
@@ -436,7 +430,7 @@ def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeProme
     )
 
 
-def test_a_clock_that_jumps_while_a_query_runs_leaves_nothing_out(fake: FakePrometheus) -> None:
+def test_a_clock_that_jumps_while_a_query_runs_leaves_nothing_out(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
@@ -454,7 +448,7 @@ def test_a_clock_that_jumps_while_a_query_runs_leaves_nothing_out(fake: FakeProm
 # ---------------------------------------------------------------------- errors
 
 
-def test_an_error_of_a_query_names_the_query(fake: FakePrometheus) -> None:
+def test_an_error_of_a_query_names_the_query(fake: FakeApi) -> None:
     fake.refuse = lambda asked: (
         (400, problem("bad_data", "1:6: parse error: unclosed left parenthesis"))
         if asked.form.get("query") == "rate("
@@ -497,7 +491,7 @@ def test_an_error_of_a_query_names_the_query(fake: FakePrometheus) -> None:
     ],
 )  # fmt: skip
 def test_an_answer_that_is_none_is_an_error_that_says_what_to_do(
-    fake: FakePrometheus, status: int, body: bytes, message: str, hint: str | None
+    fake: FakeApi, status: int, body: bytes, message: str, hint: str | None
 ) -> None:
     fake.refuse = lambda _: (status, body)
     source = source_of(fake, history="10s")
@@ -536,7 +530,7 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
     ],
 )
 def test_a_range_that_is_too_much_is_asked_for_in_shorter_ones(
-    fake: FakePrometheus, answer: tuple[int, bytes]
+    fake: FakeApi, answer: tuple[int, bytes]
 ) -> None:
     fake.series["load"] = of_hosts(2)
     fake.refuse = lambda asked: answer if asked.form and len(asked.times) > 7 else None
@@ -548,7 +542,7 @@ def test_a_range_that_is_too_much_is_asked_for_in_shorter_ones(
 
 
 def test_a_longer_answer_than_is_taken_is_asked_for_in_shorter_ranges(
-    fake: FakePrometheus, monkeypatch: pytest.MonkeyPatch
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prometheus_api, "_MOST_BYTES", 2**20)
     long = b" " * (2**20 + 1)
@@ -564,7 +558,7 @@ def test_a_longer_answer_than_is_taken_is_asked_for_in_shorter_ranges(
 
 
 def test_a_query_that_fails_by_its_values_at_one_time_is_left_out_there_alone(
-    fake: FakePrometheus,
+    fake: FakeApi,
 ) -> None:
     bad = times(4)[0]
     fake.series = {"load": of_hosts(2), "join": of_hosts(2, start=100.0)}
@@ -591,9 +585,7 @@ def test_a_query_that_fails_by_its_values_at_one_time_is_left_out_there_alone(
     assert notices[-1] == ""
 
 
-def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(
-    fake: FakePrometheus,
-) -> None:
+def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
@@ -609,15 +601,13 @@ def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(
 @pytest.mark.parametrize(
     ("status", "kind"), [(503, "unavailable"), (422, "422"), (500, "internal")]
 )
-def test_one_time_that_cannot_be_had_is_an_error(
-    fake: FakePrometheus, status: int, kind: str
-) -> None:
+def test_one_time_that_cannot_be_had_is_an_error(fake: FakeApi, status: int, kind: str) -> None:
     fake.refuse = lambda asked: (status, problem(kind, "not now")) if asked.form else None
     with pytest.raises(InputError, match=f"expected values, found {kind}: not now"):
         source_of(fake, history="10s").next_batch(10)
 
 
-def test_a_slow_server_is_an_error_in_time(fake: FakePrometheus) -> None:
+def test_a_slow_server_is_an_error_in_time(fake: FakeApi) -> None:
     released = threading.Event()
 
     def refuse(asked: Asked) -> None:
@@ -635,7 +625,7 @@ def test_a_slow_server_is_an_error_in_time(fake: FakePrometheus) -> None:
         released.set()
 
 
-def test_warnings_are_told_until_there_are_none(fake: FakePrometheus) -> None:
+def test_warnings_are_told_until_there_are_none(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.extra = {"warnings": ["no store matched"], "infos": ["metric might not be a counter"]}
     source = source_of(fake)
@@ -647,7 +637,7 @@ def test_warnings_are_told_until_there_are_none(fake: FakePrometheus) -> None:
     assert source.notice() == ""
 
 
-def test_a_wait_ends_when_the_source_is_closed(fake: FakePrometheus) -> None:
+def test_a_wait_ends_when_the_source_is_closed(fake: FakeApi) -> None:
     fake.now = NEWEST + 5 * SECOND  # the next time is due in ten seconds
     source = source_of(fake)
     read(source, most=1)
@@ -661,7 +651,7 @@ def test_a_wait_ends_when_the_source_is_closed(fake: FakePrometheus) -> None:
 # ---------------------------------------------------------------------- what is sent along
 
 
-def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakePrometheus) -> None:
+def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.refuse = lambda asked: (405, b"") if asked.method == "POST" else None
     source = source_of(fake)
@@ -670,7 +660,7 @@ def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakePrometheus) -> N
     assert fake.asked[1].form["query"] == "load"
 
 
-def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakePrometheus) -> None:
+def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     options: dict[str, Any] = {
         "url": f"{fake.url}/prometheus/",
@@ -693,7 +683,7 @@ def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeProme
     assert fake.asked[-1].headers["authorization"] == "Basic bWU6c3dvcmRmaXNo"
 
 
-def test_no_message_has_a_secret(fake: FakePrometheus) -> None:
+def test_no_message_has_a_secret(fake: FakeApi) -> None:
     fake.refuse = lambda _: (401, b"no")
     options = {"url": f"{fake.url}/key-1234", "query": "up", "token": "swordfish"}
     source = source_of(fake, **options)
@@ -709,7 +699,7 @@ def test_no_message_has_a_secret(fake: FakePrometheus) -> None:
 # ---------------------------------------------------------------------- check
 
 
-def test_check_says_what_there_is(fake: FakePrometheus) -> None:
+def test_check_says_what_there_is(fake: FakeApi) -> None:
     fake.series = {"a": of_hosts(20), "b": of_hosts(20), "sum(a)": [({}, lambda _: 1.0)]}
     host = fake.url[7:]
     assert source_of(fake, query="a").check() == (
@@ -879,7 +869,7 @@ def pasts(source: PrometheusSource, limit: int = 5000) -> list[tuple[int, bool]]
     return found
 
 
-def test_what_was_there_at_the_first_start_is_of_the_past(fake: FakePrometheus) -> None:
+def test_what_was_there_at_the_first_start_is_of_the_past(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(2)
     source = source_of(fake)
     first = source.next_batch(4)
@@ -888,7 +878,7 @@ def test_what_was_there_at_the_first_start_is_of_the_past(fake: FakePrometheus) 
     assert pasts(source)[-2:] == [(NEWEST // SECOND, True), (NEWEST // SECOND + 30, False)]
 
 
-def test_a_source_that_is_made_anew_knows_what_is_of_the_past(fake: FakePrometheus) -> None:
+def test_a_source_that_is_made_anew_knows_what_is_of_the_past(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(2)
     source = source_of(fake)
     source.next_batch(4)

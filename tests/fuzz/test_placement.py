@@ -41,9 +41,7 @@ def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
     assert {name: each.tobytes() for name, each in detector.to_state().tensors.items()} == tensors
 
 
-def test_the_place_of_arrays_changes_no_bit(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_the_place_of_arrays_changes_no_bit(record_property: Callable[[str, object], None]) -> None:
     cases = count(12, 1_000)
     record_property("cases", cases)
     found = []

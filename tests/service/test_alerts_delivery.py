@@ -449,9 +449,7 @@ def test_a_batch_that_is_refused_does_not_stop_the_others(case: Case) -> None:
     assert case.sender.state()["ok"] is True
 
 
-def test_a_receiver_that_forgets_is_not_left_alone_for_longer_than_it_remembers(
-    case: Case,
-) -> None:
+def test_a_receiver_that_forgets_is_not_left_alone_for_longer_than_it_remembers(case: Case) -> None:
     case.sink.repeat_every = 60.0
     put_item(case.store, "a")
     case.put("a:fired")

@@ -133,9 +133,7 @@ def test_a_stream_that_stops_alone_has_a_silence_of_its_own(service: Service) ->
     assert alerts(service)[1:] == [("incident", "fired", ["n", "o"])]
 
 
-def test_a_stream_that_stays_silent_when_others_are_back_is_reported_anew(
-    service: Service,
-) -> None:
+def test_a_stream_that_stays_silent_when_others_are_back_is_reported_anew(service: Service) -> None:
     clock = Clock(service)
     clock.mark_active(0.0, *NAMES)
     clock.decide(LONGEST + 1)

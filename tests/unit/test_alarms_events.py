@@ -197,9 +197,7 @@ def test_every_event_comes_back_from_its_json_form(story: list[Event]) -> None:
             assert again == event
 
 
-def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(
-    story: list[Event],
-) -> None:
+def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(story: list[Event]) -> None:
     alarm = alarms_of(story, "opened")[0]
     found = alarm.evidence[0]
     assert (found.channel, found.direction) == ("level", "low")

@@ -249,9 +249,7 @@ def test_after_a_half_life_half_of_a_level_is_forgotten(history: Floats) -> None
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.99])
-def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(
-    decay: float,
-) -> None:
+def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(decay: float) -> None:
     with pytest.raises(ParameterError) as caught:
         M2N2(decay=decay, half_life="6h")
     assert str(caught.value) == (

@@ -120,9 +120,7 @@ def test_predictions_and_their_threshold_give_the_same_report() -> None:
 
 
 @pytest.mark.parametrize("label", [0, 1])
-def test_the_report_of_one_class_leaves_the_undefined_out_and_computes_the_rest(
-    label: int,
-) -> None:
+def test_the_report_of_one_class_leaves_the_undefined_out_and_computes_the_rest(label: int) -> None:
     result = metrics.report([label] * 6, [1, 2, 9, 9, 1, 9], threshold=5, period=3600)
     assert np.isnan([result.auroc, result.auprc, result.average_precision]).all()
     assert np.isnan([result.vus_roc, result.vus_pr]).all()

@@ -310,9 +310,7 @@ def test_channels_may_be_missing_from_a_part_of_history(
     usable(chosen(history), nasty_series("none missing", 60, 3, seed=1), tmp_path)
 
 
-def test_a_channel_first_observed_in_the_test_is_taken_for_an_average_one(
-    history: Floats,
-) -> None:
+def test_a_channel_first_observed_in_the_test_is_taken_for_an_average_one(history: Floats) -> None:
     unseen = history.copy()
     unseen[:, 1] = np.nan
     model, _ = trained(unseen)

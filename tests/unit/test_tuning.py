@@ -171,9 +171,7 @@ def test_the_scores_a_threshold_is_taken_from_are_those_of_the_running_committee
     assert np.isnan(ref).sum() == 41
 
 
-def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(
-    history: Floats,
-) -> None:
+def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(history: Floats) -> None:
     found = chosen(history)
     held_out = history[-found.choice.held_out :]
     assert len(found.scores) == (~np.isnan(held_out).all(axis=1)).sum()
