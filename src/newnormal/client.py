@@ -132,12 +132,7 @@ class Client:
     # ------------------------------------------------------------------ samples
 
     def push(
-        self,
-        stream: str,
-        values: Any,
-        times: Any = None,
-        *,
-        channels: Sequence[str] | None = None,
+        self, stream: str, values: Any, times: Any = None, *, channels: Sequence[str] | None = None
     ) -> int:
         """Send samples of a stream; return how many, once all of them are durable.
 

@@ -196,10 +196,7 @@ class Relay:
     """
 
     def __init__(
-        self,
-        port: int,
-        context: ssl.SSLContext | None = None,
-        user: tuple[str, str] | None = None,
+        self, port: int, context: ssl.SSLContext | None = None, user: tuple[str, str] | None = None
     ) -> None:
         self._target, self._context, self._user = port, context, user
         self._lock = threading.Lock()

@@ -20,13 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 
 from newnormal.errors import InputError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import (
-    QUERY,
-    DecoderLimits,
-    Refusal,
-    TooManyError,
-    UnknownFormError,
-)
+from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder

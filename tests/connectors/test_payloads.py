@@ -139,10 +139,7 @@ def test_only_the_fields_that_are_wanted_are_taken() -> None:
 
 def test_the_services_own_form_is_read() -> None:
     body = {"stream": "oven", "time": 60, "values": {"temp": 1, "power": 2}, "version": 1}
-    assert read(body) == [
-        ("oven", "temp", 60 * SECOND, 1.0),
-        ("oven", "power", 60 * SECOND, 2.0),
-    ]
+    assert read(body) == [("oven", "temp", 60 * SECOND, 1.0), ("oven", "power", 60 * SECOND, 2.0)]
 
 
 def test_an_array_is_many_samples() -> None:
@@ -190,26 +187,14 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
             "expected a time in each object of an array, since there are several values of one "
             "channel, found '[1, 2]'",
         ),
-        (
-            b'{"a": 1}',
-            {"time": "at"},
-            "expected a field at with the time, found '{\"a\": 1}'",
-        ),
+        (b'{"a": 1}', {"time": "at"}, "expected a field at with the time, found '{\"a\": 1}'"),
         (
             b'{"a": 1}',
             {"stream": "id"},
             "expected a field id that names the stream, found '{\"a\": 1}'",
         ),
-        (
-            b'{"v": 1}',
-            {"channel": "c", "value": "v"},
-            "expected a text c, found '{\"v\": 1}'",
-        ),
-        (
-            b'{"v": "x"}',
-            {"value": "v"},
-            'expected a number v, found \'{"v": "x"}\'',
-        ),
+        (b'{"v": 1}', {"channel": "c", "value": "v"}, "expected a text c, found '{\"v\": 1}'"),
+        (b'{"v": "x"}', {"value": "v"}, 'expected a number v, found \'{"v": "x"}\''),
         (b'{"ts": "noon", "a": 1}', {}, "expected a time, found 'noon'"),
     ],
 )

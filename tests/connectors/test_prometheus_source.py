@@ -22,13 +22,7 @@ from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
 from newnormal.testing import check_pull_source
-from tests.connectors.fake_prometheus import (
-    SCRAPED,
-    SECOND,
-    Asked,
-    FakeApi,
-    problem,
-)
+from tests.connectors.fake_prometheus import SCRAPED, SECOND, Asked, FakeApi, problem
 from tests.connectors.programs import free_port
 from tests.service.seeds import each_seed
 

@@ -107,10 +107,7 @@ def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twi
     with Targets(20, 3) as targets:
         prometheus = with_history(tmp_path / "prometheus", targets, 120)
         tables = source(prometheus, 120, 2.0)
-        service = Newnormal(
-            tmp_path / "service",
-            f"{tables}\n{NO_FITS}",
-        )
+        service = Newnormal(tmp_path / "service", f"{tables}\n{NO_FITS}")
         with prometheus, service, service.client() as client:
             until(lambda: sample_count(service) > 20 * 600, "the history")
             before = sample_count(service)

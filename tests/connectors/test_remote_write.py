@@ -19,13 +19,7 @@ from newnormal.errors import InputError, StateError
 from newnormal.io import remote_write
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders import remote_write as module
-from newnormal.io.decoders.base import (
-    QUERY,
-    DecoderLimits,
-    Refusal,
-    TooManyError,
-    UnknownFormError,
-)
+from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.service.config import TokenConfig
 from newnormal.service.engine.aligning import Aligner
@@ -106,11 +100,7 @@ def test_a_scrape_is_a_sample_of_each_target() -> None:
         ("node_load1", other, [(0, 1.5)]),
     )
     assert found == [
-        (
-            "node/db1:9100",
-            at(0),
-            (('node_cpu{cpu="0",mode="idle"}', 7.0), ("node_load1", 0.5)),
-        ),
+        ("node/db1:9100", at(0), (('node_cpu{cpu="0",mode="idle"}', 7.0), ("node_load1", 0.5))),
         ("node/db2:9100", at(0), (("node_load1", 1.5),)),
     ]
 
@@ -279,9 +269,7 @@ def test_a_sample_has_the_channels_that_were_sent_for_it() -> None:
 
 def test_times_that_hardly_differ_are_one_sample() -> None:
     found = send(
-        decoder(),
-        ("a", NODE, [(0.0, 1.0), (0.5, 2.0)]),
-        ("b", NODE, [(0.1, 3.0), (0.601, 4.0)]),
+        decoder(), ("a", NODE, [(0.0, 1.0), (0.5, 2.0)]), ("b", NODE, [(0.1, 3.0), (0.601, 4.0)])
     )
     assert found == [
         ("node/db1:9100", at(0), (("a", 1.0), ("b", 3.0))),

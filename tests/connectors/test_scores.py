@@ -17,12 +17,7 @@ from newnormal.io.sinks.alerts import SinkDownError
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
 from newnormal.service import scores as module
 from newnormal.service.config import SinkConfig
-from newnormal.service.connectors import (
-    alert_sinks,
-    make_any_sink,
-    make_score_sink,
-    make_sink,
-)
+from newnormal.service.connectors import alert_sinks, make_any_sink, make_score_sink, make_sink
 from newnormal.service.score_reading import JudgedRange, thinned
 from newnormal.service.scores import ScoreSender
 from newnormal.service.store import Store

@@ -226,9 +226,7 @@ def test_it_keeps_what_a_sink_of_scores_promises(listener: Listener) -> None:
     with Listener() as gone:
         pass
     check_score_sink(
-        lambda: sink_of(listener),
-        received=received,
-        down=lambda: sink_of(gone, timeout=1.0),
+        lambda: sink_of(listener), received=received, down=lambda: sink_of(gone, timeout=1.0)
     )
 
 
@@ -249,11 +247,7 @@ def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None
 
 def test_secrets_come_from_files_and_are_never_shown(listener: Listener, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("swordfish\n")
-    options = {
-        "url_env": "WRITE_URL",
-        "user": "me",
-        "password_file": str(tmp_path / "password"),
-    }
+    options = {"url_env": "WRITE_URL", "user": "me", "password_file": str(tmp_path / "password")}
     config = SinkConfig("prom", "remote_write", options)
     sink = make_score_sink(config, {"WRITE_URL": f"{listener.url}/key-in-the-address"})
     basic = base64.b64encode(b"me:swordfish").decode()

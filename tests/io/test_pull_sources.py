@@ -13,12 +13,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.io import Alert, AlertSink, Arrival, Options, PullSource
 from newnormal.io.registry import PULL_SOURCES, find_alert_sink, find_pull_source
 from newnormal.io.sources.pull import check_arrivals
-from newnormal.testing import (
-    MemoryAlertSink,
-    MemoryPullSource,
-    check_alert_sink,
-    check_pull_source,
-)
+from newnormal.testing import MemoryAlertSink, MemoryPullSource, check_alert_sink, check_pull_source
 
 
 def arrival(stream: str = "a", count: int = 12, channels: int = 2) -> Arrival:

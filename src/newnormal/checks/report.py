@@ -200,10 +200,7 @@ def _history(needs: Sequence[Need]) -> str:
 
 def plan_rows(plan: FitPlan) -> list[tuple[str, str]]:
     """Return what `fit` would do as names and texts."""
-    rows = [
-        ("learn from", f"{plan.samples:,} samples"),
-        ("channels", ", ".join(plan.channels)),
-    ]
+    rows = [("learn from", f"{plan.samples:,} samples"), ("channels", ", ".join(plan.channels))]
     if plan.time:
         rows.insert(0, ("take time from", " and ".join(plan.time)))
     if plan.left_out:

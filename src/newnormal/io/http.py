@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from newnormal.errors import ParameterError
+from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.io.options import Options
 
 if TYPE_CHECKING:
     import ssl
+
+    import httpx
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")  # which a proxy does not reach
 HTTPS_WANTED = "HTTP request to an HTTPS server"  # part of what servers written in Go answer
@@ -120,6 +122,29 @@ def trusted(where: str, ca_file: str | None) -> ssl.SSLContext:
         raise ParameterError(
             f"{where}: ca_file: expected a file of certificates at {ca_file}, found {error}"
         ) from error
+
+
+def http_client(
+    where: str,
+    host: str | None,
+    *,
+    timeout: float,
+    ca_file: str | None,
+    headers: Mapping[str, str],
+    authorization: str | None,
+) -> httpx.Client:
+    """Return a client for one host; `authorization` is a header, or None."""
+    try:
+        import httpx
+    except ImportError:
+        raise MissingExtraError.of("serve", "httpx") from None
+    secret = {} if authorization is None else {"Authorization": authorization}
+    return httpx.Client(
+        timeout=timeout,
+        verify=trusted(where, ca_file),
+        headers={"User-Agent": "newnormal", **headers, **secret},
+        trust_env=host not in LOOPBACK,  # a proxy does not reach this machine
+    )
 
 
 def connection_hint(error: BaseException, who: str) -> str:

@@ -125,9 +125,7 @@ def _verdicts() -> dict[str, Verdicts]:
             alarms=np.array([0, 1, 1, 1]),
         ),
         "verdicts with changes": replace(
-            plain,
-            distances=np.array([0.1, 0.5, np.nan, 1.5]),
-            changes=np.array([0, 0, 0, 1]),
+            plain, distances=np.array([0.1, 0.5, np.nan, 1.5]), changes=np.array([0, 0, 0, 1])
         ),
         "no verdicts": plain.rows(slice(0, 0)),
     }

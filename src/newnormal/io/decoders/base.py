@@ -126,10 +126,7 @@ class Decoder(ABC):
         """
 
     def response(
-        self,
-        arrivals: Sequence[Arrival],
-        position: int,
-        refused: Sequence[Refusal] = (),
+        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
     ) -> Reply:
         """Return the answer once the samples are durable. By default JSON, or nothing with 204.
 

@@ -159,10 +159,7 @@ class InfluxDecoder(Decoder):
         return taken
 
     def response(
-        self,
-        arrivals: Sequence[Arrival],
-        position: int,
-        refused: Sequence[Refusal] = (),
+        self, arrivals: Sequence[Arrival], position: int, refused: Sequence[Refusal] = ()
     ) -> Reply:
         """Return the answer: nothing, or what was not taken, as all versions of InfluxDB say it."""
         del position

@@ -268,8 +268,7 @@ def check_channels(channels: Sequence[str], limits: DecoderLimits, where: str) -
     if len(set(channels)) < len(channels):
         twice = next(name for name in channels if list(channels).count(name) > 1)
         raise InputError(
-            f"{where}: expected each channel once, found {twice!r} twice",
-            hint="rename one of them",
+            f"{where}: expected each channel once, found {twice!r} twice", hint="rename one of them"
         )
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
 
-from newnormal.errors import MissingExtraError
-from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, trusted
+from newnormal.io.http import HTTPS_WANTED, address_of, connection_hint, http_client
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 
 _LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
@@ -112,16 +111,13 @@ class HttpReceiver:
             each for each in (*hidden, authorization, rest) if each and len(each) >= _FEWEST_HIDDEN
         }
         self._hidden = sorted(secrets, key=len, reverse=True)  # one may be part of another
-        try:
-            import httpx
-        except ImportError:
-            raise MissingExtraError.of("serve", "httpx") from None
-        given = {} if authorization is None else {"Authorization": authorization}
-        self._http = httpx.Client(
+        self._http = http_client(
+            where,
+            parts.hostname,
             timeout=timeout,
-            verify=trusted(where, ca_file),
-            headers={"User-Agent": "newnormal", **(headers or {}), **given},
-            trust_env=parts.hostname not in LOOPBACK,  # a proxy does not reach this machine
+            ca_file=ca_file,
+            headers=headers or {},
+            authorization=authorization,
         )
 
     def post(

@@ -51,11 +51,7 @@ class MqttSink(AlertSink):
     secrets = SECRETS
 
     def __init__(
-        self,
-        name: str,
-        options: Mapping[str, Any],
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
         where = f"sink {name}"

@@ -230,8 +230,7 @@ class _FilePosition:
         head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
         if head > min(offset, _HEAD):
             raise StateError(
-                f"place: expected head at most {min(offset, _HEAD)}, found {head}",
-                hint=FRESH,
+                f"place: expected head at most {min(offset, _HEAD)}, found {head}", hint=FRESH
             )
         # Before these were stored, text was UTF-8 and its lines ended in LF.
         encoding, newline = snapshot.get("encoding", UTF8), snapshot.get("newline", "\n")
@@ -260,7 +259,6 @@ def _whole(snapshot: Mapping[str, Any], name: str) -> int:
     value = snapshot.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise StateError(
-            f"place: expected {name} as a whole number from 0, found {value!r}",
-            hint=FRESH,
+            f"place: expected {name} as a whole number from 0, found {value!r}", hint=FRESH
         )
     return value

@@ -280,11 +280,7 @@ class MqttSource(PullSource):
     secrets = SECRETS
 
     def __init__(
-        self,
-        name: str,
-        options: Mapping[str, Any],
-        *,
-        clock: Callable[[], float] = time.monotonic,
+        self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
         where = f"source {name}"

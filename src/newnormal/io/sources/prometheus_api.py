@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from newnormal.errors import InputError, MissingExtraError
-from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, trusted
+from newnormal.errors import InputError
+from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, http_client
 from newnormal.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -195,10 +195,6 @@ class PrometheusApi:
         parameters: Mapping[str, str] | None = None,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        try:
-            import httpx
-        except ImportError:
-            raise MissingExtraError.of("serve", "httpx") from None
         parts = address_of(
             where,
             url,
@@ -212,17 +208,14 @@ class PrometheusApi:
         self._parameters = {"timeout": f"{timeout:g}s", **(parameters or {})}
         self._longest = timeout + _EXTRA_S
         self._method = "POST"  # a query may be longer than addresses may be
-        local = parts.hostname in LOOPBACK
-        given = {"User-Agent": "newnormal", **(headers or {})}
-        if local:
-            given["Accept-Encoding"] = "identity"  # compressing costs more than it saves
-        if authorization is not None:
-            given["Authorization"] = authorization
-        self._http = httpx.Client(
+        plain = {"Accept-Encoding": "identity"} if parts.hostname in LOOPBACK else {}
+        self._http = http_client(
+            where,
+            parts.hostname,
             timeout=self._longest,
-            verify=trusted(where, ca_file),
-            headers=given,
-            trust_env=not local,  # a proxy does not reach this machine
+            ca_file=ca_file,
+            headers={**(headers or {}), **plain},  # compressing costs more here than it saves
+            authorization=authorization,
         )
 
     def query_range(self, name: str, query: str, grid: QueryGrid) -> RangeAnswer:

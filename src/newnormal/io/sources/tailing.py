@@ -562,9 +562,7 @@ class Tailing:
         tailed.unfinished = bool(rest) and not taken
         cut = len(lines) > most
         return piece._replace(
-            lines=lines[:most],
-            ends=cut or not taken,
-            last=now if ended and not cut else None,
+            lines=lines[:most], ends=cut or not taken, last=now if ended and not cut else None
         )
 
     def _is_final(self, tailed: Tailed) -> bool:
