@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Detector
-from newnormal.core.outliers import Outliers, find_outliers, without
+from newnormal.core.outliers import ChannelOutliers, find_outliers, without
 from newnormal.core.scaling import Scaler
 from newnormal.errors import NewnormalWarning
 from newnormal.types import Floats
@@ -89,7 +89,7 @@ def test_few_values_are_all_kept_and_nothing_missing_is_found() -> None:
 
 
 def test_the_sentence_names_channel_samples_times_and_values() -> None:
-    found = Outliers(1, np.array([0, 1, 2, 3]), np.array([-9999.0, -9999, -9999, 5e6]), 800)
+    found = ChannelOutliers(1, np.array([0, 1, 2, 3]), np.array([-9999.0, -9999, -9999, 5e6]), 800)
     times = np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(1, "h")
     assert found.sentence(["a", "cpu"], times) == (
         "channel 'cpu': 4 of 800 values left out of history: -9999 to 5e+06 at samples "

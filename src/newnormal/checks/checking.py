@@ -19,7 +19,7 @@ from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
 from newnormal.checks.texts import amount, length, percent, shown
-from newnormal.core.outliers import Outliers, find_outliers
+from newnormal.core.outliers import ChannelOutliers, find_outliers
 from newnormal.detector import Detector, load
 from newnormal.tabular import InputProfile, Table, default_channels
 from newnormal.tabular.columns import alike, listed
@@ -276,7 +276,7 @@ def _order_findings(
 
 
 def _far_findings(
-    outliers: tuple[Outliers, ...],
+    outliers: tuple[ChannelOutliers, ...],
     channels: tuple[str, ...],
     table: Table,
     measured: set[int],

@@ -13,7 +13,7 @@ from newnormal.checks.findings import Finding
 from newnormal.checks.texts import length, seconds
 from newnormal.config import samples_per_day
 from newnormal.core.history import MINIMUM_WINDOWS
-from newnormal.core.outliers import Outliers, without
+from newnormal.core.outliers import ChannelOutliers, without
 from newnormal.core.phases import DAY
 from newnormal.core.rhythm import DAYS_OF_A_KIND, FEWEST_BINS, WEEK, Rhythm
 from newnormal.core.scaling import Scaler
@@ -107,7 +107,7 @@ def _ns(value: np.timedelta64) -> int:
     return max(int(value.astype("timedelta64[ns]").astype(np.int64)), 1)
 
 
-def scaled_history(values: Floats, outliers: tuple[Outliers, ...]) -> Floats:
+def scaled_history(values: Floats, outliers: tuple[ChannelOutliers, ...]) -> Floats:
     """Return history as the committee sees it; a channel without values is 0 throughout."""
     cleaned = without(values, outliers)
     empty = np.isnan(cleaned).all(axis=0)

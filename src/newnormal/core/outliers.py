@@ -19,7 +19,7 @@ _NAMED = 3  # samples that a sentence names
 
 
 @dataclass(frozen=True, eq=False)
-class Outliers:
+class ChannelOutliers:
     """The values of one channel that were left out of history.
 
     Attributes
@@ -42,7 +42,7 @@ class Outliers:
     def sentence(self, channels: Sequence[str], times: Times | None = None) -> str:
         """Return what was left out, in one sentence.
 
-        >>> found = Outliers(0, np.array([3]), np.array([-9999.0]), 500)
+        >>> found = ChannelOutliers(0, np.array([3]), np.array([-9999.0]), 500)
         >>> found.sentence(["load"])
         "channel 'load': 1 of 500 values left out of history: -9999 at sample 3"
         """
@@ -61,7 +61,7 @@ class Outliers:
         )
 
 
-def find_outliers(history: Floats) -> tuple[Outliers, ...]:
+def find_outliers(history: Floats) -> tuple[ChannelOutliers, ...]:
     """Return the values of history (T, C) that are far from all others, by channel.
 
     With a channel's distances from its median in falling order, d1 ≥ d2 ≥ ..., these are the first
@@ -89,11 +89,11 @@ def find_outliers(history: Floats) -> tuple[Outliers, ...]:
         if gaps.any():
             count = int(np.flatnonzero(gaps)[-1]) + 1
             samples = np.sort(seen[farthest[:count]])
-            found.append(Outliers(channel, samples, values[samples], len(seen)))
+            found.append(ChannelOutliers(channel, samples, values[samples], len(seen)))
     return tuple(found)
 
 
-def without(history: Floats, outliers: Sequence[Outliers]) -> Floats:
+def without(history: Floats, outliers: Sequence[ChannelOutliers]) -> Floats:
     """Return history (T, C) with these values missing; the same array where there are none."""
     if not outliers:
         return history

@@ -12,8 +12,8 @@ from newnormal.datasets.reading import as_labels, read_array, stems
 
 def _streams(folder: Path) -> set[str]:
     parts = ("train", "test", "test_label")
-    found = (stems(folder, f"omi-*_{part}.npy") for part in parts)
-    return {f"omi-{number}" for number in set.intersection(*found)}
+    numbers = (stems(folder, f"omi-*_{part}.npy") for part in parts)
+    return {f"omi-{number}" for number in set.intersection(*numbers)}
 
 
 def _read(folder: Path, stream: str) -> Dataset:

@@ -130,16 +130,16 @@ class Entry:
         """Return the data set's folder: one of `folders` under `root`, or `root` itself."""
         candidates = [root / name for name in self.folders] + [root]
         for candidate in candidates:
-            if self._found(candidate):
+            if self._streams(candidate):
                 return candidate
         return next((path for path in candidates[:-1] if path.is_dir()), candidates[0])
 
     def streams(self, root: Path) -> list[str]:
         """Return the full names of the streams that can be loaded from under `root`."""
-        found = sorted(self._found(self.folder(root)), key=_natural)
-        return [f"{self.name}/{stream}" if stream else self.name for stream in found]
+        names = sorted(self._streams(self.folder(root)), key=_natural)
+        return [f"{self.name}/{stream}" if stream else self.name for stream in names]
 
-    def _found(self, folder: Path) -> list[str]:
+    def _streams(self, folder: Path) -> list[str]:
         try:
             return list(self.list_streams(folder))
         except DatasetError:  # a malformed index: `read` raises an error about it

@@ -94,8 +94,8 @@ def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
     try:
         return entry.read(entry.folder(Path(root)), stream, **options)
     except DatasetError as error:
-        found = ", ".join(entry.streams(Path(root))) or "none of its streams"
-        raise DatasetError(error.message, hint=f"{entry.hint}; found there: {found}") from error
+        streams = ", ".join(entry.streams(Path(root))) or "none of its streams"
+        raise DatasetError(error.message, hint=f"{entry.hint}; found there: {streams}") from error
 
 
 def _entry(name: str, root: Path) -> tuple[Entry, str]:
@@ -111,9 +111,9 @@ def _entry(name: str, root: Path) -> tuple[Entry, str]:
             f"{entry.name} is one stream, found {name!r}", hint=f"load {entry.name!r}"
         )
     if not entry.single and not stream:
-        found = entry.streams(root)
+        streams = entry.streams(root)
         raise ParameterError(
             f"{entry.name} has several streams, found {name!r}",
-            hint=f"load one of {', '.join(found)}" if found else entry.hint,
+            hint=f"load one of {', '.join(streams)}" if streams else entry.hint,
         )
     return entry, stream

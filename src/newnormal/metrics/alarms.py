@@ -207,8 +207,8 @@ def find_events(labels: ArrayLike, openings: Sequence[int] | Ints) -> Bools:
     if not len(starts):
         return np.zeros(len(opened), dtype=bool)
     # The last event that may have found room before this sample. Stops rise as starts do.
-    at = np.searchsorted(starts - BEFORE, opened, side="right") - 1
-    return np.asarray((at >= 0) & (opened < stops[np.maximum(at, 0)] + AFTER))
+    event = np.searchsorted(starts - BEFORE, opened, side="right") - 1
+    return np.asarray((event >= 0) & (opened < stops[np.maximum(event, 0)] + AFTER))
 
 
 class _Event(Protocol):
@@ -287,19 +287,19 @@ def trace_alarms(events: Iterable[_Event], samples: int, *, first: int = 0) -> A
     openings = []
     alarms, changes = _Spans(samples), _Spans(samples)
     for event in events:
-        at = event.sample - first
+        sample = event.sample - first
         if event.kind == "opened":
-            alarms.begin(event.alarm.number, at, True)
-            openings.append(at)
+            alarms.begin(event.alarm.number, sample, True)
+            openings.append(sample)
         elif event.kind == "closed":
-            alarms.end(event.alarm.number, at)
+            alarms.end(event.alarm.number, sample)
         elif event.kind == "changed":
-            changes.begin(_change(event), at, event.alarm is None)
+            changes.begin(_change(event), sample, event.alarm is None)
             if event.alarm is None:
-                openings.append(at)
+                openings.append(sample)
         elif event.kind in ("accepted", "rejected", "reverted"):
-            changes.end(_change(event), at)
-    inside = [at for at in openings if 0 <= at < samples]
+            changes.end(_change(event), sample)
+    inside = [sample for sample in openings if 0 <= sample < samples]
     return AlarmTrace(
         np.array(inside, dtype=np.int64),
         alarms.mask(),
@@ -322,11 +322,11 @@ class _Spans:
         self._open: dict[int, tuple[int, bool]] = {}
         self._over: list[Span] = []
 
-    def begin(self, number: int, at: int, opening: bool) -> None:
-        self._open.setdefault(number, (at, opening))
+    def begin(self, number: int, sample: int, opening: bool) -> None:
+        self._open.setdefault(number, (sample, opening))
 
-    def end(self, number: int, at: int) -> None:
-        self._add(*self._open.pop(number, (0, False)), at)
+    def end(self, number: int, sample: int) -> None:
+        self._add(*self._open.pop(number, (0, False)), sample)
 
     def sorted(self) -> tuple[Span, ...]:
         """Return the spans by their start; what is open ends with the last sample."""
@@ -343,6 +343,6 @@ class _Spans:
         return np.asarray(np.cumsum(steps)[:-1] > 0)
 
     def _add(self, start: int, opening: bool, stop: int) -> None:
-        begin, end = (min(max(at, 0), self._samples) for at in (start, stop))
+        begin, end = (min(max(edge, 0), self._samples) for edge in (start, stop))
         if begin < end:
             self._over.append(Span(begin, end, opening and start >= 0))

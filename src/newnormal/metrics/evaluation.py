@@ -51,10 +51,10 @@ class Evaluation:
         thresholds, ``best`` a threshold chosen with the labels, ``point_adjusted`` the verdicts
         after point adjustment, which flatters.
         """
-        found = self.report.as_dict()
+        metrics = self.report.as_dict()
         adjusted = {
             name.removeprefix("adjusted_"): value
-            for name, value in found.items()
+            for name, value in metrics.items()
             if name.startswith("adjusted_")
         }
         return {
@@ -63,13 +63,13 @@ class Evaluation:
             "events": self.report.events,
             "period_seconds": _finite(self.seconds),
             "alarms": alarm_facts(self.alarms, self.seconds),
-            "verdicts": {name: found[name] for name in _VERDICTS},
-            "scores": {name: found[name] for name in _SCORES},
-            "best": {"f1": found["best_f1"], "f1_threshold": found["best_f1_threshold"]},
+            "verdicts": {name: metrics[name] for name in _VERDICTS},
+            "scores": {name: metrics[name] for name in _SCORES},
+            "best": {"f1": metrics["best_f1"], "f1_threshold": metrics["best_f1_threshold"]},
             "point_adjusted": {
                 **adjusted,
-                "best_f1": found["best_f1_adjusted"],
-                "best_f1_threshold": found["best_f1_adjusted_threshold"],
+                "best_f1": metrics["best_f1_adjusted"],
+                "best_f1_threshold": metrics["best_f1_adjusted_threshold"],
             },
         }
 
@@ -127,10 +127,10 @@ def evaluate(
     0
     """
     seconds = np.nan if period is None else period_seconds(period)
-    found = report(labels, verdicts.scores, predictions=verdicts.anomalous, period=period)
-    trace = trace_alarms(events, found.samples, first=verdicts.first)
+    result = report(labels, verdicts.scores, predictions=verdicts.anomalous, period=period)
+    trace = trace_alarms(events, result.samples, first=verdicts.first)
     day = float(SAMPLES_PER_DAY) if period is None else _DAY / seconds
-    return Evaluation(trace.count(labels, samples_per_day=day), trace, found, seconds)
+    return Evaluation(trace.count(labels, samples_per_day=day), trace, result, seconds)
 
 
 def summary(counts: AlarmCounts, seconds: float) -> list[str]:

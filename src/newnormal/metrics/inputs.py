@@ -58,9 +58,9 @@ def decide(scores: Floats, threshold: ArrayLike) -> Bools:
 def require_both_classes(truth: Bools, metric: str) -> None:
     """Raise `InputError` unless there are both anomalous and normal samples."""
     if not truth.any() or truth.all():
-        found = "anomalous" if truth.any() else "normal"
+        only = "anomalous" if truth.any() else "normal"
         raise InputError(
-            f"{metric} needs normal and anomalous samples, found only {found} ones",
+            f"{metric} needs normal and anomalous samples, found only {only} ones",
             hint="it is undefined here; `report` gives NaN for it and computes the rest",
         )
 

@@ -161,9 +161,9 @@ def report(
     elif threshold is None and predictions is not None:
         _, predicted = labels_and_predictions(truth, predictions)
     else:
-        found = "neither" if threshold is None else "both"
+        passed = "neither" if threshold is None else "both"
         raise ParameterError(
-            f"report needs either a threshold or predictions, found {found}",
+            f"report needs either a threshold or predictions, found {passed}",
             hint="verdicts.anomalous are the predictions of a run",
         )
 

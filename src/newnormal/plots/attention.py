@@ -20,15 +20,15 @@ def attention(timeline: Timeline) -> tuple[float, ...]:
     Equal ones stay in the fleet's order.
     """
     remaining = timeline.observed.remaining
-    alarms = [each for each in remaining if isinstance(each, Alarm)]
-    changes = [each for each in remaining if isinstance(each, Change)]
+    alarms = [item for item in remaining if isinstance(item, Alarm)]
+    changes = [item for item in remaining if isinstance(item, Change)]
     if remaining:
         place, size = urgency(alarms, changes)
         return 1 + place, size
     if timeline.alarms:
-        return 4, min(timeline.last - each.end for each in timeline.alarms)
+        return 4, min(timeline.last - alarm.end for alarm in timeline.alarms)
     if timeline.changes:
-        return 5, min(timeline.last - each.end for each in timeline.changes)
+        return 5, min(timeline.last - span.end for span in timeline.changes)
     return 6, -_highest(timeline)
 
 

@@ -34,7 +34,7 @@ class Bar(NamedTuple):
 
 def spans_of(timeline: Timeline, x: Floats, start: int, end: int) -> tuple[float, float]:
     """Return where samples `start` to `end` are along the axis, as far as they are in it."""
-    first, last = (min(max(each - timeline.first, 0), len(x) - 1) for each in (start, end))
+    first, last = (min(max(sample - timeline.first, 0), len(x) - 1) for sample in (start, end))
     return float(x[first]), float(x[last])
 
 
@@ -54,10 +54,10 @@ def alarm_bars(timeline: Timeline, x: Floats, style: Style) -> dict[int, Bar]:
     for alarm in timeline.alarms:
         colour = style.alarm
         if labels is not None:
-            at = opened.get(alarm.number, timeline.first - 1) - timeline.first
+            row = opened.get(alarm.number, timeline.first - 1) - timeline.first
             colour = style.line
-            if 0 <= at < len(labels):
-                colour = style.true if find_events(labels, [at])[0] else style.alarm
+            if 0 <= row < len(labels):
+                colour = style.true if find_events(labels, [row])[0] else style.alarm
         bars[alarm.number] = Bar(*spans_of(timeline, x, alarm.start, alarm.end), colour)
     return bars
 
@@ -90,15 +90,15 @@ def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None
     taken: list[list[tuple[float, float]]] = [[] for _ in range(max(rows) + 1)]
     for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
         base = 1 - (row + 1) * high
-        own = _states(span, timeline, x, style)
-        draw_bars(axes, own, (base + 0.06 * high, 0.4 * high))
+        states = _states(span, timeline, x, style)
+        draw_bars(axes, states, (base + 0.06 * high, 0.4 * high))
         start, end = spans_of(timeline, x, span.change.start, span.end)
         if not span.change.open:
             colour = style.state(span.change.state)
             axes.plot([end], [base + 0.26 * high], "D", color=colour, markersize=4, clip_on=False)
         text = f"{span.change.number} {span.change.state}"
-        at = _place(axes, (start + end) / 2)
-        _write(axes, text, at, taken[row], style, base + 0.76 * high)
+        middle = _share_of_axis(axes, (start + end) / 2)
+        _write(axes, text, middle, taken[row], style, base + 0.76 * high)
 
 
 def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> list[Bar]:
@@ -142,25 +142,27 @@ def _number(axes: Axes, alarms: Sequence[Alarm], bars: dict[int, Bar], style: St
     taken: list[tuple[float, float]] = []
     for alarm in alarms:
         bar = bars[alarm.number]
-        _write(axes, str(alarm.number), _place(axes, (bar.start + bar.end) / 2), taken, style)
+        _write(
+            axes, str(alarm.number), _share_of_axis(axes, (bar.start + bar.end) / 2), taken, style
+        )
 
 
 def _write(
     axes: Axes,
     text: str,
-    at: float,
+    middle: float,
     taken: list[tuple[float, float]],
     style: Style,
     height: float = 0.76,
 ) -> None:
     """Write a text above a bar, unless another one is there."""
     half = _LETTER * (len(text) + 1) / 2
-    at = float(np.clip(at, half, 1 - half))
-    if any(at - half < end and at + half > start for start, end in taken):
+    middle = float(np.clip(middle, half, 1 - half))
+    if any(middle - half < end and middle + half > start for start, end in taken):
         return
-    taken.append((at - half, at + half))
+    taken.append((middle - half, middle + half))
     axes.text(
-        at,
+        middle,
         height,
         text,
         transform=axes.transAxes,
@@ -171,7 +173,7 @@ def _write(
     )
 
 
-def _place(axes: Axes, at: float) -> float:
-    """Return a place along the axis as a share of its length."""
+def _share_of_axis(axes: Axes, x: float) -> float:
+    """Return where x is along the axis, as a share of its length."""
     low, high = axes.get_xlim()
-    return (at - low) / (high - low)
+    return (x - low) / (high - low)

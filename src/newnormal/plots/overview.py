@@ -52,19 +52,19 @@ class VerdictsByStream(Protocol):
     def __getitem__(self, stream: str, /) -> Verdicts: ...
 
 
-def is_fleet(found: Any) -> TypeGuard[VerdictsByStream]:
+def is_fleet(verdicts: Any) -> TypeGuard[VerdictsByStream]:
     """Whether these are verdicts of several streams: a mapping, or a fleet's from a layer above."""
-    return isinstance(found, Mapping) or hasattr(found, "incidents")
+    return isinstance(verdicts, Mapping) or hasattr(verdicts, "incidents")
 
 
 def fleet_figure(
-    found: VerdictsByStream, style: Style, name: str, streams: int | Sequence[str] | None
+    verdicts: VerdictsByStream, style: Style, name: str, streams: int | Sequence[str] | None
 ) -> Figure:
     """Draw how far each stream's score was from its threshold, its alarms, and what happened."""
-    timelines = [Timeline.of(found[each], each) for each in found]
+    timelines = [Timeline.of(verdicts[stream], stream) for stream in verdicts]
     shown = _chosen(timelines, streams)
     head = _head(timelines, name)
-    incident = _incident(found)
+    incident = _incident(verdicts)
     below = textwrap.wrap(incident, 104, max_lines=2, placeholder=" …") if incident else []
     top = 0.2 + 0.25 * len(head) + 0.19 * len(below) + 0.1
     total = top + _ROW * max(len(shown), 1) + 0.85
@@ -74,7 +74,7 @@ def fleet_figure(
     if len(shown) < len(timelines):
         left = f"and {len(timelines) - len(shown):,} more streams, of less concern"
         write(figure, [left], 0.36, style.quiet)
-    if not any(len(each) for each in shown):
+    if not any(map(len, shown)):
         return figure
     height = _ROW * len(shown)
     axes = figure.add_axes(
@@ -90,14 +90,14 @@ def fleet_figure(
 def _chosen(timelines: list[Timeline], streams: int | Sequence[str] | None) -> list[Timeline]:
     if streams is not None and not isinstance(streams, int):
         names = [streams] if isinstance(streams, str) else list(streams)
-        known = {each.name: each for each in timelines}
+        by_name = {timeline.name: timeline for timeline in timelines}
         for name in names:
-            if name not in known:
+            if name not in by_name:
                 raise ParameterError(
                     f"channels: expected names of streams, found {name!r}",
-                    hint=f"the streams are {', '.join(list(known)[:20])}",
+                    hint=f"the streams are {', '.join(list(by_name)[:20])}",
                 )
-        return [known[name] for name in names]
+        return [by_name[name] for name in names]
     count = STREAMS if streams is None else streams
     if count < 1:
         raise ParameterError(f"channels: expected at least 1, found {count}")
@@ -105,7 +105,7 @@ def _chosen(timelines: list[Timeline], streams: int | Sequence[str] | None) -> l
 
 
 def _head(timelines: Sequence[Timeline], name: str) -> list[str]:
-    counts = Counter(each.status for each in timelines)
+    counts = Counter(timeline.status for timeline in timelines)
     states = ", ".join(f"{counts[state]:,} {state}" for state in _STATES if counts[state])
     text = f"{counted(len(timelines), 'stream')}: {states}"
     if not timelines:
@@ -113,28 +113,30 @@ def _head(timelines: Sequence[Timeline], name: str) -> list[str]:
     return textwrap.wrap(f"{name}: {text}" if name else text, 90, max_lines=2, placeholder=" …")
 
 
-def _incident(found: Any) -> str:
+def _incident(verdicts: Any) -> str:
     """Return the newest incident, an open one first, in a sentence; empty without any."""
     newest: dict[int, Incident] = {}
-    for event in getattr(found, "incidents", ()):
+    for event in getattr(verdicts, "incidents", ()):
         newest[event.incident.number] = event.incident
     if not newest:
         return ""
-    last = max(newest.values(), key=lambda each: (each.open, each.number))
+    last = max(newest.values(), key=lambda incident: (incident.open, incident.number))
     many = f"{len(newest)} incidents, the newest" if len(newest) > 1 else "One incident"
     return f"{many}: {last.sentence}"
 
 
 def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
     """Draw the course of each stream in a row of one pair of axes."""
-    rulers = [Ruler.of(each.verdicts) for each in shown]
+    rulers = [Ruler.of(timeline.verdicts) for timeline in shown]
     dates = all(ruler.dates for ruler in rulers if len(ruler.x))
     if not dates:
-        rulers = [Ruler(each.verdicts.samples.astype(np.float64), "sample") for each in shown]
+        rulers = [
+            Ruler(timeline.verdicts.samples.astype(np.float64), "sample") for timeline in shown
+        ]
     axes.set_facecolor(style.paper)
     axes.set_ylim(-len(shown), 0)
-    known = [ruler.x for ruler in rulers if len(ruler.x)]
-    everyone = np.array([min(x[0] for x in known), max(x[-1] for x in known)])
+    courses = [ruler.x for ruler in rulers if len(ruler.x)]
+    everyone = np.array([min(x[0] for x in courses), max(x[-1] for x in courses)])
     first, last = rulers[0]._replace(x=everyone).ends
     axes.set_xlim(first, last)
     bars: list[tuple[int, Bar]] = []
@@ -144,16 +146,16 @@ def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
         if not len(timeline):
             continue
         for span in timeline.changes:
-            own = spans_of(timeline, ruler.x, span.change.start, span.end)
+            ends = spans_of(timeline, ruler.x, span.change.start, span.end)
             state = span.change.state
-            bars.append((nth, Bar(*own, style.state(state), style.hatch(state))))
+            bars.append((nth, Bar(*ends, style.state(state), style.hatch(state))))
         bars += [(nth, bar) for bar in alarm_bars(timeline, ruler.x, style).values()]
         places, worst = _course(timeline, ruler.x)
         axes.plot(places, base + 0.84 * worst / _HIGHEST, color=style.value, linewidth=0.7)
         axes.hlines(base + 0.42, first, last, color=style.pale, linewidth=0.6, linestyle="--")
     for nth in sorted({nth for nth, _ in bars}):
-        own_bars = [bar for row, bar in bars if row == nth]
-        draw_bars(axes, own_bars, (-nth - 0.92, 0.84), alpha=0.45)
+        row_bars = [bar for row, bar in bars if row == nth]
+        draw_bars(axes, row_bars, (-nth - 0.92, 0.84), alpha=0.45)
     tidy(axes, "", style)
     axes.spines["left"].set_visible(False)
     axes.set_yticks([])
@@ -187,13 +189,13 @@ def _marks(shown: Sequence[Timeline], style: Style) -> dict[str, Artist]:
         "score beside its threshold": Line2D([], [], color=style.value, linewidth=1.2),
         "threshold": Line2D([], [], color=style.pale, linewidth=1.2, linestyle="--"),
     }
-    labelled = any(each.labels is not None for each in shown)
+    labelled = any(timeline.labels is not None for timeline in shown)
     if labelled:
         marks["true alarm"] = Patch(facecolor=style.true, alpha=0.6)
         marks["false alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
-    elif any(each.alarms for each in shown):
+    elif any(timeline.alarms for timeline in shown):
         marks["alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
-    states = {span.change.state for each in shown for span in each.changes}
+    states = {span.change.state for timeline in shown for span in timeline.changes}
     for state in (PENDING, ACCEPTED, REJECTED, REVERTED):
         if state in states:
             look = hatched(style.state(state), style.hatch(state))

@@ -73,8 +73,8 @@ def range_panel(
 
 def _dots(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
     """Draw values without a neighbour, which a line does not show; many are a line anyway."""
-    known = np.concatenate([[False], ~np.isnan(y), [False]])
-    alone = known[1:-1] & ~known[:-2] & ~known[2:]
+    there = np.concatenate([[False], ~np.isnan(y), [False]])
+    alone = there[1:-1] & ~there[:-2] & ~there[2:]
     if alone.any() and len(y) <= 2 * BINS:
         axes.plot(x[alone], y[alone], ".", color=colour, markersize=2.5)
 
@@ -82,9 +82,9 @@ def _dots(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
 def _signal_scale(axes: Axes, limits: Sequence[tuple[float, float] | None], style: Style) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    known = [each for each in limits if each is not None]
-    if known:
-        low, high = _together(known)
+    ranges = [limit for limit in limits if limit is not None]
+    if ranges:
+        low, high = _together(ranges)
         room = 0.12 * (high - low) or max(abs(high), 1.0) / 10
         axes.set_ylim(low - room, high + room)
     axes.yaxis.set_major_locator(MaxNLocator(4))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plot(
-    found: Any,
+    verdicts: Any,
     *,
     name: str = "",
     labels: Any = None,
@@ -33,7 +33,7 @@ def plot(
 
     Parameters
     ----------
-    found
+    verdicts
         Verdicts from `run` or `score`; or those of a fleet, or verdicts by stream, of which those
         that need attention are drawn first.
     name
@@ -64,18 +64,17 @@ def plot(
     """
     check_extra()
     style = DARK if dark else LIGHT
-    if is_fleet(found):
+    if is_fleet(verdicts):
         if labels is not None or evaluation is not None:
             raise InputError(
                 "labels: expected those of one stream, found a fleet's verdicts",
                 hint="draw one stream: newnormal.plot(verdicts[stream], labels=labels)",
             )
-        return fleet_figure(found, style, name, channels)
-    if isinstance(found, Verdicts):
-        found = Timeline.of(found, name, labels)
-    if not isinstance(found, Timeline):
+        return fleet_figure(verdicts, style, name, channels)
+    timeline = Timeline.of(verdicts, name, labels) if isinstance(verdicts, Verdicts) else verdicts
+    if not isinstance(timeline, Timeline):
         raise InputError(
-            f"expected verdicts to draw, found {type(found).__name__}",
+            f"expected verdicts to draw, found {type(verdicts).__name__}",
             hint="pass what detector.run(series), detector.score(series) or fleet.run(...) returns",
         )
-    return stream_figure(found, style, channels, evaluation)
+    return stream_figure(timeline, style, channels, evaluation)

@@ -71,7 +71,7 @@ def stream_figure(
     marks = _marks(timeline, style)
     foot = 0.75 + _LINE * (len(texts.lines) + legend_rows(marks))
     rows = {"changes": max(rows_of(timeline.changes), default=0) + 1}
-    heights = [(0.04 if nth else top, _LANE * rows.get(each, 1)) for nth, each in enumerate(lanes)]
+    heights = [(0.04 if nth else top, _LANE * rows.get(lane, 1)) for nth, lane in enumerate(lanes)]
     heights += [(_GAP, _SIGNAL)] * len(shown) + [(_GAP, _SCORE)]
     figure, axes = column(heights, foot, style)
     ruler = Ruler.of(timeline.verdicts)
@@ -182,12 +182,12 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
 
 def _part(timeline: Timeline, name: str) -> str:
     """Return in how many alarms and changes a channel has a part."""
-    alarms = [each for each in timeline.alarms if _concerns(each, name)]
+    alarms = [alarm for alarm in timeline.alarms if _concerns(alarm, name)]
     changes = [span.change for span in timeline.changes if name in span.change.channels]
-    texts = [_numbers("alarm", [each.number for each in alarms])] if alarms else []
+    texts = [_numbers("alarm", [alarm.number for alarm in alarms])] if alarms else []
     for state in dict.fromkeys(change.state for change in changes):
-        own = [change.number for change in changes if change.state == state]
-        texts.append(f"{_numbers('change', own)} {state}")
+        numbers = [change.number for change in changes if change.state == state]
+        texts.append(f"{_numbers('change', numbers)} {state}")
     return " · ".join(texts)
 
 
@@ -200,7 +200,7 @@ def _numbers(what: str, numbers: Sequence[int]) -> str:
 
 
 def _concerns(alarm: Alarm, name: str) -> bool:
-    return name in alarm.channels or any(each.channel == name for each in alarm.evidence)
+    return name in alarm.channels or any(evidence.channel == name for evidence in alarm.evidence)
 
 
 def _entitle(axes: Axes, name: str, remark: str, style: Style) -> None:
@@ -230,11 +230,11 @@ def _texts(timeline: Timeline, shown: Ints, why: str, evaluation: Evaluation | N
         below += _figures(evaluation)
     important = most_important(timeline)
     listed = important[:_SENTENCES]
-    lines = [_line(each) for each in listed]
+    lines = [_line(item) for item in listed]
     left = len(important) - len(listed)
     if left > 0:
         lines.append(f"and {left:,} more of lower peaks" if left > 1 else "and one more")
-    return _Texts(head, _wrapped([each for each in below if each]), lines)
+    return _Texts(head, _wrapped([text for text in below if text]), lines)
 
 
 def _wrapped(parts: Sequence[str]) -> list[str]:
@@ -251,9 +251,9 @@ def _wrapped(parts: Sequence[str]) -> list[str]:
 
 def _figures(evaluation: Evaluation) -> list[str]:
     alarms = evaluation.alarms
-    found = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
+    events = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
     false = f"{alarms.false_per_day:.2g} false alarms a day"
-    return [*found, false, f"F1 {evaluation.report.f1:.2f}"]
+    return [*events, false, f"F1 {evaluation.report.f1:.2f}"]
 
 
 def _line(alarm: Alarm) -> str:

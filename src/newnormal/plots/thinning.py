@@ -183,9 +183,9 @@ def excess(scores: Floats, thresholds: Floats) -> Floats:
     [1.0, -1.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        found = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
-    found[np.isnan(found)] = -np.inf
-    return found
+        badness = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
+    badness[np.isnan(badness)] = -np.inf
+    return badness
 
 
 def ratios_of(verdicts: Verdicts) -> Floats:

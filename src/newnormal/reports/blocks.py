@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
 from newnormal.reports.axis import Axis
 from newnormal.reports.packing import Packer, base_of, packed
+from newnormal.reports.stream import number
 from newnormal.types import Floats, Timeline
 
 COARSEST = 2_000  # points of the first level: what fills a screen
@@ -61,8 +61,7 @@ class Blocks:
     def margin(self, channel: int) -> float | None:
         """Return how far from what is expected nearly all values lie; None if that is not known."""
         margins = self.timeline.observed.margins
-        found = None if margins is None else float(margins[channel])
-        return found if found is not None and np.isfinite(found) else None
+        return None if margins is None else number(margins[channel])
 
     def bytes_a_point(self, per: int) -> int:
         """Return how many bytes a point has, before they are deflated."""
@@ -89,31 +88,31 @@ class Blocks:
         verdicts, values = self.timeline.verdicts, self.timeline.values
         starts = starts_every(len(x), per)
         yield "x", (x[starts].astype("<f8"), 0.0)
-        at = worst(self._excess[rows], per)
+        worst_rows = worst(self._excess[rows], per)
         for name, column in (("score", verdicts.scores), ("threshold", verdicts.thresholds)):
-            yield name, (packed(column[rows][at], 0.0), 0.0)
-        for number, channel in enumerate(self.order):
-            base = self._bases[number]
+            yield name, (packed(column[rows][worst_rows], 0.0), 0.0)
+        for nth, channel in enumerate(self.order):
+            base = self._bases[nth]
 
             def kept(numbers: Floats, base: float = base) -> tuple[NDArray[Any], float]:
                 return packed(numbers, base), base
 
-            own = values[rows, channel]
+            samples = values[rows, channel]
             if per == 1:
-                yield f"low:{number}", kept(own)
+                yield f"low:{nth}", kept(samples)
             else:
-                low, high = extremes(own, starts)
-                yield f"low:{number}", kept(low)
-                yield f"high:{number}", kept(high)
+                low, high = extremes(samples, starts)
+                yield f"low:{nth}", kept(low)
+                yield f"high:{nth}", kept(high)
             if verdicts.expected is None:
                 continue
             expected = verdicts.expected[rows, channel]
-            yield f"expected:{number}", kept(means(expected, starts) if per > 1 else expected)
+            yield f"expected:{nth}", kept(means(expected, starts) if per > 1 else expected)
             margin = self.margin(channel)
             if margin is not None and per > 1:  # else the page adds it to what is expected
                 least, most = extremes(expected, starts)
-                yield f"least:{number}", kept(least - margin)
-                yield f"most:{number}", kept(most + margin)
+                yield f"least:{nth}", kept(least - margin)
+                yield f"most:{nth}", kept(most + margin)
 
 
 def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:
@@ -210,9 +209,9 @@ def _level(packer: Packer, blocks: Blocks, points: int, spare: float = 0.0) -> b
 
 def _add_details(packer: Packer, blocks: Blocks, places: list[slice], spare: float) -> list[slice]:
     """Add every sample of some places while room lasts; return the places that are left."""
-    for at, rows in enumerate(places):
+    for done, rows in enumerate(places):
         if not packer.add(*blocks.cut(rows, 1, detail=True), spare):
-            return places[at:]
+            return places[done:]
     return []
 
 
@@ -221,21 +220,21 @@ def _places(timeline: Timeline) -> list[slice]:
 
     Of a long alarm, around its start and its peak.
     """
-    found: list[tuple[bool, float, int, int, int]] = []
+    ranked: list[tuple[bool, float, int, int, int]] = []
     for alarm in timeline.alarms:
         rank = (not alarm.open, -alarm.peak.ratio, -alarm.number)
         stop = min(alarm.end + 1, alarm.start + _LONGEST)
-        found.append((*rank, alarm.start, stop))
+        ranked.append((*rank, alarm.start, stop))
         if alarm.peak.sample >= stop:
-            found.append((*rank, alarm.peak.sample, alarm.peak.sample + 1))
+            ranked.append((*rank, alarm.peak.sample, alarm.peak.sample + 1))
     for span in timeline.changes:
         rank = (not span.change.open, -span.change.distance, -span.change.number)
-        found += [(*rank, sample, sample + 1) for sample, _ in span.steps]
+        ranked += [(*rank, sample, sample + 1) for sample, _ in span.steps]
     places: list[slice] = []
-    for *_, start, stop in sorted(found):
+    for *_, start, stop in sorted(ranked):
         first = max(start - timeline.first - _AROUND, 0)
         last = min(stop - timeline.first + _AROUND, len(timeline))
-        inside = any(each.start <= first and last <= each.stop for each in places)
+        inside = any(place.start <= first and last <= place.stop for place in places)
         if first < last and not inside:
             places.append(slice(first, last))
     return places

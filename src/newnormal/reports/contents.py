@@ -36,38 +36,40 @@ class Contents:
     fleet: bool = False
 
     @classmethod
-    def of(cls, found: Any, name: str = "", labels: Any = None) -> Self:
+    def of(cls, verdicts: Any, name: str = "", labels: Any = None) -> Self:
         """Return it for verdicts of a detector or of a fleet, for a timeline, or by stream."""
-        if isinstance(found, cls):
-            return found
-        if isinstance(found, Timeline):
-            return cls(name or found.name, (found,))
-        if isinstance(found, Verdicts):
-            return cls(name, (Timeline.of(found, name, labels),))
-        if not isinstance(found, FleetVerdicts | Mapping):
+        if isinstance(verdicts, cls):
+            return verdicts
+        if isinstance(verdicts, Timeline):
+            return cls(name or verdicts.name, (verdicts,))
+        if isinstance(verdicts, Verdicts):
+            return cls(name, (Timeline.of(verdicts, name, labels),))
+        if not isinstance(verdicts, FleetVerdicts | Mapping):
             raise InputError(
-                f"expected verdicts, found {type(found).__name__}",
+                f"expected verdicts, found {type(verdicts).__name__}",
                 hint="take those that detector.run(series) or fleet.run(series) returns",
             )
-        if isinstance(found, FleetVerdicts) and found.observed is None:
+        if isinstance(verdicts, FleetVerdicts) and verdicts.observed is None:
             raise InputError(
                 "expected verdicts of series that are over, found none that know their samples",
                 hint="take those that fleet.run(series) returns, without flush=False",
             )
-        given = _labels_by_stream(found, labels)
+        truth = _labels_by_stream(verdicts, labels)
         timelines = tuple(
-            Timeline.of(_verdicts_of(found[each], each), each, given.get(each)) for each in found
+            Timeline.of(_checked(verdicts[stream], stream), stream, truth.get(stream))
+            for stream in verdicts
         )
-        incidents = found.incidents if isinstance(found, FleetVerdicts) else ()
+        incidents = verdicts.incidents if isinstance(verdicts, FleetVerdicts) else ()
         return cls(name, timelines, incidents, fleet=True)
 
     def summary(self) -> str:
         """Return how many alarms, changes and incidents there are, in words."""
-        alarms = [alarm for each in self.timelines for alarm in each.alarms]
+        alarms = [alarm for timeline in self.timelines for alarm in timeline.alarms]
         still = sum(alarm.open for alarm in alarms)
         parts = [counted(len(self.timelines), "stream")] if self.fleet else []
         parts.append(counted(len(alarms), "alarm") + (f" ({still:,} open)" if still else ""))
-        states = Counter(span.change.state for each in self.timelines for span in each.changes)
+        changes = [span.change for timeline in self.timelines for span in timeline.changes]
+        states = Counter(change.state for change in changes)
         parts += [f"{counted(count, 'change')} {state}" for state, count in states.items()]
         incidents = {event.incident.number for event in self.incidents}
         if incidents:
@@ -75,16 +77,18 @@ class Contents:
         return ", ".join(parts)
 
 
-def _verdicts_of(found: Any, stream: str) -> Verdicts:
-    if isinstance(found, Verdicts):
-        return found
+def _checked(verdicts: Any, stream: str) -> Verdicts:
+    if isinstance(verdicts, Verdicts):
+        return verdicts
     raise InputError(
-        f"expected verdicts by stream, found {type(found).__name__} of {stream!r}",
+        f"expected verdicts by stream, found {type(verdicts).__name__} of {stream!r}",
         hint="take those that detector.run(series) returns",
     )
 
 
-def _labels_by_stream(found: Mapping[str, Any] | FleetVerdicts, labels: Any) -> Mapping[str, Any]:
+def _labels_by_stream(
+    verdicts: Mapping[str, Any] | FleetVerdicts, labels: Any
+) -> Mapping[str, Any]:
     """Return the labels of each stream that has any; raise an InputError if they are not that."""
     if labels is None:
         return {}
@@ -93,11 +97,11 @@ def _labels_by_stream(found: Mapping[str, Any] | FleetVerdicts, labels: Any) -> 
             f"labels: expected those of each stream by its name, found {type(labels).__name__}",
             hint='such as labels={"web-1": truth}',
         )
-    known = list(found)
-    unknown = [each for each in labels if each not in known]
+    streams = tuple(verdicts)
+    unknown = [name for name in labels if name not in streams]
     if unknown:
         raise InputError(
             f"labels: expected names of streams, found {unknown[0]!r}",
-            hint=f"the streams are {listed(tuple(known))}",
+            hint=f"the streams are {listed(streams)}",
         )
     return labels

@@ -44,13 +44,13 @@ _NO_HEADLINE = "<style>.nn-headline { display: none; }</style>"
 _LEFT = ' style="text-align:left"'
 
 
-def html(found: Any) -> str:
+def html(value: Any) -> str:
     """Return a value as HTML for a notebook."""
-    for kind, shown in _SHOWN.items():
-        if isinstance(found, kind):
-            text: str = shown(found)
+    for kind, show in _SHOWN.items():
+        if isinstance(value, kind):
+            text: str = show(value)
             return f"<div>{text}</div>"
-    return f"<pre>{escape(repr(found))}</pre>"
+    return f"<pre>{escape(repr(value))}</pre>"
 
 
 # ---------------------------------------------------------------------- verdicts
@@ -68,27 +68,29 @@ def _verdicts(verdicts: Verdicts) -> str:
     return text + (_frame(verdicts) if len(verdicts) else "")
 
 
-def _fleet_verdicts(found: FleetVerdicts) -> str:
-    names = list(found)
-    if any(found[name].observed is None for name in names):
-        return _head(repr(found))
-    timelines = sorted((Timeline.of(found[name], name) for name in names), key=attention)
-    counts = Counter(each.status for each in timelines)
+def _fleet_verdicts(verdicts: FleetVerdicts) -> str:
+    names = list(verdicts)
+    if any(verdicts[name].observed is None for name in names):
+        return _head(repr(verdicts))
+    timelines = sorted((Timeline.of(verdicts[name], name) for name in names), key=attention)
+    counts = Counter(timeline.status for timeline in timelines)
     states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
-    about = [f"{len(found):,} rows", f"{int(found.anomalous.sum()):,} anomalous"]
+    about = [f"{len(verdicts):,} rows", f"{int(verdicts.anomalous.sum()):,} anomalous"]
     text = _head(f"{counted(len(timelines), 'stream')}: {states}" if names else "No streams", about)
-    text += _incidents({each.incident.number: each.incident for each in found.incidents}.values())
-    rows = [(each.name, each.status, headline(each)) for each in timelines[:_ROWS]]
+    text += _incidents(
+        {event.incident.number: event.incident for event in verdicts.incidents}.values()
+    )
+    rows = [(timeline.name, timeline.status, headline(timeline)) for timeline in timelines[:_ROWS]]
     text += _table(("stream", "status", ""), rows, len(timelines) - len(rows))
-    return text + (_frame(found) if names else "")
+    return text + (_frame(verdicts) if names else "")
 
 
-def _frame(found: Verdicts | FleetVerdicts) -> str:
+def _frame(verdicts: Verdicts | FleetVerdicts) -> str:
     """Return the page of a run, in a frame that its scripts cannot leave.
 
     Without its headline, which the tables above it have.
     """
-    page = page_of(found, budget=PAGE).replace("</head>", f"{_NO_HEADLINE}</head>", 1)
+    page = page_of(verdicts, budget=PAGE).replace("</head>", f"{_NO_HEADLINE}</head>", 1)
     page = escape(page, quote=True)
     return (
         f'<iframe srcdoc="{page}" sandbox="allow-scripts" title="What happened" loading="lazy" '
@@ -121,22 +123,22 @@ def _detector(detector: BaseDetector) -> str:
 
 def _fleet(fleet: Fleet) -> str:
     text = _head(repr(fleet))
-    text += _incidents([each for each in fleet.incidents_ if each.open])
+    text += _incidents([incident for incident in fleet.incidents_ if incident.open])
     rows = [
-        (stream, _what(each), each.sentence if isinstance(each, Alarm) else change_text(each))
-        for found in (fleet.alarms_, fleet.changes_)
-        for stream, opened in found.items()
-        for each in opened
+        (stream, _what(item), item.sentence if isinstance(item, Alarm) else change_text(item))
+        for by_stream in (fleet.alarms_, fleet.changes_)
+        for stream, opened in by_stream.items()
+        for item in opened
     ]
     if not rows:
         return text + _table((), [("open alarms and changes", "none")])
     return text + _table(("stream", "", ""), rows[:_ROWS], len(rows) - _ROWS)
 
 
-def _what(found: Alarm | Change) -> str:
-    if isinstance(found, Alarm):
-        return f"alarm {found.number}, since {since_text(found)}"
-    return f"change {found.number}, {found.state}, since {since_text(found)}"
+def _what(item: Alarm | Change) -> str:
+    if isinstance(item, Alarm):
+        return f"alarm {item.number}, since {since_text(item)}"
+    return f"change {item.number}, {item.state}, since {since_text(item)}"
 
 
 # ---------------------------------------------------------------------- alarms and changes
@@ -174,42 +176,42 @@ def _incident(incident: Incident) -> str:
 def _alarms(alarms: Sequence[Alarm]) -> str:
     rows = [
         (
-            f"{each.number}",
-            since_text(each),
-            each.sentence,
-            "open" if each.open else "closed",
+            f"{alarm.number}",
+            since_text(alarm),
+            alarm.sentence,
+            "open" if alarm.open else "closed",
         )
-        for each in alarms[:_ROWS]
+        for alarm in alarms[:_ROWS]
     ]
     return _table(("alarm", "since", "", ""), rows, len(alarms) - len(rows))
 
 
 def _changes(changes: Sequence[Change]) -> str:
-    opened = sorted(changes, key=lambda each: (not each.open, -each.number))
+    opened = sorted(changes, key=lambda change: (not change.open, -change.number))
     rows = [
-        (f"{each.number}", since_text(each), change_text(each), each.state)
-        for each in opened[:_ROWS]
+        (f"{change.number}", since_text(change), change_text(change), change.state)
+        for change in opened[:_ROWS]
     ]
     return _table(("change", "since", "", ""), rows, len(opened) - len(rows))
 
 
 def _incidents(incidents: Iterable[Incident]) -> str:
-    newest = sorted(incidents, key=lambda each: (not each.open, -each.number))
+    newest = sorted(incidents, key=lambda incident: (not incident.open, -incident.number))
     rows = [
-        (f"{each.number}", "open" if each.open else "ended", each.sentence)
-        for each in newest[:_ROWS]
+        (f"{incident.number}", "open" if incident.open else "ended", incident.sentence)
+        for incident in newest[:_ROWS]
     ]
     return _table(("incident", "", ""), rows, len(newest) - len(rows))
 
 
-def _evidence(evidence: Sequence[Evidence]) -> str:
+def _evidence(channels: Sequence[Evidence]) -> str:
     rows = []
-    for each in evidence:
-        known = (each.observed, each.expected, each.low, each.high)
-        texts = iter(number_texts(*(value for value in known if value is not None)))
-        observed, expected, low, high = ("" if value is None else next(texts) for value in known)
+    for channel in channels:
+        values = (channel.observed, channel.expected, channel.low, channel.high)
+        texts = iter(number_texts(*(value for value in values if value is not None)))
+        observed, expected, low, high = ("" if value is None else next(texts) for value in values)
         span = f"{low} to {high}" if low and high else ""
-        rows.append((each.channel, observed or "missing", expected, span, each.direction))
+        rows.append((channel.channel, observed or "missing", expected, span, channel.direction))
     return _table(("channel", "observed", "expected", "range", ""), rows)
 
 
@@ -217,7 +219,7 @@ def _evidence(evidence: Sequence[Evidence]) -> str:
 
 
 def _head(title: str, about: Iterable[str] = ()) -> str:
-    more = " · ".join(escape(each) for each in about if each)
+    more = " · ".join(escape(text) for text in about if text)
     return f"<p><b>{escape(title)}</b>{f'<br>{more}' if more else ''}</p>"
 
 

@@ -60,19 +60,19 @@ def fleet_streams(axes: Sequence[Axis], room: float) -> tuple[list[dict[str, Any
         room -= size
         streams.append(data)
     texts = [""] * len(streams)
-    for at, axis in enumerate(axes[: len(streams)]):
-        left = len(streams) - at
+    for row, axis in enumerate(axes[: len(streams)]):
+        left = len(streams) - row
         share = room / left * (_URGENT if needs_attention(axis.timeline) else 1)
         share = min(max(share, _LEAST_ROOM), room)
         if share < _LEAST_ROOM:
             break
-        brief = len(text_of(streams[at]).encode())
+        brief = len(text_of(streams[row]).encode())
         data, text = one_stream(axis, share)
         if not data["blocks"]:
             continue
-        data["sparkline"] = streams[at]["sparkline"]
+        data["sparkline"] = streams[row]["sparkline"]
         room -= len(text_of(data).encode()) - brief + len(text) + 60
-        streams[at], texts[at] = data, text
+        streams[row], texts[row] = data, text
     return streams, texts
 
 
@@ -94,25 +94,24 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
         flags[max(alarm.start - timeline.first, 0) : alarm.end - timeline.first + 1] = True
     first, after = runs(np.logical_or.reduceat(flags, starts))
     return {
-        "score": [_short(each) for each in np.clip(worst, -999, 999).tolist()],
+        "score": [_short(ratio) for ratio in np.clip(worst, -999, 999).tolist()],
         "alarms": [[a, b - 1] for a, b in zip(first.tolist(), after.tolist(), strict=True)],
     }
 
 
 def _short(value: float) -> float | None:
     """Return a number of two significant digits, as JSON has it in the fewest characters."""
-    found = number(value)
-    if found is None:
+    if number(value) is None:
         return None
-    short = float(f"{found:.2g}")
+    short = float(f"{value:.2g}")
     return int(short) if short.is_integer() else short
 
 
 def incidents_data(events: Iterable[IncidentEvent]) -> list[dict[str, Any]]:
     """Return incidents as they were last reported, open ones and then the newest; a hundred."""
     newest: dict[int, Incident] = {event.incident.number: event.incident for event in events}
-    ordered = sorted(newest.values(), key=lambda each: (not each.open, -each.number))
-    return [_incident(each) for each in ordered[:_INCIDENTS]]
+    ordered = sorted(newest.values(), key=lambda incident: (not incident.open, -incident.number))
+    return [_incident(incident) for incident in ordered[:_INCIDENTS]]
 
 
 def _incident(incident: Incident) -> dict[str, Any]:

@@ -124,24 +124,24 @@ class Packer:
         spare
             Bytes that must be left after it.
         """
-        places: dict[str, dict[str, float]] = {}
-        at = self._at
+        offsets: dict[str, dict[str, float]] = {}
+        end = self._at
         for name, (numbers, base) in columns.items():
-            places[name] = {"at": at, "base": base or 0}
-            at += numbers.nbytes
-        found = {**block, "columns": places}
+            offsets[name] = {"at": end, "base": base or 0}
+            end += numbers.nbytes
+        described = {**block, "columns": offsets}
         deflate = self._deflate.copy()
         parts = [deflate.compress(numbers.tobytes()) for numbers, _ in columns.values()]
         parts.append(deflate.flush(zlib.Z_SYNC_FLUSH))
         deflated = sum(map(len, parts))
-        size = deflated * 4 / 3 + len(text_of(found)) + 1
+        size = deflated * 4 / 3 + len(text_of(described)) + 1
         if size > self.left - spare:
             return False
-        self.ratio = deflated / max(at - self._at, 1)
+        self.ratio = deflated / max(end - self._at, 1)
         self._used += size
-        self._deflate, self._at = deflate, at
+        self._deflate, self._at = deflate, end
         self._done += parts
-        self.blocks.append(found)
+        self.blocks.append(described)
         return True
 
     def text(self) -> str:

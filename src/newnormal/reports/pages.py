@@ -69,7 +69,7 @@ def shell_size() -> int:
 
 def _put(parts: Mapping[str, str]) -> str:
     """Fill each place of the template once; what is put there is not looked at again."""
-    return _PLACE.sub(lambda found: parts[found[1]], _read("reports/page/template.html"))
+    return _PLACE.sub(lambda match: parts[match[1]], _read("reports/page/template.html"))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,7 @@ def number(value: Any) -> Any:
     >>> number(np.float64(0.5)), number(np.nan), number(None)
     (0.5, None, None)
     """
-    found = None if value is None else float(value)
-    return found if found is not None and math.isfinite(found) else None
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def stream_data(axis: Axis, room: float) -> dict[str, Any]:
@@ -37,22 +36,22 @@ def stream_data(axis: Axis, room: float) -> dict[str, Any]:
     The worst alarms, and those that are open, come first; `more` counts what is left out.
     """
     timeline = axis.timeline
-    alarms = sorted(timeline.alarms, key=lambda each: (not each.open, -each.peak.ratio))
+    alarms = sorted(timeline.alarms, key=lambda alarm: (not alarm.open, -alarm.peak.ratio))
     changes = sorted(
-        timeline.changes, key=lambda each: (not each.change.open, -each.change.distance)
+        timeline.changes, key=lambda span: (not span.change.open, -span.change.distance)
     )
     taken: tuple[list[Any], list[Any]] = ([], [])
-    for data, found in zip(
+    for data, items in zip(
         taken,
-        ([alarm_data(axis, each) for each in alarms], [change_data(axis, e) for e in changes]),
+        ([alarm_data(axis, alarm) for alarm in alarms], [change_data(axis, c) for c in changes]),
         strict=True,
     ):
-        for each in found:
-            room -= len(text_of(each).encode()) + 1
+        for item in items:
+            room -= len(text_of(item).encode()) + 1
             if room < 0:
                 break
-            data.append(each)
-        data.sort(key=lambda each: each["number"])
+            data.append(item)
+        data.sort(key=lambda item: item["number"])
     return {
         **_facts(axis),
         "channels": channels_data(timeline, len(timeline.channels)),
@@ -72,8 +71,8 @@ def stream_data(axis: Axis, room: float) -> dict[str, Any]:
 def brief_data(axis: Axis) -> dict[str, Any]:
     """Return what an overview shows of a stream: its newest alarm and change, without evidence."""
     timeline = axis.timeline
-    alarms = [{**alarm_data(axis, each), "evidence": []} for each in timeline.alarms[-1:]]
-    changes = [change_data(axis, each) for each in timeline.changes[-1:]]
+    alarms = [{**alarm_data(axis, alarm), "evidence": []} for alarm in timeline.alarms[-1:]]
+    changes = [change_data(axis, span) for span in timeline.changes[-1:]]
     return {
         **_facts(axis),
         "channels": [],
@@ -95,11 +94,11 @@ def channels_data(timeline: Timeline, shown: int) -> list[dict[str, Any]]:
     margins = timeline.observed.margins
     return [
         {
-            "name": timeline.channels[at],
-            "concern": round(float(timeline.concern[at]), 6),
-            "margin": None if margins is None else number(margins[at]),
+            "name": timeline.channels[channel],
+            "concern": round(float(timeline.concern[channel]), 6),
+            "margin": None if margins is None else number(margins[channel]),
         }
-        for at in timeline.order[:shown].tolist()
+        for channel in timeline.order[:shown].tolist()
     ]
 
 
@@ -120,7 +119,7 @@ def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
         "since": axis.text(alarm.start, alarm.start_time),
         "until": axis.text(alarm.end, alarm.end_time),
         "lasted": length_text(alarm),
-        "evidence": [_finite(each.as_dict()) for each in alarm.evidence],
+        "evidence": [_finite(evidence.as_dict()) for evidence in alarm.evidence],
         "shares": _finite(alarm.channels),
     }
 
@@ -172,16 +171,16 @@ def _labelled(axis: Axis, labels: Bools) -> list[list[Any]]:
     first = axis.timeline.first
     starts, after = runs(labels)
     if len(starts) > _STRETCHES:
-        found = stretches(axis.x, labels, _STRETCHES)
-        return [[start, start + width] for start, width in found]
+        spans = stretches(axis.x, labels, _STRETCHES)
+        return [[start, start + width] for start, width in spans]
     return [
         [axis.at(first + begin), axis.at(first + stop - 1)]
         for begin, stop in zip(starts.tolist(), after.tolist(), strict=True)
     ]
 
 
-def _finite(found: Any) -> dict[str, Any]:
+def _finite(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping whose numbers JSON can hold; other values stay."""
     return {
-        name: number(value) if isinstance(value, float) else value for name, value in found.items()
+        name: number(value) if isinstance(value, float) else value for name, value in facts.items()
     }

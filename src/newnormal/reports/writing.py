@@ -26,7 +26,9 @@ _SLACK = 1_000  # bytes: what is between the parts
 _ENDINGS = (".html", ".htm")
 
 
-def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: Any = None) -> Path:
+def report(
+    verdicts: Any, path: str | os.PathLike[str], *, name: str = "", labels: Any = None
+) -> Path:
     """Write what happened in a run as an HTML page, and return its path.
 
     The page needs no network and no other file. It has the channels with what was expected, the
@@ -35,7 +37,7 @@ def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: 
 
     Parameters
     ----------
-    found
+    verdicts
         What `run` or `score` of a detector returns, or `run` of a fleet; or verdicts by stream.
     path
         Of the file, which ends in .html; one that is there is replaced.
@@ -57,7 +59,7 @@ def report(found: Any, path: str | os.PathLike[str], *, name: str = "", labels: 
     'report.html'
     """
     check_target(path)
-    text = page_of(found, name=name, labels=labels)
+    text = page_of(verdicts, name=name, labels=labels)
     target = resolved(path, InputError)
     remove_stale(target)
     replace_file(target, text.encode(), sync=False)
@@ -77,29 +79,29 @@ def check_target(
     check_file(target, others, error=InputError)
 
 
-def page_of(found: Any, *, name: str = "", labels: Any = None, budget: int = BUDGET) -> str:
+def page_of(verdicts: Any, *, name: str = "", labels: Any = None, budget: int = BUDGET) -> str:
     """Return a report as the text of an HTML page.
 
     Parameters
     ----------
-    found, name, labels
+    verdicts, name, labels
         As for `report`.
     budget
         How large it may be, in bytes. Fewer bytes mean fewer details.
     """
-    contents = Contents.of(found, name, labels)
+    contents = Contents.of(verdicts, name, labels)
     room = budget - shell_size() - _SLACK
     fleet: dict[str, Any] | None = None
     if contents.fleet:
-        timed = all(each.times is not None for each in contents.timelines)
-        axes = [Axis(each, timed) for each in sorted(contents.timelines, key=attention)]
+        timed = all(timeline.times is not None for timeline in contents.timelines)
+        axes = [Axis(timeline, timed) for timeline in sorted(contents.timelines, key=attention)]
         incidents = incidents_data(contents.incidents)
         streams, texts = fleet_streams(axes, room - len(text_of(incidents).encode()))
         fleet = {"streams": len(axes), "shown": len(streams), "incidents": incidents}
     else:
-        axes = [Axis.of(each) for each in contents.timelines]
-        found_streams = [one_stream(axis, room) for axis in axes]
-        streams, texts = [each for each, _ in found_streams], [text for _, text in found_streams]
+        axes = [Axis.of(timeline) for timeline in contents.timelines]
+        pairs = [one_stream(axis, room) for axis in axes]
+        streams, texts = [stream for stream, _ in pairs], [text for _, text in pairs]
     facts = _facts(contents.name, axes, streams, fleet)
     return filled(facts["title"], text_of(facts), texts)
 
@@ -111,13 +113,13 @@ def _facts(
     fleet: dict[str, Any] | None,
 ) -> dict[str, Any]:
     timed = bool(axes) and axes[0].timed
-    zone = common_zone({each.timeline.verdicts.zone for each in axes}) if timed else None
+    zone = common_zone({axis.timeline.verdicts.zone for axis in axes}) if timed else None
     return {
         "format": FORMAT,
         "version": __version__,
         "title": name or _TITLE,
         "axis": {"kind": "time" if timed else "sample", "zone": zone},
-        "labelled": any(each.timeline.labels is not None for each in axes),
+        "labelled": any(axis.timeline.labels is not None for axis in axes),
         "streams": streams,
         "fleet": fleet,
     }

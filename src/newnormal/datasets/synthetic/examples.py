@@ -81,8 +81,8 @@ def plant_example(seed: int = 0) -> dict[str, ExampleTable]:
     moved = _SHIFT * spread * np.array([channel.level for channel in CHANNELS])
     names = tuple(channel.name for channel in CHANNELS)
     for begin, length, channel, size in (_COOLING, _VALVE):
-        at = names.index(channel)
-        live[begin : begin + length, at] += size * spread[at]
+        column = names.index(channel)
+        live[begin : begin + length, column] += size * spread[column]
     live[_RETUNED:] += moved
     labelled[_LABELLED // 2 :] += moved
     centre = np.tile([channel.base for channel in CHANNELS], (_LABELLED, 1))

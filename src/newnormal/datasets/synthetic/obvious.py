@@ -150,8 +150,8 @@ def _autoregressive(count: int, channels: int, memory: float, rng: np.random.Gen
     """Return x[t] = memory · x[t-1] + e[t] of unit variance, shape (count, channels)."""
     steps = np.sqrt(1 - memory**2) * rng.standard_normal((count, channels))
     steps[0] = rng.standard_normal(channels)
-    for at in range(1, count):
-        steps[at] += memory * steps[at - 1]
+    for sample in range(1, count):
+        steps[sample] += memory * steps[sample - 1]
     return np.asarray(steps)
 
 
@@ -191,17 +191,17 @@ def _coupled(day: Floats, channels: int, rng: np.random.Generator) -> _Stream:
     return _Stream(level + gain * shared, noise)
 
 
-class _Kind(NamedTuple):
+class _StreamKind(NamedTuple):
     make: Callable[[Floats, int, np.random.Generator], _Stream]
     channels: tuple[int, ...]
 
 
 _MAKERS = {
-    "sine": _Kind(_sine, (1, 2, 3, 8)),
-    "ar": _Kind(_ar, (1, 2, 3, 8)),
-    "duty": _Kind(_duty, (1, 2, 3, 8)),
-    "counts": _Kind(_counts, (1, 2, 3, 8)),
-    "coupled": _Kind(_coupled, (2, 3, 8)),
+    "sine": _StreamKind(_sine, (1, 2, 3, 8)),
+    "ar": _StreamKind(_ar, (1, 2, 3, 8)),
+    "duty": _StreamKind(_duty, (1, 2, 3, 8)),
+    "counts": _StreamKind(_counts, (1, 2, 3, 8)),
+    "coupled": _StreamKind(_coupled, (2, 3, 8)),
 }
 KINDS: tuple[str, ...] = tuple(_MAKERS)
 
@@ -223,44 +223,44 @@ class _Channel(NamedTuple):
         return self.signal + self.noise
 
 
-def _spike(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
-    return np.asarray(channel.values[at] + 10 * channel.std)
+def _spike(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
+    return np.asarray(channel.values[rows] + 10 * channel.std)
 
 
-def _step(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
-    return np.asarray(channel.values[at] + 5 * channel.std)
+def _step(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
+    return np.asarray(channel.values[rows] + 5 * channel.std)
 
 
-def _drop(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
+def _drop(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
     """Return zero, or mean - 6 std where zero is nearer to the mean; counts drop to zero."""
     level = 0.0 if channel.whole else min(0.0, channel.mean - 6 * channel.std)
-    return np.full(at.stop - at.start, level)
+    return np.full(rows.stop - rows.start, level)
 
 
-def _stuck(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
-    return np.full(at.stop - at.start, channel.values[at.start - 1])
+def _stuck(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
+    return np.full(rows.stop - rows.start, channel.values[rows.start - 1])
 
 
-def _noise(channel: _Channel, at: slice, rng: np.random.Generator) -> Floats:
-    values = channel.values[at]
+def _noise(channel: _Channel, rows: slice, rng: np.random.Generator) -> Floats:
+    values = channel.values[rows]
     return np.asarray(values + rng.normal(0, 3 * channel.std, len(values)))
 
 
-def _ramp(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
-    values = channel.values[at]
+def _ramp(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
+    values = channel.values[rows]
     return np.asarray(values + 8 * channel.std * np.arange(1, len(values) + 1) / len(values))
 
 
-def _lost_cycle(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
+def _lost_cycle(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
     """Return the signal at 5 % of its distance from history's mean, with its noise."""
-    signal = channel.mean + 0.05 * (channel.signal[at] - channel.mean)
-    return np.asarray(signal + channel.noise[at])
+    signal = channel.mean + 0.05 * (channel.signal[rows] - channel.mean)
+    return np.asarray(signal + channel.noise[rows])
 
 
-def _broken_coupling(channel: _Channel, at: slice, _: np.random.Generator) -> Floats:
+def _broken_coupling(channel: _Channel, rows: slice, _: np.random.Generator) -> Floats:
     """Return the stretch before the fault, backwards: it does not jump where it begins."""
-    length = at.stop - at.start
-    return np.asarray(channel.values[at.start - length : at.start][::-1])
+    length = rows.stop - rows.start
+    return np.asarray(channel.values[rows.start - length : rows.start][::-1])
 
 
 _FAULTS: dict[str, Callable[[_Channel, slice, np.random.Generator], Floats]] = {
@@ -323,10 +323,10 @@ def cases(
     _check("rate", [rate], RATES)
     _check("kinds", kinds, KINDS)
     _check("faults", faults, FAULTS)
-    at = RATES[rate]
-    count = at.history + at.live
-    times = _START + np.arange(count) * at.period
-    day = np.arange(count) / at.samples_per_day
+    sampling = RATES[rate]
+    count = sampling.history + sampling.live
+    times = _START + np.arange(count) * sampling.period
+    day = np.arange(count) / sampling.samples_per_day
     for kind, maker in _MAKERS.items():
         for width in maker.channels:
             if kind not in kinds or width not in channels:
@@ -334,9 +334,11 @@ def cases(
             key = list(RATES).index(rate), KINDS.index(kind), width
             rng = np.random.default_rng([seed, *key])
             stream = maker.make(day, width, rng)
-            for fault in (None, *(each for each in FAULTS if each in faults)):
+            for fault in (None, *(name for name in FAULTS if name in faults)):
                 if fault != "broken coupling" or kind == "coupled":
-                    yield _case(f"{kind}-{width}", kind, fault, stream, times, at, (seed, *key))
+                    yield _case(
+                        f"{kind}-{width}", kind, fault, stream, times, sampling, (seed, *key)
+                    )
 
 
 def _case(
@@ -382,7 +384,7 @@ def _case(
     )
 
 
-def _check(name: str, found: Collection[str], known: Collection[str]) -> None:
-    for each in found:
-        if each not in known:
-            raise ParameterError(f"{name}: expected {', '.join(known)}, found {each!r}")
+def _check(name: str, names: Collection[str], choices: Collection[str]) -> None:
+    for given in names:
+        if given not in choices:
+            raise ParameterError(f"{name}: expected {', '.join(choices)}, found {given!r}")

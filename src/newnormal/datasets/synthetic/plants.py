@@ -138,8 +138,8 @@ def operation(
     load = np.sin(day - 2.0) + 0.3 * np.sin(2 * day) + 0.25 * _wander(count, rng)
     speed = np.where(changed, speed_up, 1.0)
     phase = rng.uniform(0, 2 * np.pi) + np.cumsum(2 * np.pi / _CYCLE * speed)
-    found = np.empty((count, len(channels)))
-    for column, channel in zip(found.T, channels, strict=True):
+    values = np.empty((count, len(channels)))
+    for column, channel in zip(values.T, channels, strict=True):
         gain = channel.cycle_gain * np.where(changed, channel.regain, 1.0)
         column[:] = (
             channel.base
@@ -147,7 +147,7 @@ def operation(
             + gain * np.sin(phase - channel.lag)
             + channel.noise * rng.standard_normal(count)
         )
-    return found
+    return values
 
 
 def place_faults(
@@ -198,7 +198,7 @@ def _burst(rng: np.random.Generator, values: Floats, _: Floats, spread: float) -
     return values + spread * rng.normal(scale=3, size=len(values))
 
 
-class _Kind(NamedTuple):
+class _AnomalyKind(NamedTuple):
     shortest: int
     longest: int
     channels: int
@@ -206,14 +206,16 @@ class _Kind(NamedTuple):
 
 
 _KINDS = (
-    _Kind(1, 3, 1, _spike),
-    _Kind(20, 40, 1, _stuck),
-    _Kind(20, 40, 1, _decoupled),
-    _Kind(10, 20, 3, _burst),
+    _AnomalyKind(1, 3, 1, _spike),
+    _AnomalyKind(20, 40, 1, _stuck),
+    _AnomalyKind(20, 40, 1, _decoupled),
+    _AnomalyKind(10, 20, 3, _burst),
 )
 
 
-def _schedule(live: int, anomalies: int, rng: np.random.Generator) -> list[tuple[int, _Kind]]:
+def _schedule(
+    live: int, anomalies: int, rng: np.random.Generator
+) -> list[tuple[int, _AnomalyKind]]:
     """Return where each anomaly starts: one in each equal part of the live part, kinds shuffled."""
     part = live // anomalies
     order = np.concatenate([rng.permutation(len(_KINDS)) for _ in range(anomalies)])[:anomalies]
