@@ -6,7 +6,7 @@ import io
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +68,15 @@ class Plant:
     model: Path
     live: Path
     lines: list[str]
+
+    @property
+    def state(self) -> Path:
+        """Where a watch may write its checkpoints."""
+        return self.folder / "plant.state"
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write the live data anew."""
+        self.live.write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture(scope="session")

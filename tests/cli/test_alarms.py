@@ -66,11 +66,10 @@ def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) ->
 def test_where_nothing_can_be_accepted_no_command_is_shown(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
     for more in ((), (1,)):
-        text = newnormal("alarms", state, *more).stdout
-        assert "alarm 1: " in newnormal("alarms", state, "-n", 100).stdout
+        text = newnormal("alarms", plant.state, *more).stdout
+        assert "alarm 1: " in newnormal("alarms", plant.state, "-n", 100).stdout
         assert "newnormal accept" not in text
 
 
@@ -92,19 +91,18 @@ def test_what_became_of_a_change_is_shown(moved: Plant, newnormal: Command) -> N
 
 
 def test_how_many_are_listed(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
-    found = json.loads(newnormal("alarms", state, "--json").stdout)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
+    found = json.loads(newnormal("alarms", plant.state, "--json").stdout)
     count = len(found["past_alarms"])
     assert count > 2
-    text = newnormal("alarms", state, "-n", 2).stdout
+    text = newnormal("alarms", plant.state, "-n", 2).stdout
     assert len(re.findall(r"  alarm \d+: ", text)) == 2
     assert f"\n{count - 2} more: --last {count}\n" in text
     numbers = [each["number"] for each in found["past_alarms"]]
     assert numbers == sorted(numbers, reverse=True)
-    few = json.loads(newnormal("alarms", state, "--json", "--last", 1).stdout)
+    few = json.loads(newnormal("alarms", plant.state, "--json", "--last", 1).stdout)
     assert [each["number"] for each in few["past_alarms"]] == numbers[:1]
-    assert "past" not in newnormal("alarms", state, "--open").stdout
+    assert "past" not in newnormal("alarms", plant.state, "--open").stdout
 
 
 def test_one_number_in_full(pending: Path, newnormal: Command) -> None:

@@ -62,11 +62,10 @@ def test_messages_that_cannot_be_written_are_lost_and_nothing_else(
     with plant.live.open("a") as file:
         file.write("nonsense\n")
     expected = newnormal("watch", plant.model, plant.live).stdout
-    state = plant.folder / "plant.state"
-    done = shell(redirections, "watch", plant.model, plant.live, "--state", state)
+    done = shell(redirections, "watch", plant.model, plant.live, "--state", plant.state)
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
     assert all(json.loads(line) for line in done.stdout.splitlines())
-    assert newnormal("inspect", state).returncode == 0
+    assert newnormal("inspect", plant.state).returncode == 0
     scored = newnormal("score", plant.model, plant.live).stdout
     assert shell(redirections, "score", plant.model, plant.live) == Done(0, scored, "")
     assert shell(redirections, "inspect", plant.folder / "none.nn").returncode == 1
@@ -129,8 +128,7 @@ def test_a_checkpoint_does_not_go_beyond_the_output(
     how: str, newnormal: Command, plant: Plant
 ) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
-    state = plant.folder / "plant.state"
-    arguments = ("watch", plant.model, plant.live, "--state", state, "--every", 100)
+    arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--every", 100)
     done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
     assert done.returncode == 1
     assert newnormal(*arguments).stdout == expected
@@ -149,12 +147,11 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
 
 @pytest.mark.external
 def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:
-    state = plant.folder / "plant.state"
-    arguments = ("watch", plant.model, plant.live, "--state", state)
+    arguments = ("watch", plant.model, plant.live, "--state", plant.state)
     done = newnormal(*arguments, "-o", "/dev/full")
     assert done.returncode == 1
     assert "error: cannot write /dev/full: No space left on device\nhint: make room" in done.stderr
-    assert not state.exists()
+    assert not plant.state.exists()
 
 
 @pytest.mark.external
@@ -168,8 +165,7 @@ def test_standard_input_may_be_closed(plant: Plant) -> None:
 
 @pytest.mark.external
 def test_files_do_not_take_the_place_of_closed_streams(plant: Plant) -> None:
-    state = plant.folder / "plant.state"
-    done = shell("<&- 2>&-", "watch", plant.model, plant.live, "--state", state)
+    done = shell("<&- 2>&-", "watch", plant.model, plant.live, "--state", plant.state)
     assert done.returncode == 0
-    assert state.read_bytes()[8:9] == b"{"
+    assert plant.state.read_bytes()[8:9] == b"{"
     assert all(json.loads(line) for line in done.stdout.splitlines())

@@ -263,9 +263,8 @@ def test_evaluate_refuses_an_unknown_label_and_picture(plant: Plant, newnormal: 
 
 
 def test_inspect_says_what_a_checkpoint_has_been_through(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    facts = json.loads(newnormal("inspect", state, "--json").stdout)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    facts = json.loads(newnormal("inspect", plant.state, "--json").stdout)
     assert facts["samples_seen"] == 400
     assert facts["learning_steps"] > 0
     assert facts["distance_from_fit"] > 0

@@ -29,7 +29,7 @@ def plant(moved: Plant) -> Plant:
 
 @pytest.fixture
 def state(plant: Plant) -> Path:
-    return plant.folder / "plant.state"
+    return plant.state
 
 
 @pytest.fixture
@@ -321,7 +321,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
 ) -> None:
     newnormal("accept", pending)
     later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
-    plant.live.write_text("\n".join(later) + "\n")
+    plant.write(later)
     watched(plant, newnormal)
     assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
     with Lock(pending):
@@ -339,7 +339,7 @@ def test_an_alarm_that_is_over_is_accepted_by_its_number(
 ) -> None:
     spike = lines(1_500 + CHANGE - 1, 1, 4.0)
     quiet = [*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)]
-    plant.live.write_text("\n".join(quiet) + "\n")
+    plant.write(quiet)
     printed = watched(plant, newnormal).splitlines()
     events = [json.loads(line) for line in printed]
     over = [event["alarm"] for event in events if event["event"] == "closed"]
@@ -496,7 +496,7 @@ def test_feedback_is_applied_before_what_has_arrived_since(
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
     # By the end of what arrives, the alarm that was meant would be over, and another open.
     later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
-    plant.live.write_text("\n".join(later + lines(1_900 + CHANGE + 100, 50, 9.0)) + "\n")
+    plant.write(later + lines(1_900 + CHANGE + 100, 50, 9.0))
     done = newnormal("watch", plant.model, plant.live, "--state", pending, "--alarms-only")
     assert f"feedback: {ACCEPTED}" in done.stderr
 
@@ -569,7 +569,7 @@ def test_an_open_alarm_comes_before_a_change_that_is_rejected(
     """What was rejected weeks ago is not accepted by mistake when something else happens."""
     assert newnormal("reject", pending).returncode == 0
     later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
-    plant.live.write_text("\n".join(later) + "\n")
+    plant.write(later)
     watched(plant, newnormal)
     alarm = load(pending).alarm_
     assert alarm is not None

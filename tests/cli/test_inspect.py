@@ -53,21 +53,20 @@ def test_beside_a_running_watch_it_says_how_far_that_is(plant: Plant, newnormal:
 def test_before_the_first_checkpoint_it_says_so_and_what_to_do(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    with Lock(state) as lock:
+    with Lock(plant.state) as lock:
         lock.write(WatchProgress(seen=70, alarm=None, stream="x"))
-        done = newnormal("inspect", state)
+        done = newnormal("inspect", plant.state)
         lock.keep = True
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == (
-        f"error: {state}: a `newnormal watch` is running, 70 samples so far, "
+        f"error: {plant.state}: a `newnormal watch` is running, 70 samples so far, "
         "and has not written it yet"
     )
     assert "until then inspect the detector it was started with" in done.stderr
-    done = newnormal("inspect", state)
-    assert f"{state}: the `newnormal watch` of it was killed at sample 70" in done.stderr
+    done = newnormal("inspect", plant.state)
+    assert f"{plant.state}: the `newnormal watch` of it was killed at sample 70" in done.stderr
     (plant.folder / ".plant.state.lock").unlink()
-    assert "watch" not in newnormal("inspect", state).stderr.splitlines()[0]
+    assert "watch" not in newnormal("inspect", plant.state).stderr.splitlines()[0]
 
 
 def test_a_model_that_a_watch_has_not_written_to_is_named_so(

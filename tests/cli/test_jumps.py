@@ -30,7 +30,7 @@ FAR = "2199-01-01T00:00:00,0,0,0"
 
 
 def write(plant: Plant, lines: Sequence[str]) -> Path:
-    plant.live.write_text("\n".join(lines) + "\n")
+    plant.write(lines)
     return plant.live
 
 
@@ -62,10 +62,9 @@ def test_what_is_held_back_is_there_at_the_next_start(
 ) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
     lines = with_far(plant.lines, 50, 200)
-    state = plant.folder / "plant.state"
-    before = newnormal("watch", plant.model, write(plant, lines[:cut]), "--state", state)
+    before = newnormal("watch", plant.model, write(plant, lines[:cut]), "--state", plant.state)
     assert ("held back until more samples come" in before.stderr) == (cut == 51)
-    after = newnormal("watch", plant.model, write(plant, lines), "--state", state)
+    after = newnormal("watch", plant.model, write(plant, lines), "--state", plant.state)
     assert before.stdout + after.stdout == expected
     assert (before.stderr + after.stderr).count("not confirmed; skipped") == 2
 
@@ -85,8 +84,7 @@ def test_a_gap_is_confirmed_and_told(plant: Plant, newnormal: Command) -> None:
 
 
 def test_strict_ends_before_the_line_that_refutes(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    arguments = ("watch", plant.model, plant.live, "--state", state, "--strict")
+    arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--strict")
     expected = newnormal("watch", plant.model, plant.live).stdout
     write(plant, with_far(plant.lines, 50))
     first = newnormal(*arguments)
@@ -111,10 +109,9 @@ def test_an_input_of_nothing_but_bad_lines_is_an_error(
 def test_new_bad_lines_of_a_file_that_goes_on_are_no_error(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
     write(plant, [*plant.lines, "when,1,2,3"])
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert done.returncode == 0
     assert done.stderr.count("; skipped") == 1
 
@@ -178,11 +175,10 @@ def test_late_samples_are_put_in_their_place(plant: Plant) -> None:
 def test_samples_in_pieces_are_brought_to_a_period_as_a_whole(plant: Plant) -> None:
     whole = watched(plant, resample="3min")
     assert whole.judged in range(120, 140)
-    state = plant.folder / "plant.state"
     judged = anomalous = 0
     for cut in (1, 2, 50, 51, 52, 53, 200, 401):
         write(plant, plant.lines[:cut])
-        part = watched(plant, state, resample="3min")
+        part = watched(plant, plant.state, resample="3min")
         judged, anomalous = judged + part.judged, anomalous + part.anomalous
     # The last step waits for more, which a file without a state does not.
     assert judged in (whole.judged, whole.judged - 1)
@@ -190,14 +186,13 @@ def test_samples_in_pieces_are_brought_to_a_period_as_a_whole(plant: Plant) -> N
 
 
 def test_a_time_that_is_there_twice_can_end_the_watch(plant: Plant) -> None:
-    state = plant.folder / "plant.state"
     write(plant, [*plant.lines[:60], plant.lines[59], *plant.lines[60:90]])
     with pytest.raises(InputError, match=r"live\.csv: line 61: expected each time once.* line 60"):
-        watched(plant, state, on_duplicate="error")
-    place = load_place(state)
+        watched(plant, plant.state, on_duplicate="error")
+    place = load_place(plant.state)
     assert place["line"] == 60
     write(plant, plant.lines)
-    assert watched(plant, state, on_duplicate="error").judged in (400 - 59, 400 - 58)
+    assert watched(plant, plant.state, on_duplicate="error").judged in (400 - 59, 400 - 58)
 
 
 def load_place(state: Path) -> dict[str, Any]:

@@ -98,12 +98,11 @@ def test_the_state_is_not_the_input(newnormal: Command, plant: Plant) -> None:
 
 
 def test_the_output_is_no_file_that_is_read_or_written(newnormal: Command, plant: Plant) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    files = (plant.live, plant.model, state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    files = (plant.live, plant.model, plant.state)
     before = [path.read_bytes() for path in files]
     for path in (*files, link(plant.folder / "link", plant.live)):
-        done = newnormal("watch", plant.model, plant.live, "--state", state, "-o", path)
+        done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "-o", path)
         refused(done, "error: --output: expected another file than ")
     assert [path.read_bytes() for path in files] == before
     for name in ("none/out.jsonl", ".", "loop"):

@@ -19,11 +19,11 @@ from newnormal.tabular import read
 from tests.cli.conftest import CHANGE, Command, Plant, cut, rows
 
 
-def started(plant: Plant, *arguments: object) -> subprocess.Popen[str]:
-    """Start a watch whose input stays open."""
-    command = [sys.executable, "-m", "newnormal", "watch", str(plant.model), "-"]
+def started(plant: Plant, source: object, *arguments: object) -> subprocess.Popen[str]:
+    """Start a watch: its standard input stays open."""
+    command = [sys.executable, "-m", "newnormal", "watch", plant.model, source, *arguments]
     return subprocess.Popen(
-        [*command, *map(str, arguments)],
+        [*map(str, command)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -56,7 +56,7 @@ def test_flush_judges_the_tail_as_score_does(plant: Plant, newnormal: Command) -
 
 @pytest.mark.external
 def test_a_verdict_arrives_as_soon_as_its_stride_is_full(plant: Plant) -> None:
-    watch = started(plant)
+    watch = started(plant, "-")
     assert watch.stdin is not None
     assert watch.stdout is not None
     for line in plant.lines[:7]:  # the header, and the first window of six
@@ -87,9 +87,8 @@ def test_alarms_only_prints_alarms_as_events(plant: Plant, newnormal: Command) -
 @pytest.mark.parametrize("cut", [5, 102, 203, 399])
 def test_alarms_go_on_where_a_file_grows(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = newnormal("watch", plant.model, plant.live, "--alarms-only").stdout
-    plant.live.write_text("\n".join(plant.lines[: cut + 1]) + "\n")
-    state = plant.folder / "plant.state"
-    arguments = ("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    plant.write(plant.lines[: cut + 1])
+    arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
     before = newnormal(*arguments)
     with plant.live.open("a") as file:
         file.write("\n".join(plant.lines[cut + 1 :]) + "\n")
@@ -99,20 +98,19 @@ def test_alarms_go_on_where_a_file_grows(plant: Plant, newnormal: Command, cut: 
 @pytest.mark.parametrize("cut", [1, 5, 100, 101, 102, 399])
 def test_a_file_that_grows_is_resumed_exactly(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = whole(plant, newnormal)
-    plant.live.write_text("\n".join(plant.lines[: cut + 1]) + "\n")
-    state = plant.folder / "plant.state"
-    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    plant.write(plant.lines[: cut + 1])
+    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     with plant.live.open("a") as file:
         file.write("\n".join(plant.lines[cut + 1 :]) + "\n")
-    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
 def test_the_state_may_be_the_model_itself(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
-    plant.live.write_text("\n".join(plant.lines[:200]) + "\n")
+    plant.write(plant.lines[:200])
     before = newnormal("watch", plant.model, plant.live, "--state", plant.model)
-    plant.live.write_text("\n".join(plant.lines) + "\n")
+    plant.write(plant.lines)
     after = newnormal("watch", plant.model, plant.live, "--state", plant.model)
     assert (before.stdout + after.stdout).splitlines() == expected
     again = newnormal("watch", plant.model, plant.live, "--state", plant.model)
@@ -133,24 +131,16 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
     plant: Plant, newnormal: Command, kill_after: int
 ) -> None:
     expected = whole(plant, newnormal)
-    state = plant.folder / "plant.state"
     # A pipe nobody reads to the end keeps the watch alive until it is killed.
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", plant.model, plant.live),
-            *("--state", state, "--every", "20", "--follow"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    watch = started(plant, plant.live, "--state", plant.state, "--every", 20, "--follow")
     assert watch.stdout is not None
     seen = [watch.stdout.readline().rstrip("\n") for _ in range(kill_after)]
     watch.kill()
     rest, _ = watch.communicate()
     seen += rest.split("\n")[:-1]  # what follows the last newline was cut off by the kill
     assert seen == expected[: len(seen)]
-    resumed = newnormal("watch", plant.model, plant.live, "--state", state).stdout.splitlines()
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    resumed = after.stdout.splitlines()
     first = json.loads(resumed[0])["sample"] if resumed else len(expected)
     assert first <= len(seen), "a verdict is missing"
     assert resumed == expected[first:]
@@ -160,8 +150,7 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: signal.Signals) -> None:
     expected = whole(plant, newnormal)
-    state = plant.folder / "plant.state"
-    watch = started(plant, "--state", state)
+    watch = started(plant, "-", "--state", plant.state)
     assert watch.stdin is not None
     assert watch.stdout is not None
     watch.stdin.write("\n".join(plant.lines[:104]) + "\n")
@@ -173,7 +162,7 @@ def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: sign
     assert "judged 102 samples" in err
     assert "1 wait for a full window" in err
     after = newnormal(
-        "watch", plant.model, "-", "--state", state, stdin="\n".join(plant.lines) + "\n"
+        "watch", plant.model, "-", "--state", plant.state, stdin="\n".join(plant.lines) + "\n"
     )
     assert "".join(seen) + out + after.stdout == "\n".join(expected) + "\n"
     assert "102 judged before" in after.stderr
@@ -184,24 +173,22 @@ def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
     plant: Plant, newnormal: Command
 ) -> None:
     expected = whole(plant, newnormal)
-    state = plant.folder / "plant.state"
     head, *body = plant.lines
     text = "\n".join([head, *body[:103]]) + "\n"
-    before = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    before = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
     text = "\n".join([head, *body[103:]]) + "\n"
-    after = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    after = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
 @pytest.mark.external
 def test_a_resumed_pipe_without_times_goes_on_and_says_so(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
     body = [line.split(",", 1)[1] for line in plant.lines]
     one = newnormal("watch", plant.model, "-", stdin="\n".join(body) + "\n")
     text = "\n".join(body[:200]) + "\n"
-    before = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    before = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
     text = "\n".join([body[0], *body[200:]]) + "\n"
-    after = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    after = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
     assert before.stdout + after.stdout == one.stdout
     assert "the samples have no times, so the next line is taken as new" in after.stderr
 
@@ -235,9 +222,11 @@ def test_a_bad_cell_is_a_missing_value_and_strict_stops_there(
     plant: Plant, newnormal: Command, cell: str
 ) -> None:
     def write(text: str) -> None:
-        when, a, _, c = plant.lines[50].split(",")
-        lines = [*plant.lines[:50], f"{when},{a},{text},{c}", *plant.lines[51:]]
-        plant.live.write_text("\n".join(lines) + "\n")
+        lines = list(plant.lines)
+        for row in (50, 60):
+            when, a, _, c = lines[row].split(",")
+            lines[row] = f"{when},{a},{text},{c}"
+        plant.write(lines)
 
     write("")
     expected = whole(plant, newnormal)
@@ -245,6 +234,7 @@ def test_a_bad_cell_is_a_missing_value_and_strict_stops_there(
     done = newnormal("watch", plant.model, plant.live)
     assert done.returncode == 0
     assert done.stdout.splitlines() == expected
+    assert done.stderr.count(f"column 'b': expected a number, found '{cell}'") == 1, "reported once"
     assert f"line 51: column 'b': expected a number, found '{cell}'" in done.stderr
     strict = newnormal("watch", plant.model, plant.live, "--strict")
     assert strict.returncode == 3
@@ -255,13 +245,12 @@ def test_strict_stops_at_a_bad_line_and_loses_nothing_before_it(
     plant: Plant, newnormal: Command
 ) -> None:
     expected = whole(plant, newnormal)
-    state = plant.folder / "plant.state"
-    plant.live.write_text("\n".join([*plant.lines[:50], "x", *plant.lines[50:]]) + "\n")
-    done = newnormal("watch", plant.model, plant.live, "--strict", "--state", state)
+    plant.write([*plant.lines[:50], "x", *plant.lines[50:]])
+    done = newnormal("watch", plant.model, plant.live, "--strict", "--state", plant.state)
     assert done.returncode == 3
     assert "error: line 51: expected 4 cells, found 1" in done.stderr
-    plant.live.write_text("\n".join(plant.lines) + "\n")
-    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    plant.write(plant.lines)
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert (done.stdout + after.stdout).splitlines() == expected
 
 
@@ -274,22 +263,6 @@ def test_an_unknown_column_is_told_once_and_ignored(plant: Plant, newnormal: Com
     dropped = newnormal("watch", plant.model, "-", "--drop", "host", stdin=text)
     assert "'host'" not in dropped.stderr
     assert dropped.stdout == done.stdout
-
-
-@pytest.mark.parametrize("cell", ["two", "inf"])
-def test_a_bad_cell_is_a_missing_value_and_reported_once(
-    plant: Plant, newnormal: Command, cell: str
-) -> None:
-    lines = list(plant.lines)
-    for at in (50, 60):
-        lines[at] = ",".join([*lines[at].split(",")[:3], cell])
-    plant.live.write_text("\n".join(lines) + "\n")
-    done = newnormal("watch", plant.model, plant.live)
-    missing = [",".join([*line.split(",")[:3], ""]) for line in (lines[50], lines[60])]
-    lines[50], lines[60] = missing
-    plant.live.write_text("\n".join(lines) + "\n")
-    assert done.stdout == newnormal("watch", plant.model, plant.live).stdout
-    assert done.stderr.count(f"column 'c': expected a number, found '{cell}'") == 1
 
 
 @pytest.mark.external
@@ -306,13 +279,12 @@ def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal:
 
 
 def test_a_checkpoint_of_another_input_is_not_resumed(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
-    done = newnormal("watch", plant.model, other, "--state", state)
+    done = newnormal("watch", plant.model, other, "--state", plant.state)
     assert (
-        f"{state} was saved for another file ({plant.live.resolve()}); "
+        f"{plant.state} was saved for another file ({plant.live.resolve()}); "
         f"reading this one from the start with {plant.model}\n"
     ) in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
@@ -321,11 +293,10 @@ def test_a_checkpoint_of_another_input_is_not_resumed(plant: Plant, newnormal: C
 def test_a_replaced_file_of_the_same_name_is_another_input(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    plant.live.write_text("\n".join(["time,a,b,c", *rows(400, 9000)]) + "\n")
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    plant.write(["time,a,b,c", *rows(400, 9000)])
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    assert f"saved for an earlier content of {plant.live.resolve()};" in done.stderr
 
 
 def test_an_unfinished_last_line_is_left_for_the_next_time(
@@ -333,12 +304,11 @@ def test_an_unfinished_last_line_is_left_for_the_next_time(
 ) -> None:
     expected = whole(plant, newnormal)
     text = plant.live.read_text()
-    state = plant.folder / "plant.state"
     plant.live.write_text(text[:5003])
-    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert "the last line has no end yet: left for the next start" in before.stderr
     plant.live.write_text(text)
-    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
@@ -359,15 +329,8 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
 @pytest.mark.external
 def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
-    plant.live.write_text("\n".join(plant.lines[:100]) + "\n")
-    command = ["-m", "newnormal", "watch", str(plant.model), str(plant.live), "--follow"]
-    watch = subprocess.Popen(
-        [sys.executable, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=plant.folder,
-    )
+    plant.write(plant.lines[:100])
+    watch = started(plant, plant.live, "--follow")
     assert watch.stdout is not None
     seen = [watch.stdout.readline() for _ in range(99)]
     with plant.live.open("a") as file:
@@ -380,14 +343,13 @@ def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) 
 
 
 def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    broken = state.read_bytes()[:-7]
-    state.write_bytes(broken)
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    broken = plant.state.read_bytes()[:-7]
+    plant.state.write_bytes(broken)
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert done.returncode == 1
     assert "is truncated or corrupted" in done.stderr
-    assert state.read_bytes() == broken
+    assert plant.state.read_bytes() == broken
 
 
 @pytest.mark.external
@@ -407,17 +369,9 @@ def test_a_reader_that_goes_away_is_not_an_error_report(plant: Plant) -> None:
     assert done.stderr == ""
 
 
-def followed(plant: Plant, state: Path, verdicts: int) -> subprocess.Popen[str]:
+def followed(plant: Plant, verdicts: int) -> subprocess.Popen[str]:
     """Start a watch that follows the plant's file, and wait until it has read it."""
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", str(plant.model), str(plant.live)),
-            *("--follow", "--state", str(state)),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    watch = started(plant, plant.live, "--follow", "--state", plant.state)
     assert watch.stdout is not None
     for _ in range(verdicts):
         watch.stdout.readline()
@@ -429,29 +383,27 @@ def test_the_checkpoint_of_a_rotated_file_is_not_resumed_in_its_successor(
     plant: Plant, newnormal: Command
 ) -> None:
     head, *body = plant.lines
-    plant.live.write_text("\n".join([head, *body[:150]]) + "\n")
-    state = plant.folder / "plant.state"
-    watch = followed(plant, state, 150)
+    plant.write([head, *body[:150]])
+    watch = followed(plant, 150)
     successor = plant.folder / "successor.csv"
     successor.write_text("\n".join([head, *body[150:]]) + "\n")  # longer than what was read
     successor.replace(plant.live)
     _, err = watch.communicate(timeout=60)
     assert watch.returncode == 1
     assert "was replaced or cut short while it was followed" in err
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    assert f"saved for an earlier content of {plant.live.resolve()};" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["time"] == body[150].split(",")[0]
 
 
 @pytest.mark.external
 def test_a_clean_stop_writes_the_checkpoint_though_the_file_is_gone(plant: Plant) -> None:
-    state = plant.folder / "plant.state"
-    watch = followed(plant, state, 399)
+    watch = followed(plant, 399)
     plant.live.unlink()
     watch.send_signal(signal.SIGTERM)
     _, err = watch.communicate(timeout=60)
     assert watch.returncode == 0, err
-    assert load(state).counters["seen"] == 400
+    assert load(plant.state).counters["seen"] == 400
 
 
 def json_lines(plant: Plant) -> list[str]:
@@ -498,13 +450,12 @@ def test_a_bad_time_in_the_first_line_read_is_a_bad_line(
     plant: Plant, newnormal: Command, cut: int
 ) -> None:
     expected = whole(plant, newnormal)
-    state = plant.folder / "plant.state"
-    plant.live.write_text("\n".join(plant.lines[:cut]) + "\n")
-    before = newnormal("watch", plant.model, plant.live, "--state", state)
+    plant.write(plant.lines[:cut])
+    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     rest = ["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]]
     with plant.live.open("a") as file:
         file.write("\n".join(rest) + "\n")
-    after = newnormal("watch", plant.model, plant.live, "--state", state)
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert after.returncode == 0, after.stderr
     assert "2 bad lines skipped" in after.stderr
     assert (before.stdout + after.stdout).splitlines() == expected
@@ -523,9 +474,8 @@ def test_an_input_in_which_no_line_fits_is_refused_not_skipped(
 def test_a_channel_that_is_gone_is_told_and_does_not_stop_the_watch(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--columns", "a,b")
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--columns", "a,b")
     assert done.returncode == 0
     assert done.stderr.count("channel 'c' is not in the input: its values are missing") == 1
 
@@ -533,20 +483,18 @@ def test_a_channel_that_is_gone_is_told_and_does_not_stop_the_watch(
 def test_a_file_rewritten_behind_its_beginning_is_another_input(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
     text = plant.live.read_text()
     plant.live.write_text(text[:9000] + text[9000:].replace(",0.", ",5."))
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert f"{state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    assert f"saved for an earlier content of {plant.live.resolve()};" in done.stderr
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
 
 
 @pytest.mark.external
 def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) -> None:
-    state = plant.folder / "plant.state"
     text = "\n".join(plant.lines[:61])
-    done = newnormal("watch", plant.model, "-", "--state", state, stdin=text)
+    done = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
     assert len(done.stdout.splitlines()) == 60
 
 
@@ -615,19 +563,18 @@ BAD_PLACES: dict[str, object] = {
 def test_place_that_does_not_fit_is_refused_in_a_line(
     plant: Plant, newnormal: Command, name: str
 ) -> None:
-    state = plant.folder / "plant.state"
-    newnormal("watch", plant.model, plant.live, "--state", state)
-    found = state_file.read(state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    found = state_file.read(plant.state)
     bad = BAD_PLACES[name]
     if name == "no layout":
         empty = hashlib.sha256(b"").hexdigest()
         same = {"path": str(plant.live.resolve()), "sha256": empty, "tail_sha256": empty}
         bad = {**BAD_PLACES[name], **same}  # type: ignore[dict-item]
     content = state_file.encode(State({**found.facts, "place": bad}, found.tensors))
-    state_file.write(state, content)
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    state_file.write(plant.state, content)
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {state}: ")
+    assert done.stderr.startswith(f"error: {plant.state}: ")
     assert "expected" in done.stderr
 
 
@@ -649,11 +596,10 @@ def test_detector_that_cannot_be_saved_is_refused_at_the_start(
         raise StateError("pyod:ECOD cannot be saved", hint="fit it again where it is needed")
 
     monkeypatch.setattr(M2N2, "to_state", refuse)
-    state = plant.folder / "plant.state"
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert done.stdout == ""
     assert done.stderr == (
-        f"error: --state {state}: expected a detector that can be saved, "
+        f"error: --state {plant.state}: expected a detector that can be saved, "
         "found: pyod:ECOD cannot be saved\nhint: fit it again where it is needed\n"
     )
     assert newnormal("watch", plant.model, plant.live).returncode == 0
@@ -663,12 +609,11 @@ def test_detector_that_cannot_be_saved_is_refused_at_the_start(
 def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
     plant: Plant, newnormal: Command
 ) -> None:
-    state = plant.folder / "plant.state"
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    for stem in (state.name, plant.model.name):
+    for stem in (plant.state.name, plant.model.name):
         (plant.folder / f".{stem}.{dead.pid}-0a1b.tmp").write_bytes(b"")
-    newnormal("watch", plant.model, plant.live, "--state", state)
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
     assert [path.name for path in plant.folder.glob(".*.tmp")] == [
         f".{plant.model.name}.{dead.pid}-0a1b.tmp"
     ]
@@ -679,16 +624,15 @@ def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
 def test_flush_closes_open_alarms_and_leaves_changes_pending(
     moved: Plant, newnormal: Command
 ) -> None:
-    state = moved.folder / "plant.state"
     cut(moved, CHANGE + 60)
-    arguments = ("watch", moved.model, moved.live, "--state", state, "--alarms-only")
+    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--alarms-only")
     events = [json.loads(line) for line in newnormal(*arguments).stdout.splitlines()]
     assert [event["event"] for event in events] == ["opened", "changed"], "the file may grow"
     (closed,) = newnormal(*arguments, "--flush").stdout.splitlines()
     event = json.loads(closed)
     assert (event["event"], event["change"]) == ("closed", None)
     assert event["alarm"]["reason"] == "end of stream"
-    detector = load(state)
+    detector = load(moved.state)
     assert detector.alarms_ == []
     assert [change.state for change in detector.changes_] == ["pending"]
     assert newnormal(*arguments, "--flush").stdout == "", "closed once"

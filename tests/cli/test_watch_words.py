@@ -146,11 +146,10 @@ def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved
 def test_messages_make_room_for_themselves(moved: Plant) -> None:
     text = moved.live.read_text().splitlines()
     moved.live.write_text("\n".join([*text[:1200], "nonsense", *text[1200:]]) + "\n")
-    state = moved.folder / "plant.state"
-    arguments = ("watch", moved.model, moved.live, "--state", state, "--every", 100)
+    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--every", 100)
     done = on_terminal(*arguments)
     assert "\nline 1201: expected 3 cells, found 1; skipped\n" in plain(done.stdout)
-    state.unlink()
+    moved.state.unlink()
     apart = on_terminal(*arguments, stderr=subprocess.PIPE)
     assert "line 1201: expected 3 cells" in apart.stderr
     assert "\x1b" not in apart.stderr
@@ -181,8 +180,7 @@ def test_a_terminal_that_is_gone_is_an_error_and_nothing_is_lost(
     moved: Plant, newnormal: Command
 ) -> None:
     expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
-    state = moved.folder / "plant.state"
-    arguments = ("watch", moved.model, moved.live, "--state", state, "--format", "text")
+    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--format", "text")
     done = on_terminal_that_closes(*arguments, ignore_hangup=True)
     assert done.returncode == 1
     assert "error: cannot write to standard output: " in done.stderr
@@ -203,10 +201,9 @@ def test_a_pipe_without_a_reader_is_a_failure_without_a_word(form: str, moved: P
 
 
 def test_text_of_a_watch_that_resumes_goes_on(newnormal: Command, moved: Plant) -> None:
-    state = moved.folder / "plant.state"
-    arguments = ("watch", moved.model, moved.live, "--state", state, "--format", "text")
+    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--format", "text")
     whole = newnormal(*arguments).stdout
-    state.unlink()
+    moved.state.unlink()
     text = Path(moved.live).read_text()
     cut(moved, CHANGED)
     first = newnormal(*arguments).stdout

@@ -21,16 +21,15 @@ def with_offset(lines: list[str], offset: str) -> list[str]:
 
 
 def test_watch_and_score_give_the_offset_of_the_input(newnormal: Command, plant: Plant) -> None:
-    plant.live.write_text("\n".join(with_offset(plant.lines, "-03:30")) + "\n")
+    plant.write(with_offset(plant.lines, "-03:30"))
     given = [line.partition(",")[0] + "-03:30" for line in plant.lines[1:]]
-    state = plant.folder / "plant.state"
-    watched = newnormal("watch", plant.model, plant.live, "--state", state, "--flush")
+    watched = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--flush")
     scored = newnormal("score", plant.model, plant.live)
     for done in (watched, scored):
         assert done.returncode == 0, done.stderr
         assert [json.loads(line)["time"] for line in done.stdout.splitlines()] == given
     # The history had no zone, and a state file keeps that of history alone.
-    shown = json.loads(newnormal("inspect", state, "--json").stdout)
+    shown = json.loads(newnormal("inspect", plant.state, "--json").stdout)
     last = next(value for name, value in shown.items() if name in ("last time", "last_time"))
     assert time_of_text(last) == time_of_text(given[-1])
 
