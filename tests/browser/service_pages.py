@@ -89,13 +89,6 @@ def quiet(service: FakeService) -> int:
     )
 
 
-def named(service: FakeService, number: int, name: str) -> None:
-    """Give a stream another name."""
-    service.views[number] = service.views[number].__class__(
-        **{**vars(service.views[number]), "name": name}
-    )
-
-
 def with_token(role: str = "operate") -> Any:
     """Return the configuration of a service that asks for `TOKEN`."""
     return fake_config(tokens=(TokenConfig("anna", role, hash_token(TOKEN)),))

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from tests.browser.service_pages import DRAWN, TOKEN, Open, named, quiet, running, with_token
+from tests.browser.service_pages import DRAWN, TOKEN, Open, quiet, running, with_token
 from tests.service.fake_service import PERIOD, FakeService, served
 from tests.waiting import until
 
@@ -280,7 +280,7 @@ def test_removing_and_rolling_back_are_confirmed(visited: Open) -> None:
 def test_names_are_shown_as_text(visited: Open) -> None:
     with running() as (service, address):
         number = quiet(service)
-        named(service, number, ODD)
+        service.rename(number, ODD)
         item = service.inject_alarm(number, back=10, length=10)
         page = visited(address)
         page.get_by_role("link", name=ODD).wait_for()
@@ -406,8 +406,7 @@ def test_health_is_said_in_sentences(visited: Open) -> None:
 def test_on_a_phone_nothing_is_wider_than_the_screen(visited: Open, place: str) -> None:
     with running() as (service, address):
         number = quiet(service)
-        named(
-            service,
+        service.rename(
             number,
             "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery",
         )

@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from newnormal.service.values import Item
-from tests.browser.service_pages import DRAWN, TOKEN, Open, named, quiet, running, with_token
+from tests.browser.service_pages import DRAWN, TOKEN, Open, quiet, running, with_token
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def test_a_name_from_right_to_left_changes_nothing_around_it(visited: Open) -> N
     name = "\u05ea\u05e0\u05d5\u05e8 1"
     with running() as (service, address):
         number = quiet(service)
-        named(service, number, name)
+        service.rename(number, name)
         service.inject_alarm(number, back=10, length=10)
         page = visited(address)
         page.locator("a > bdi").get_by_text(name).wait_for()

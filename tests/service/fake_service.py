@@ -1,6 +1,6 @@
-"""A service without a log and detectors: generated streams, whose samples are computed.
+"""A service without a log and detectors: generated streams, whose samples are made when read.
 
-What the API's and the page's tests talk to.
+What the API's and the page's tests talk to. Its store, records of streams and reports are real.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from fastapi import FastAPI
 
 from newnormal.alarms.words import channels_text
 from newnormal.errors import FeedbackError, InputError
+from newnormal.fleet.results import FleetEvent
 from newnormal.io.arrivals import Arrival
 from newnormal.service.api.app import make_app
 from newnormal.service.config import Limits, ServiceConfig
+from newnormal.service.database import Database
+from newnormal.service.engine.aligning import Aligner
+from newnormal.service.engine.reporting import Reporter
+from newnormal.service.engine.streams import FittedModel, StreamRecord, StreamRecords
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.store import Store
 from newnormal.service.store.sample_reader import SampleReader
 from newnormal.service.store.samples import SampleTable
 from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView
+from newnormal.types import Alarm, Change, Event, Evidence, Incident, IncidentEvent, Peak
 from tests.waiting import until
 
 SECOND = 10**9
@@ -55,12 +61,25 @@ def _empty_store() -> bytes:
         return Path(folder, "store.sqlite").read_bytes()
 
 
+def _temporary_store() -> Store:
+    folder = tempfile.mkdtemp()
+    Path(folder, "store.sqlite").write_bytes(_empty_store())
+    store = Store(Path(folder, "store.sqlite"))
+    weakref.finalize(store, _remove, store.connection.database, folder)
+    return store
+
+
+def _remove(database: Database, folder: str) -> None:
+    database.close()
+    shutil.rmtree(folder)
+
+
 class FakeSamples(SampleTable):
     """The samples of the store, made when they are asked for."""
 
     def __init__(self, service: FakeService) -> None:
         super().__init__(service.store.connection, None)
-        self.service = service
+        self.service = weakref.proxy(service)
         self.made: dict[int, Any] = {}
 
     def count(self, stream: int) -> int:
@@ -71,11 +90,8 @@ class FakeSamples(SampleTable):
             view = self.service.stream(stream)
             if view is not None:
                 alarms = self.service.of_stream(stream, "alarm")
-                facts = (
-                    view.samples,
-                    view.generation,
-                    [(a.body["start"], a.body["end"]) for a in alarms],
-                )
+                spans = [(alarm.body["start"], alarm.body["end"]) for alarm in alarms]
+                facts = view.samples, view.generation, spans
                 if self.made.get(stream) != facts:
                     self.made[stream] = facts
                     self.add(stream, self._rows(view, alarms))
@@ -124,86 +140,82 @@ class FakeService:
         begin: int = START,
         clock: Callable[[], int] | None = None,
     ) -> None:
-        self.begin = begin
+        self.begin, self.samples = begin, samples
+        self.clock = clock or (lambda: self.begin + self.samples * PERIOD)
         self.config = fake_config() if config is None else config
+        self.lock = threading.RLock()
         self.hub = Hub()
-        folder = tempfile.mkdtemp()
-        Path(folder, "store.sqlite").write_bytes(_empty_store())
-        self.store = Store(Path(folder, "store.sqlite"))
-        self.store.samples = FakeSamples(self)
-        weakref.finalize(self, _remove, self.store, folder)
         self.ready = self.writable = True
         self.position = 0
         self.pushed: list[tuple[Sequence[Arrival], bool]] = []
         self.fails: Exception | None = None  # raised by `push`
-        self.samples = samples
-        self.clock = clock or (lambda: self.begin + self.samples * PERIOD)
         self.parts: dict[str, tuple[bool, str]] = {"log": (True, ""), "store": (True, "")}
-        self.views: dict[int, StreamView] = {}
-        self.lock = threading.RLock()
-        self.models_of: dict[int, list[dict[str, Any]]] = {}
+        self.clear(streams)
+
+    def clear(self, streams: int) -> None:
+        """Begin anew with so many streams."""
+        self.store = _temporary_store()
+        self.store.samples = FakeSamples(self)
+        self.records = StreamRecords()
+        self.reporter = Reporter(self.store, self.hub, lambda: (), lambda: None)
         for number in range(1, streams + 1):
-            self.views[number] = self._made(number)
+            self.records.add(self._made(number))
         self._story()
 
-    # --- generated facts
-
-    def _made(self, number: int) -> StreamView:
+    def _made(self, number: int) -> StreamRecord:
         state = {0: "collecting", 1: "fitting", 2: "failed"}.get(number % 50, "live")
-        live = state == "live"
-        wave = 0.5 + 0.2 * np.sin(np.arange(60) / 5 + number)
-        names = CHANNELS[: 2 + number % 4]
-        self.models_of[number] = [self._model(number, 1, names)] if live else []
-        return StreamView(
-            id=number,
-            name=f"hall-{number % 12:02d}/press-{number:04d}",
-            state=state,
-            channels=names,
-            samples=self.samples if live else 400,
-            needed=1000,
-            period=PERIOD,
-            newest=self.begin + ((self.samples if live else 400) - 1) * PERIOD,
-            ratio=float(wave[-1]) if live else float("nan"),
-            distance=0.2 if live else float("nan"),
-            sparkline=tuple(round(float(each), 3) for each in wave) if live else (),
-            attention="failed" if state == "failed" else "",
-            generation=1 if live else 0,
-            counts={"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0, "unknown": 0},
-            problem="expected 2 channels that vary, found none" if state == "failed" else "",
-        )
+        aligner = Aligner(PERIOD)
+        aligner.channels = CHANNELS[: 2 + number % 4]
+        record = StreamRecord(number, f"hall-{number % 12:02d}/press-{number:04d}", aligner, state)
+        record.count = self.samples if state == "live" else 400
+        aligner.newest = aligner.closed = self._time(record.count - 1)
+        if state == "live":
+            wave = 0.5 + 0.2 * np.sin(np.arange(60) / 5 + number)
+            record.ring = [round(float(ratio), 3) for ratio in wave]
+            record.ratio, record.distance = float(wave[-1]), 0.2
+            record.models.append(self._model(record))
+        elif state == "failed":
+            record.problem = "expected 2 channels that vary, found none"
+        return record
 
-    def _model(self, stream: int, generation: int, names: tuple[str, ...]) -> dict[str, Any]:
-        return {
-            "generation": generation,
-            "file": f"{stream}-{generation}.nn",
-            "fitted": self.begin + 1000 * PERIOD,
-            "first": 0,
-            "last": 999,
-            "channels": list(names),
-            "reason": "history",
-        }
+    def _model(self, record: StreamRecord) -> FittedModel:
+        number = record.generation + 1
+        channels, file = record.aligner.channels, f"{record.id}-{number}.nn"
+        return FittedModel(number, file, channels, 0, 999, "history", self._time(1000))
+
+    def _time(self, sample: int) -> int:
+        return self.begin + sample * PERIOD
 
     def _story(self) -> None:
         """Open, close and decide things in some of the streams."""
-        for view in list(self.views.values()):
-            if view.state != "live":
-                continue
-            if view.id % 3 == 0:
-                item = self.inject_alarm(view.id, back=900 + view.id % 700, length=60)
+        live = [record.id for record in self.records if record.is_live]
+        for number in live:
+            if number % 3 == 0:
+                item = self.inject_alarm(number, back=900 + number % 700, length=60)
                 self.close_alarm(item.key)
-            if view.id % 17 == 0:
-                self.inject_alarm(view.id, back=40, length=40, ratio=2 + view.id % 5)
-            if view.id % 23 == 0:
-                self.inject_change(view.id, back=600)
-            if view.id % 37 == 0:
-                self.inject_change(view.id, back=3000, state="accepted")
-        live = [each for each in self.views.values() if each.state == "live"][:5]
-        if len(live) == 5:
-            self.inject_incident([each.id for each in live])
+            if number % 17 == 0:
+                self.inject_alarm(number, back=40, length=40, ratio=2 + number % 5)
+            if number % 23 == 0:
+                self.inject_change(number, back=600)
+            if number % 37 == 0:
+                self.inject_change(number, back=3000, state="accepted")
+        if len(live) >= 5:
+            self.inject_incident(live[:5])
+
+    # --- what there is
+
+    @property
+    def views(self) -> dict[int, StreamView]:
+        return {view.id: view for view in self.streams()}
+
+    def record(self, number: int) -> StreamRecord:
+        record = self.records.get(number)
+        assert record is not None
+        return record
 
     def of_stream(self, stream: int, kind: str) -> list[Item]:
         page = self.store.items.page(stream=stream, kinds=[kind], limit=10**6)
-        return sorted(page.items, key=lambda each: each.number)
+        return sorted(page.items, key=lambda item: item.number)
 
     def item(self, key: str) -> Item:
         item = self.store.items.get(key)
@@ -216,202 +228,133 @@ class FakeService:
     def events(self) -> list[EventRow]:
         return self.store.events.read(limit=10**6)
 
+    # --- ways to make something happen
+
+    @contextmanager
+    def _happening(self) -> Iterator[None]:
+        """Report what happens inside as one record of the log."""
+        with self.lock:
+            self.position += 1
+            self.reporter.begin(self.position)
+            yield
+            self.store.commit()
+            self.reporter.publish()
+
     def put(self, item: Item) -> None:
+        """Replace an item, without an event."""
         self.store.items.put(item)
         self.store.commit()
 
-    def _happened(self, kind: str, item: Item | None, stream: int | None, body: Any) -> EventRow:
-        self.position += 1
-        when = self.clock() if item is None else item.updated
-        event = EventRow(
-            self.position, 0, kind, when, stream, None if item is None else item.key, body
-        )
-        self.store.events.put(event)
-        self.store.commit()
-        self.hub.publish(event)
-        return event
+    def rename(self, number: int, name: str) -> None:
+        record = self.record(number)
+        self.records.remove(record)
+        record.name = name
+        record.version += 1
+        self.records.add(record)
 
-    def _settle(self, stream: int) -> None:
-        """Let the view of a stream say what its items are."""
-        view = self.views[stream]
-        items = list(self.store.items.page(stream=stream, limit=10**6).items)
-        items.sort(key=lambda each: each.updated)
-        opened = [each for each in items if each.open]
-        ranks = ("alarm", "change", "silence", "channels")
-        worst_kind = min((ranks.index(each.kind) for each in opened), default=None)
-        shown = (opened or items)[-1] if items else None
-        alarms = [each for each in items if each.kind == "alarm"]
-        bad = max((each.ratio for each in opened if each.kind == "alarm"), default=0.6)
-        self.views[stream] = replace(
-            view,
-            attention="" if worst_kind is None else ranks[worst_kind],
-            sentence="" if shown is None else shown.sentence,
-            item=None if shown is None else shown.key,
-            item_state="" if shown is None else shown.state,
-            last_alarm=max((each.opened for each in alarms), default=None),
-            ratio=bad,
-            sparkline=(*view.sparkline[:-1], bad),
-            counts={
-                **view.counts,
-                "alarms": len(alarms),
-                "changes": sum(each.kind == "change" for each in items),
-            },
-        )
-
-    # --- ways to make something happen
+    def _report(
+        self, kind: str, stream: int, time: int, item: Alarm | Change, ratio: float | None = None
+    ) -> Item:
+        record = self.record(stream)
+        facts: Any = {"alarm" if isinstance(item, Alarm) else "change": item}
+        event = Event(kind, record.count - 1, np.datetime64(time, "ns"), **facts)
+        with self._happening():
+            (made,) = self.reporter.events(record, [FleetEvent(record.name, event)]).values()
+            if ratio is not None:
+                record.ratio, record.ring = ratio, [*record.ring[:-1], ratio]
+                record.version += 1
+        return made
 
     def inject_alarm(
         self, stream: int, *, back: int = 0, length: int = 1, ratio: float = 3.0
     ) -> Item:
         """Open an alarm, `back` samples before the newest one."""
-        with self.lock:
-            view = self.views[stream]
-            number = 1 + len(self.of_stream(stream, "alarm"))
-            first = max(view.samples - 1 - back, 0)
-            last = min(first + length - 1, view.samples - 1)
-            start, end = (self.begin + each * PERIOD for each in (first, last))
-            channel = view.channels[0]
-            observed = 10.0 * ratio
-            sentence = f"{channel} {observed:g}, expected 8 to 11, {ratio:g} times the threshold"
-            evidence = {
-                "channel": channel,
-                "observed": observed,
-                "expected": 9.5,
-                "low": 8.0,
-                "high": 11.0,
-                "direction": "high",
-            }
-            body = {
-                "number": number,
-                "start": first,
-                "start_time": iso(start),
-                "end": last,
-                "end_time": iso(end),
-                "peak": {
-                    "sample": first,
-                    "time": iso(start),
-                    "score": ratio,
-                    "ratio": ratio,
-                    "p_value": 1e-4,
-                    "channels": {channel: 0.9},
-                },
-                "open": True,
-                "reason": None,
-                "cause": "score",
-                "evidence": [evidence],
-                "sentence": sentence,
-            }
-            item = Item(
-                f"alarm-{stream}-1-{number}", "alarm", stream, 1, number, "open", start, end,
-                None, ratio, sentence, body, self.position + 1,
-            )  # fmt: skip
-            self.put(item)
-            self._settle(stream)
-            self._happened("opened", item, stream, {"alarm": body})
-            return item
+        record = self.record(stream)
+        first = max(record.count - 1 - back, 0)
+        last = min(first + length - 1, record.count - 1)
+        start, end = (np.datetime64(self._time(sample), "ns") for sample in (first, last))
+        channel, observed = record.aligner.channels[0], 10.0 * ratio
+        alarm = Alarm(
+            1 + len(self.of_stream(stream, "alarm")),
+            first,
+            start,
+            last,
+            end,
+            Peak(first, start, ratio, ratio, 1e-4, {channel: 0.9}),
+            evidence=(Evidence(channel, observed, 9.5, 8.0, 11.0),),
+            sentence=f"{channel} {observed:g}, expected 8 to 11, {ratio:g} times the threshold",
+            zone="UTC",
+        )
+        return self._report("opened", stream, self._time(last), alarm, ratio)
 
     def close_alarm(self, key: str, reason: str = "score back to normal") -> Item:
         """Close an open alarm."""
-        with self.lock:
-            item = self.item(key)
-            body = {**item.body, "open": False, "reason": reason}
-            closed = replace(
-                item, state="closed", ended=item.updated, body=body, position=self.position + 1
-            )
-            self.put(closed)
-            assert item.stream is not None
-            self._settle(item.stream)
-            self._happened("closed", closed, item.stream, {"alarm": body})
-            return closed
+        item = self.item(key)
+        alarm = replace(Alarm.from_dict(item.body), reason=reason)
+        return self._report("closed", item.stream or 0, item.updated, alarm, 0.6)
 
     def inject_change(self, stream: int, *, back: int = 0, state: str = "pending") -> Item:
         """Let a change begin, `back` samples before the newest one."""
-        with self.lock:
-            view = self.views[stream]
-            number = 1 + len(self.of_stream(stream, "change"))
-            first = max(view.samples - 1 - back, 0)
-            start = self.begin + first * PERIOD
-            channel = view.channels[-1]
-            sentence = f"{channel} from 12 to 15, 1.8 times the distance that is normal"
-            body = {
-                "number": number,
-                "start": first,
-                "start_time": iso(start),
-                "channels": [channel],
-                "before": {channel: 12.0},
-                "after": {channel: 15.0},
-                "state": state,
-                "alarm": None,
-                "distance": 1.8,
-                "sentence": sentence,
-            }
-            done = state in ("accepted", "reverted")
-            item = Item(
-                f"change-{stream}-1-{number}", "change", stream, 1, number, state, start, start,
-                start + 60 * PERIOD if done else None, 0.0, sentence, body, self.position + 1,
-            )  # fmt: skip
-            self.put(item)
-            self._settle(stream)
-            self._happened("changed" if not done else state, item, stream, {"change": body})
-            return item
+        record = self.record(stream)
+        first = max(record.count - 1 - back, 0)
+        channel = record.aligner.channels[-1]
+        change = Change(
+            1 + len(self.of_stream(stream, "change")),
+            first,
+            np.datetime64(self._time(first), "ns"),
+            (channel,),
+            {channel: 12.0},
+            {channel: 15.0},
+            state,
+            distance=1.8,
+            sentence=f"{channel} from 12 to 15, 1.8 times the distance that is normal",
+            zone="UTC",
+        )
+        if state in ("accepted", "reverted"):
+            return self._report(state, stream, self._time(first + 60), change)
+        return self._report("changed", stream, self._time(first), change)
 
     def inject_incident(self, streams: Sequence[int]) -> Item:
         """Let an incident begin in some streams."""
-        with self.lock:
-            number = 1 + sum(e.kind == "incident" for e in self.items())
-            alarms = [self.inject_alarm(each, back=30, length=20) for each in streams]
-            start = min(each.opened for each in alarms)
-            sentence = f"{len(streams)} streams in alarm within a minute"
-            names = {self.views[e.stream or 0].name: e.number for e in alarms}
-            body = {
-                "number": number,
-                "start": start,
-                "start_time": iso(start),
-                "end": start,
-                "end_time": iso(start),
-                "streams": names,
-                "open": True,
-                "sentence": sentence,
-            }
-            item = Item(
-                f"incident-{number}", "incident", None, 0, number, "open", start, start,
-                None, 3.0, sentence, body, self.position + 1,
-            )  # fmt: skip
-            self.put(item)
-            self._happened("incident", item, None, {"incident": body})
-            return item
+        number = 1 + sum(item.kind == "incident" for item in self.items())
+        alarms = [self.inject_alarm(stream, back=30, length=20) for stream in streams]
+        start = min(alarm.opened for alarm in alarms)
+        time = np.datetime64(start, "ns")
+        names = {self.record(alarm.stream or 0).name: alarm.number for alarm in alarms}
+        sentence = f"{len(streams)} streams in alarm within a minute"
+        incident = Incident(number, start, time, start, time, names, sentence=sentence, zone="UTC")
+        with self._happening():
+            self.reporter.incident(IncidentEvent("incident", incident), self.records)
+        return self.item(f"incident-{number}")
 
     def inject_outage(self, streams: Sequence[int]) -> Item:
         """Let some streams be silent together."""
-        with self.lock:
-            since = min(self.views[each].newest or 0 for each in streams)
-            names = [self.views[each].name for each in streams]
-            sentence = f"no samples of {len(names)} streams of source plant: {channels_text(names)}"
-            body = {"streams": dict.fromkeys(names, 0), "cause": "silence", "source": "plant"}
-            item = Item(
-                "incident-silence-1", "incident", None, 0, 0, "open", since, since + 300 * 10**9,
-                None, float(len(names)), sentence, body, self.position + 1,
-            )  # fmt: skip
-            self.put(item)
-            for each in streams:
-                self.views[each] = replace(
-                    self.views[each], attention="silence", sentence=sentence, item=item.key
-                )
-            self._happened("incident", item, None, {"incident": body, "sentence": sentence})
-            return item
+        records = [self.record(number) for number in streams]
+        since = min(record.aligner.closed for record in records)
+        names = [record.name for record in records]
+        sentence = f"no samples of {len(names)} streams of source plant: {channels_text(names)}"
+        body = {"streams": dict.fromkeys(names, 0), "cause": "silence", "source": "plant"}
+        item = Item(
+            "incident-silence-1", "incident", None, 0, 0, "open", since, since + 300 * SECOND,
+            None, float(len(names)), sentence, body, self.position + 1,
+        )  # fmt: skip
+        with self._happening():
+            self.reporter.of_many("incident", item)
+            for record in records:
+                record.outage = item
+                record.version += 1
+        return item
 
     def tick(self, samples: int = 1) -> None:
         """Let every live stream have some samples more."""
         with self.lock:
             self.samples += samples
-            moved = {}
-            for number, view in self.views.items():
-                if view.state == "live":
-                    count = view.samples + samples
-                    newest = self.begin + (count - 1) * PERIOD
-                    self.views[number] = replace(view, samples=count, newest=newest)
-                    moved[number] = count - 1
-            self.hub.publish(Tick(moved))
+            live = [record for record in self.records if record.is_live]
+            for record in live:
+                record.count += samples
+                record.aligner.closed = self._time(record.count - 1)
+                record.version += 1
+            self.hub.publish(Tick({record.id: record.count - 1 for record in live}))
 
     # --- what the API calls
 
@@ -427,86 +370,65 @@ class FakeService:
         if self.fails is not None:
             raise self.fails
         self.pushed.append((arrivals, history))
-        with self.lock:
-            self.position += 1
+        with self._happening():
             for arrival in arrivals:
-                if self.stream_named(arrival.stream) is None:
-                    number = max(self.views, default=0) + 1
-                    self.views[number] = StreamView(
-                        number, arrival.stream, "collecting", arrival.channels, needed=1000
-                    )
-                    self._happened("stream", None, number, {"state": "collecting"})
+                if self.records.named(arrival.stream) is None:
+                    record = StreamRecord(self.records.next_id, arrival.stream, Aligner())
+                    record.aligner.channels = arrival.channels
+                    self.reporter.state_of(self.records.add(record), self.clock())
         return _done(self.position)
 
     def decide(
-        self,
-        item_key: str | None,
-        verb: str,
-        /,
-        *,
-        stream: int | None = None,
-        who: str,
-        comment: str = "",
+        self, key: str | None, verb: str, *, stream: int | None = None, who: str, comment: str = ""
     ) -> Future[Item | None]:
         with self.lock:
             if verb == "rollback":
                 accepted = [
-                    each
-                    for each in self.of_stream(stream or 0, "change")
-                    if each.state == "accepted"
+                    item
+                    for item in self.of_stream(stream or 0, "change")
+                    if item.state == "accepted"
                 ]
                 if not accepted:
                     return _failed(FeedbackError("there is nothing to roll back"))
-                return _done(self._decided(accepted[-1], "rejected", "rolled_back"))
-            item = self.store.items.get(item_key or "")
+                return _done(self._decided(accepted[-1], "rejected"))
+            item = self.store.items.get(key or "")
             if item is None or not item.open or item.kind == "incident":
                 return _failed(
                     FeedbackError(
-                        f"expected an open alarm or change, found {item_key!r}",
+                        f"expected an open alarm or change, found {key!r}",
                         hint="GET /api/v1/items?open=true lists those that are open",
                     )
                 )
             if comment:
                 self.store.items.add_comment(Comment(item.key, self.clock(), who, comment))
-            if item.kind == "alarm" and verb == "accept":
-                closed = self.close_alarm(item.key, "accepted")
-                return _done(closed)
             if item.kind == "alarm":
-                return _done(item)
-            state = {"accept": "accepted", "reject": "rejected"}[verb]
-            return _done(self._decided(item, state, state))
+                accepts = verb == "accept"
+                return _done(self.close_alarm(item.key, "accepted") if accepts else item)
+            return _done(self._decided(item, {"accept": "accepted", "reject": "rejected"}[verb]))
 
-    def _decided(self, item: Item, state: str, kind: str) -> Item:
-        body = {**item.body, "state": state}
-        ended = item.updated if state == "accepted" else None
-        changed = replace(item, state=state, body=body, ended=ended, position=self.position + 1)
-        self.put(changed)
-        assert item.stream is not None
-        self._settle(item.stream)
-        self._happened(kind, changed, item.stream, {"change": body})
-        return changed
+    def _decided(self, item: Item, state: str) -> Item:
+        change = replace(Change.from_dict(item.body), state=state)
+        return self._report(state, item.stream or 0, item.updated, change)
 
     def refit(
         self, stream: int, *, first: int | None = None, last: int | None = None
     ) -> Future[None]:
-        with self.lock:
-            view = self.views[stream]
-            names = view.channels
-            self.models_of[stream].append(self._model(stream, view.generation + 1, names))
-            self.views[stream] = replace(view, generation=view.generation + 1)
-            self._happened("stream", None, stream, {"state": "live"})
+        record = self.record(stream)
+        with self._happening():
+            record.models.append(self._model(record))
+            self.reporter.state_of(record, self.clock())
         return _done(None)
 
     def remove(self, stream: int) -> Future[None]:
-        with self.lock:
-            self.views.pop(stream, None)
-            self.store.connection.write("DELETE FROM items WHERE stream = ?", stream)
-            self.store.commit()
-            self._happened("removed", None, stream, {})
+        record = self.record(stream)
+        with self._happening():
+            self.records.remove(record)
+            self.store.forget(stream)
+            self.reporter.removed(record)
         return _done(None)
 
     def restore_model(self, stream: int, generation: int) -> Future[None]:
-        if generation not in [each["generation"] for each in self.models_of[stream]]:
+        if generation not in [model.generation for model in self.record(stream).models]:
             return _failed(
                 InputError(
                     f"expected a model of stream {stream}, found generation {generation}",
@@ -515,49 +437,39 @@ class FakeService:
             )
         return self.refit(stream)
 
-    def streams(self) -> Sequence[StreamView]:
+    def streams(self) -> list[StreamView]:
         with self.lock:
-            return tuple(self.views.values())
+            return [replace(record.shown(), needed=1000) for record in self.records]
 
-    def stream(self, number: int, /) -> StreamView | None:
-        return self.views.get(number)
+    def stream(self, number: int) -> StreamView | None:
+        record = self.records.get(number)
+        return None if record is None else replace(record.shown(), needed=1000)
 
     def stream_named(self, name: str) -> StreamView | None:
-        with self.lock:
-            return next((each for each in self.views.values() if each.name == name), None)
+        record = self.records.named(name)
+        return None if record is None else self.stream(record.id)
 
     def models(self, stream: int) -> list[dict[str, Any]]:
-        return list(self.models_of.get(stream, ()))
+        return [vars(model) for model in self.record(stream).models]
 
     def health(self) -> dict[str, Any]:
-        states = Counter(each.state for each in self.streams())
-        bad = [name for name, (ok, _) in self.parts.items() if not ok]
+        views = self.streams()
+        parts = {name: {"ok": ok, "message": text} for name, (ok, text) in self.parts.items()}
         return {
-            "status": "degraded" if bad else "ok",
-            "parts": {
-                name: {"ok": ok, "message": message} for name, (ok, message) in self.parts.items()
-            },
+            "status": "ok" if all(part["ok"] for part in parts.values()) else "degraded",
+            "parts": parts,
             "position": self.position,
             "applied": self.position,
             "lag_entries": 0,
             "lag_s": 0.0,
-            "streams": dict(states),
-            "samples": sum(each.samples for each in self.streams()),
+            "streams": dict(Counter(view.state for view in views)),
+            "samples": sum(view.samples for view in views),
             "samples_per_s": 200.0,
             "disk": {"free": 10**10, "used": 10**7},
         }
 
     def report(self, part: str, ok: bool, message: str = "") -> None:
         self.parts[part] = (ok, message)
-
-
-def _remove(store: Store, folder: str) -> None:
-    store.close()
-    shutil.rmtree(folder)
-
-
-def iso(time_ns: int) -> str:
-    return f"{np.datetime64(time_ns, 'ns')}Z"
 
 
 def _done(value: Any) -> Future[Any]:

@@ -38,7 +38,7 @@ def test_an_alarm_is_sent_as_it_opens() -> None:
             assert event["event"] == "opened" and event["id"] == service.events()[-1].id
             body = json.loads(event["data"])
             assert (body["item"], body["stream"], body["kind"]) == (item.key, 4, "opened")
-            assert body["body"]["alarm"]["open"] is True
+            assert body["body"]["state"] == "open"
 
     with_app(service, act)
 

@@ -34,8 +34,7 @@ LIMITS = {
 def restored(service: FakeService) -> None:
     """Forget what requests left behind in the service that stands in for the real one."""
     service.pushed.clear()
-    fresh = FakeService(60)
-    service.views, service.models_of, service.store = fresh.views, fresh.models_of, fresh.store
+    service.clear(60)
 
 
 def checked(request: Request, status: int, headers: dict[str, str], body: bytes) -> None:
