@@ -323,7 +323,7 @@ class NaiveMemberVote:
 class NaiveCommittee:
     """Experts, each with a memory of its own, and others, whose votes are averaged.
 
-    They are smoothed, but for those of what expects a sample where the committee is `prompt`.
+    They are smoothed, but for those of what expects a sample.
     """
 
     mean: Array
@@ -334,21 +334,18 @@ class NaiveCommittee:
     spokesman: int
     threshold: float
     hold: bool  # the trends
-    floor: float = -np.inf  # of a vote
-    members: NaiveMembers | None = None
-    member_votes: list[NaiveMemberVote] = field(default_factory=list)
-    prompt: bool = False
+    members: NaiveMembers
+    member_votes: list[NaiveMemberVote]
 
     smooth: float | None = None
 
     def step(self, sample: Array, phase: float = np.nan) -> list[NaiveVerdict]:
         self.phase = phase
         self.scaled = standardise(np.array(sample, dtype=np.float64), self.mean, self.scale)
-        if self.members is not None:
-            if not self.members.samples:  # a trend begins at the first sample
-                for expert in self.experts:
-                    expert.level = np.clip(np.nan_to_num(self.scaled), -1e3, 1e3)
-            self.members.see(self.scaled)
+        if not self.members.samples:  # a trend begins at the first sample
+            for expert in self.experts:
+                expert.level = np.clip(np.nan_to_num(self.scaled), -1e3, 1e3)
+        self.members.see(self.scaled)
         return self.conclude([expert.follow(self.scaled, self.hold) for expert in self.experts])
 
     def flush(self) -> list[NaiveVerdict]:
@@ -356,7 +353,7 @@ class NaiveCommittee:
 
     def usual(self, v: int) -> float:
         """Return what vote `v` usually is at this phase."""
-        if self.members is None or np.isnan(self.phase):
+        if np.isnan(self.phase):
             return 0.0
         table = self.members.params.usual_votes
         return float(table[int(self.phase) % len(table), v])
@@ -367,10 +364,10 @@ class NaiveCommittee:
             (vote, vote.squares(self.experts[vote.expert], looks[vote.expert][row]))
             for vote in self.votes
         ]
-        for vote in self.member_votes:
-            assert self.members is not None
-            found.append((vote, self.members.squares(vote.kind, self.scaled, self.phase)))
-        return found
+        return found + [
+            (vote, self.members.squares(vote.kind, self.scaled, self.phase))
+            for vote in self.member_votes
+        ]
 
     def conclude(self, looks: list[list[NaiveVerdict]]) -> list[NaiveVerdict]:
         """Return the committee's verdicts on the samples that every expert has judged now."""
@@ -400,15 +397,13 @@ class NaiveCommittee:
                 if v - len(self.votes) in (2, 3) and own > 3:  # windows and shapes
                     own = 3 + np.log(own - 2)
                 self.newest[v] = own
-                counted = max(own, self.floor)
+                counted = max(own, 0.0)
                 expects = v == len(self.votes) or (v < len(self.votes) and vote.basis is None)
-                if self.prompt and expects:
+                if expects:
                     at_once += vote.weight * counted
                 else:
                     together += vote.weight * counted
-                part = vote.weight
-                if np.isfinite(self.floor):
-                    part *= counted - self.floor + 1e-3
+                part = vote.weight * (counted + 1e-3)
                 if relative.sum() > 0:
                     shares += part * relative / relative.sum()
             before = together if self.smooth is None else self.smooth

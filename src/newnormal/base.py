@@ -34,7 +34,7 @@ from newnormal.config import Config, duration, option_as_json
 from newnormal.core import loop
 from newnormal.core.history import check_history, median_period
 from newnormal.core.stages import NO_ACCEPTANCE
-from newnormal.core.state import COUNTS, Fitted, StreamState, nbytes
+from newnormal.core.state import Fitted, StreamState, nbytes
 from newnormal.errors import (
     FeedbackError,
     NewnormalWarning,
@@ -43,14 +43,14 @@ from newnormal.errors import (
     StateError,
 )
 from newnormal.fitting import HistoryScores, ThresholdSpec, refit_threshold, writable
-from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN
+from newnormal.kernels.step import HELD, PENDING, RESTORED, SEEN, STEP_COUNTS
 from newnormal.metrics.ranking import precision_of_fold
 from newnormal.models.base import Model, OnEpoch, OnPhase
 from newnormal.models.blas import one_thread
 from newnormal.models.registry import path_of
 from newnormal.packing import pack, unpack, write_checked
 from newnormal.state import State
-from newnormal.state.schema import AGAIN
+from newnormal.state.facts import AGAIN
 from newnormal.tabular import Table, default_channels, parse_time, to_sample, to_table
 from newnormal.tabular.zones import zone_of
 from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
@@ -639,9 +639,8 @@ class BaseDetector:
     def counters(self) -> dict[str, int]:
         """Samples seen and pending, learning steps taken, and times the guard stepped in."""
         counts = self._live().model.step.counts
-        return {
-            name: int(counts[COUNTS[name]]) for name in ("seen", "pending", "learned", "restored")
-        }
+        names = ("seen", "pending", "learned", "restored")
+        return {name: int(counts[STEP_COUNTS.counters[name].position]) for name in names}
 
     @property
     def trend_(self) -> Floats:

@@ -20,11 +20,12 @@ from newnormal.core.outliers import find_outliers, without
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
-from newnormal.core.state import Baseline, Fitted, copied
+from newnormal.core.state import Fitted, copied
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
 from newnormal.kernels.alarm import HEIGHT, START_HEIGHT
 from newnormal.kernels.step import StepParams
+from newnormal.kernels.stream import Baseline
 from newnormal.models.base import Model, OnEpoch, OnPhase, Training, scores
 from newnormal.models.registry import find
 from newnormal.thresholds import (
@@ -194,7 +195,7 @@ def fit_auto(
         scaler.mean,
         scaler.scale,
         chosen.fitted,
-        chosen.choice.plan.stride,
+        1,  # each sample gets its verdict at once
         math.inf,
         math.inf,
         0.0,
@@ -351,7 +352,6 @@ def _threshold_parts(threshold: AlarmThreshold) -> dict[str, Any]:
     return {
         "alarm": threshold.params,
         "tail_chances": threshold.chances,
-        "tail_knots": threshold.knots,
         "alarm_start": threshold.state,
     }
 

@@ -49,13 +49,8 @@ def canonical(value: object) -> str:
 
 
 def digest(version: Any, facts: str, tensors: Tensors) -> str:
-    """Return the digest that belongs to the facts, given as canonical JSON, and the tensors.
-
-    From version 4 on it covers the version too.
-    """
-    covered = facts
-    if isinstance(version, int) and version >= 4:
-        covered = f'{{"state":{facts},"version":{version}}}'
+    """Return the digest that belongs to the facts, given as canonical JSON, and the tensors."""
+    covered = f'{{"state":{facts},"version":{version}}}'
     found = hashlib.sha256(covered.encode("utf-8", "surrogatepass"))
     for name in sorted(tensors):
         array = tensors[name]

@@ -62,6 +62,6 @@ def test_a_verdict_crosses_at_most_fourteen_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.external
-@pytest.mark.parametrize("state", ["quiet-quantile", "quiet-budget"])
-def test_a_verdict_of_an_older_state_file_crosses_no_more(state: str) -> None:
+@pytest.mark.parametrize("state", ["quiet", "quantile"])
+def test_a_verdict_of_a_recorded_state_crosses_no_more(state: str) -> None:
     check(traced(GOLDEN / f"{state}.nn"))

@@ -43,7 +43,7 @@ RUBBISH = {
     "largest": (np.finfo(np.float32).max, 12345),
     "denormal": (5e-324, 1),
 }
-STATES = ["alarm-quantile", "settled-budget", "white", "one-channel", "m2n2-plain", "m2n2-alarms"]
+STATES = ["alarm", "pending", "quantile", "m2n2-plain", "m2n2-alarms"]
 
 
 def spoil(array: NDArray[Any], kind: str) -> None:
@@ -188,8 +188,8 @@ def test_rubbish_in_working_memory_and_in_the_room_for_verdicts_changes_no_bit(
 
 
 def test_a_copy_of_a_state_shares_no_memory() -> None:
-    detector = newnormal.load(FOLDER / "settled-budget.nn")
-    case = next(each for each in CASES if each.name == "settled-budget")
+    detector = newnormal.load(FOLDER / "pending.nn")
+    case = next(each for each in CASES if each.name == "pending")
     detector.run(plant(case.at, case.at + 9, case), flush=False)
     state = detector._state
     for one in arrays(state):

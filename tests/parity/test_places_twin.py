@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from newnormal.kernels.accepted import PLACES, blank_accepted, move_back
+from newnormal.kernels.accepted import PLACES, AcceptedState, move_back
+from newnormal.types.tables import first
 from tests.naive_places import NaivePlaces
 
 
@@ -16,7 +17,7 @@ def test_samples_are_moved_back_as_by_the_twin(seed: int) -> None:
     mixing = rng.normal(size=(C, C)) + 2 * np.eye(C)
     inverse = np.linalg.inv(mixing @ mixing.T).astype(np.float32)
     mean = rng.normal(size=C).astype(np.float32)
-    state = blank_accepted(C, 3)
+    state = first(AcceptedState, {"C": C, "V": 3})
     places = rng.choice(PLACES, size=int(rng.integers(1, 6)), replace=False)
     state.used[places] = 1
     state.shifts[places] = rng.normal(size=(len(places), C)) * 8
@@ -49,7 +50,7 @@ def test_samples_are_moved_back_as_by_the_twin(seed: int) -> None:
 
 @pytest.mark.parametrize("size", [3.0, 6.0, 20.0])
 def test_what_goes_slowly_between_two_levels_is_moved_back_without_a_jump(size: float) -> None:
-    state = blank_accepted(1, 3)
+    state = first(AcceptedState, {"C": 1, "V": 3})
     state.used[PLACES - 1], state.shifts[PLACES - 1, 0] = 1, size
     one, moved, seen = np.ones((1, 1), np.float32), np.empty(1), []
     for level in np.concatenate([np.linspace(0, size, 400), np.linspace(size, 0, 400)]):

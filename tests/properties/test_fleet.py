@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from newnormal import Fleet
-from newnormal.acceptance.shadow import TRAINS
 from newnormal.fleet import group
 from newnormal.fleet.stream import Stream, is_compiled
 from newnormal.kernels import fleet as kernel
+from newnormal.kernels.stream import SHADOW_TRAINS
 from newnormal.tabular import Table
 from tests.counts import count
 from tests.fleet_story import COMPILED, FITS, Feed, Story, assert_same_state, fitted, rows_of
@@ -120,7 +120,7 @@ def _looked_at(stream: Stream) -> dict[str, float]:
     """Return what tells which ways compiled code took."""
     state = stream.open()
     assert state.review is not None and state.changes is not None
-    trains = state.shadow is not None and bool(state.shadow.counts[TRAINS])
+    trains = state.shadow is not None and bool(state.shadow.counts[SHADOW_TRAINS])
     return {
         "shadow": float(state.shadow.model.step.counts[0]) if trains and state.shadow else 0.0,
         "reviews": float(state.review.counts[0]),

@@ -11,11 +11,10 @@ import pytest
 
 from newnormal import M2N2, Detector, Event, FeedbackError, Fixed, ParameterError
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.changes import MOVED
 from newnormal.acceptance.reviewed import MOVED_WEIGHTS
 from newnormal.acceptance.shadow import Timing
 from newnormal.base import BaseDetector
-from newnormal.core.state import ReviewState
+from newnormal.kernels.stream import MOVED, ReviewState
 from newnormal.types import Floats, Floats32
 from tests.inside import params, stream
 from tests.plants import (

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from newnormal.alarms import AlarmThreshold, log
 from newnormal.alarms.words import ended, number_texts
-from newnormal.core.state import LogState, copied
+from newnormal.core.state import copied
 from newnormal.kernels.alarm import AlarmOut
+from newnormal.kernels.stream import LogState
 from newnormal.types import ACCEPTED, END_OF_STREAM, Alarm, Event, Floats, Verdicts
+from newnormal.types.tables import first
 from tests.naive_loop import NaiveLog
 
 CHANNELS = ("flow", "level", "power")
@@ -50,7 +52,7 @@ class Log:
 
     def __init__(self, channels: tuple[str, ...] = ()) -> None:
         self.channels = channels
-        self.state = LogState.initial()
+        self.state = first(LogState, {"V": 0})
 
     @property
     def alarm(self) -> Alarm | None:

@@ -10,7 +10,7 @@ import pytest
 
 from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, view
 from newnormal.core.state import arrays
-from newnormal.fleet.stream import LiveParts
+from newnormal.fleet.stream import always
 from tests.fleet_story import fitted
 
 
@@ -48,9 +48,7 @@ def test_a_layout_names_each_array_and_begins_it_at_a_cache_line() -> None:
     )
     assert layout.nbytes == 384
     assert [field.nbytes for field in layout.fields] == [168, 2, 20, 16, 0]
-    assert layout.offsets(("plain.0", "leaf.numbers")).tolist() == [256, 0]
-    with pytest.raises(KeyError, match="leaf"):
-        layout.offsets(("leaf",))
+    assert layout.offsets.tolist() == [0, 192, 256, 320, 384]
 
 
 def test_layouts_are_equal_where_the_arrays_look_alike() -> None:
@@ -117,7 +115,7 @@ def test_an_array_of_another_shape_cannot_be_placed() -> None:
 
 @pytest.mark.parametrize("kind", ["daily", "counted", "paper", "strides"])
 def test_the_state_of_a_stream_comes_back_bit_for_bit(kind: str) -> None:
-    live = LiveParts.of(fitted(kind).to_parts().state)
+    live = always(fitted(kind).to_parts().state)
     layout = Layout.of(live)
     block = blank_block(layout.nbytes)
     block[:] = 255  # what it held before

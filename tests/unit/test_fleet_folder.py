@@ -22,6 +22,7 @@ from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.fleet.folder.replaying import Replayed
 from newnormal.fleet.stream import Shape, Stream
+from newnormal.state import versions
 from tests.fleets import assert_equal, assert_same_verdicts, fitted, mixed_fleet, tick
 
 
@@ -376,7 +377,12 @@ def test_a_record_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
         Fleet.load(tmp_path)
 
 
-def test_a_block_without_the_farthest_levels_of_changes_has_their_present_ones() -> None:
+def test_a_block_of_an_older_version_goes_through_the_migrations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def added(arrays: Any) -> Any:
+        return {**arrays, "changes.farthest": arrays["changes.after"]}
+
     stream = lived(10)._streams["narrow-0"]
     wanted = stream.shape.layout
     older = replace(wanted, fields=tuple(e for e in wanted.fields if e.name != "changes.farthest"))
@@ -384,12 +390,14 @@ def test_a_block_without_the_farthest_levels_of_changes_has_their_present_ones()
     source, target = stream.block.copy(), np.zeros_like(stream.block)
     after = own["changes.after"]
     source[after.offset : after.offset + after.nbytes] = 7
-    shards._copy_fields(older, source, wanted, target)
+    with pytest.raises(
+        StateError, match=r"changes.farthest: expected <f8 of shape .*, found no such array"
+    ):
+        shards._copy_fields(older, source, wanted, target)
+    monkeypatch.setattr(versions, "MIGRATIONS", (versions.Migration(lambda *each: each, added),))
+    shards._copy_fields(older, source, wanted, target, 1)
     for name in ("changes.after", "changes.farthest"):
         assert (target[own[name].offset :][: own[name].nbytes] == 7).all()
-    fewer = replace(older, fields=tuple(e for e in older.fields if e.name != "changes.after"))
-    with pytest.raises(StateError, match=r"changes.after: expected <f8 of shape .*, found none"):
-        shards._copy_fields(fewer, source, wanted, target)
 
 
 # ---------------------------------------------------------------------- damage
@@ -415,10 +423,7 @@ def test_a_damaged_stream_is_named_and_the_others_are_loaded(tmp_path: Path) -> 
     report = check(tmp_path, repair=True)
     assert report.ok and report.streams == 22
     found = Fleet.load(tmp_path)
-    assert (
-        found.streams_[3] == "narrow-3"
-        and found["narrow-3"].to_state().facts["counts"]["seen"] == 0
-    )
+    assert found.streams_[3] == "narrow-3" and found["narrow-3"].counters["seen"] == 0
     for name in fleet.streams_:
         assert found._streams[name].block.tobytes() == fleet._streams[name].block.tobytes()
     assert len(list((tmp_path / "damaged").iterdir())) == 1
@@ -538,13 +543,23 @@ def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path
 @pytest.mark.parametrize(
     ("field", "column", "value", "expected"),
     [
-        ("alarm.counts", 5, 60, "alarm.counts.next: less than 60"),
-        ("model.own.members.counts", 0, 100, "model.own.members.counts: at most 100"),
-        ("model.step.counts", 1, 6, "model.step.counts: at most the window's 5 samples"),
-        ("log.channels", 0, 9, "log.channels: channels, or -1"),
-        ("changes.counts", 0, 7, "changes.counts.number: up to the newest"),
-        ("drift.counts", 1, -2, "drift.counts: samples seen"),
-        ("review.counts", 0, 50, "review.counts: as many reviews as the samples seen make"),
+        ("alarm.counts", 5, 60, "alarm.counts.next: a whole number from 0 to 59"),
+        (
+            "model.own.members.counts",
+            0,
+            100,
+            "model.own.members.counts.head: a whole number from 0 to 99",
+        ),
+        ("model.step.counts", 1, 6, "model.step.counts.held: a whole number from 0 to L"),
+        ("log.channels", 0, 9, "log.channels: channels, each once, or -1"),
+        (
+            "changes.counts",
+            0,
+            7,
+            "changes.counts.number: a whole number from 0 to review.counts.newest_change",
+        ),
+        ("drift.counts", 1, -2, "drift.counts.mark: a whole number from -1 to samples"),
+        ("review.counts", 0, 50, "review.counts.reviews: as many as the samples seen make"),
     ],
 )
 def test_counters_that_would_be_used_as_positions_are_checked(
@@ -577,6 +592,9 @@ def with_other_layout(fleet: Fleet, name: str, renamed: str | None = None) -> Fl
         other._streams.restore(found)
     else:
         found.block[:] = 0
+        for each in layout.fields:
+            if each.name in ("log.channels", "silence.channels"):
+                np.ndarray(each.shape, each.dtype, found.block.data, each.offset)[...] = -1
         other._streams._where[name] = fleet._streams.where(name)
         other._streams._where[name][0].streams[fleet._streams.where(name)[1]] = found
         other._streams._changed()
@@ -603,7 +621,7 @@ def test_arrays_at_other_places_are_copied_by_name(tmp_path: Path) -> None:
 def test_arrays_that_this_version_does_not_have_are_named(tmp_path: Path) -> None:
     with_other_layout(mixed_fleet(1, 0, 0), "narrow-0", "alarm.recent").save(tmp_path)
     with pytest.raises(
-        StateError, match=r"alarm\.recent: expected <f8 of shape \(60,\), found none"
+        StateError, match=r"alarm\.recent: expected <f8 of shape \(60,\), found no such array"
     ):
         Fleet.load(tmp_path)
 

@@ -5,53 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
-from newnormal.acceptance import changes, review, reviewed, shadow
-from newnormal.alarms import log, silence
+from newnormal.acceptance import reviewed
 from newnormal.base import Parts
-from newnormal.core import times
 from newnormal.core.phases import SampleClock, TimeClock
-from newnormal.core.state import Fitted, copied
+from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.fleet.clocks import Clocks
-from newnormal.fleet.stream import FitBlock, FitParts, LiveParts, Shape, Stream
+from newnormal.fleet.stream import _ALWAYS, FitBlock, Shape, Stream, always, fit_arrays
 from newnormal.fleet.streams import FleetStreams
-from newnormal.kernels import alarm, block_names, quiet
+from newnormal.kernels import alarm
+from newnormal.kernels.stream import FitArrays, Shadow
 from newnormal.types import NO_TIME
+from newnormal.types.tables import declared, flatten
 from tests.fleet_story import Feed, assert_same_state, fitted
-
-POSITIONS = {
-    "LOG_NUMBER": log.NUMBER,
-    "LOG_START": log.START,
-    "LOG_END": log.END,
-    "LOG_NEWEST": log.NEWEST,
-    "PEAK_SCORE": log.PEAK_SCORE,
-    "END_TIME": log.END_TIME,
-    "SILENCE_NUMBER": silence.NUMBER,
-    "SILENCE_ALL": silence.ALL,
-    "SILENCE_ANY": silence.ANY,
-    "LAST_TIME": silence.LAST_TIME,
-    "REVIEWS": changes.REVIEWS,
-    "LAST_ALARM": changes.LAST_ALARM,
-    "MOVED": changes.MOVED,
-    "MOVES": changes.MOVES,
-    "CHANGE_NUMBER": changes.NUMBER,
-    "CHANGE_STATE": changes.STATE,
-    "IS_REJECTED": changes.IS_REJECTED,
-    "SHADOW_TRAINS": shadow.TRAINS,
-    "SHADOW_SCORES": shadow.SCORES,
-    "SHADOW_NEXT": shadow.NEXT,
-    "TIMES_HELD": times.HELD,
-    "TIMES_TIMED": times.TIMED,
-    "WEIGHTS_LIMIT": reviewed.LIMIT,
-    "FARTHEST_WEIGHTS": reviewed._FARTHEST,
-    "RECENT_REVIEWS": review._RECENT,
-}
-
-
-@pytest.mark.parametrize("name", sorted(POSITIONS))
-def test_a_position_of_the_kernel_is_that_of_one_stream(name: str) -> None:
-    assert getattr(quiet, name) == POSITIONS[name]
+from tests.house import write_blocks
 
 
 def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
@@ -59,17 +26,21 @@ def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
     assert kept == reviewed.KEPT_LEVELS and len(kept) == reviewed.MOVED_WEIGHTS
 
 
-def test_the_numbers_of_a_fit_are_where_the_kernel_reads_them() -> None:
-    fit = fitted("learning")._fitted
-    numbers = FitParts.of(fit).numbers
-    assert len(numbers) == block_names.NUMBERS == block_names.EAGER + 1
-    names = ("ALARM_LOCATION", "SPREAD", "RATE", "STEP", "RISE", "RAISES", "GAP", "STAND")
-    found = [numbers[getattr(block_names, name)] for name in (*names, "SPAN_OF_RATE")]
-    assert found == list(fit.alarm)
-    assert numbers[block_names.LR] == fit.step.lr and numbers[block_names.DECAY] == fit.step.decay
-    assert numbers[block_names.REVIEW_LENGTH] == fit.acceptance.timing.review_length  # type: ignore[attr-defined]
-    assert numbers[block_names.EAGER] == 100
-    assert (numbers[block_names.MOST_MISSING], numbers[block_names.LONGEST_SILENCE]) == (5, 300)
+def test_the_file_of_views_is_what_the_lines_of_the_arrays_give() -> None:
+    assert write_blocks.PATH.read_text() == write_blocks.written()
+
+
+def test_the_views_of_a_block_are_the_arrays_that_were_placed_there() -> None:
+    parts = {
+        StreamState: always(fitted("learning")._fitted.initial()),
+        FitArrays: fit_arrays(fitted("learning")._fitted),
+    }
+    for name, kind, path in write_blocks.VIEWS:
+        if kind is Shadow:
+            continue
+        names = [each for each in declared(kind) if f"{each}.".startswith(f"{path}.")]
+        assert names, name
+        assert set(names) <= {each for each, _ in flatten(parts[kind])}, name
 
 
 # ------------------------------------------------------------------ clocks
@@ -191,5 +162,5 @@ def test_the_last_stream_takes_the_place_of_one_that_is_removed() -> None:
 def test_live_parts_are_all_that_every_stream_has() -> None:
     state = fitted("daily").to_parts().state
     rare = {"accepted", "undo", "shadow"}
-    assert {*LiveParts._fields} | rare == {*state.__slots__}
+    assert {*_ALWAYS} | rare == {*state.__slots__}
     assert Parts._fields == ("fitted", "state", "past", "zone")

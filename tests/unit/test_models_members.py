@@ -168,7 +168,7 @@ def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
     live = series[: 2 * bins].copy()
     live[150:152] += 4.0  # the same at another hour
     out = blank_out(len(live), 2)
-    params = neutral_params(2, fitted, 1)
+    params = neutral_params(2, fitted)
     votes = np.empty((len(live), 8), np.float32)
     model.advance(live, False, model.initial(fitted), params, out, phases[: len(live)], votes)
     nights = np.concatenate([out.scores[13:18], out.scores[109:114]])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import newnormal
-from tests.golden.make_runs import CASES, Case, acted, machine, run
+from tests.golden.make_runs import CASES, Case, machine, run
 from tests.golden.recorded import recorded
 
 PIECES = {
@@ -56,11 +56,7 @@ def golden(case: Case) -> Path:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_run_from_a_golden_state_gives_what_was_recorded(case: Case, pieces: str) -> None:
     ref = record(case)
-    if case.is_old and case.name != "m2n2-plain" and "old_scores" not in ref:
-        pytest.skip("recorded by version 4: the alarms of this version are to be recorded")
     comp = run(newnormal.load(golden(case)), case, PIECES[pieces])
-    for name in ("old_scores", "old_acted"):
-        ref.pop(name, None)
     if json.loads(str(ref.pop("machine"))) == machine():
         assert [found for name in ref if (found := difference(name, ref[name], comp[name]))] == []
         return
@@ -79,25 +75,3 @@ def test_a_run_in_pieces_is_the_whole_run(case: Case, pieces: str) -> None:
     path = golden(case)
     ref, comp = (run(newnormal.load(path), case, PIECES[each]) for each in ("whole", pieces))
     assert [found for name in ref if (found := difference(name, ref[name], comp[name]))] == []
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.is_old], ids=lambda case: case.name
-)
-def test_scores_of_an_older_file_stay_until_something_is_accepted_or_rejected(case: Case) -> None:
-    """Later ones depend on when that is; a rejection no longer holds the trend."""
-    ref = record(case)
-    detector = newnormal.load(golden(case))
-    if detector.status_ != "normal" and any(each.state == "rejected" for each in detector.changes_):
-        pytest.skip("the trend of a rejected change was held by version 4")
-    comp = run(detector, case)
-    rows = min(
-        int(ref["old_acted"]) if "old_acted" in ref else acted(case, str(ref["events"])),
-        acted(case, comp["events"]),
-    )
-    assert rows >= 29
-    scores = ref["old_scores"] if "old_scores" in ref else ref["scores"]
-    if json.loads(str(ref["machine"])) == machine():
-        assert difference("scores", scores[:rows], comp["scores"][:rows]) == ""
-    else:
-        assert close(scores[:rows], comp["scores"][:rows])

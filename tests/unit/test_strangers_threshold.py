@@ -262,8 +262,11 @@ def test_an_installed_entry_point_is_loaded_without_being_named(
     ("change", "message"),
     [
         ({"live.moving": np.zeros(3)}, r"live.moving: expected f8 of shape \(2,\)"),
-        ({"fitted.moving": np.zeros(0)}, r"fitted.moving: expected 1 to 65536 numbers, found 0"),
-        ({"fitted.moving": np.zeros((2, 1))}, r"fitted.moving: expected f8 of shape"),
+        (
+            {"fitted.moving_start": np.zeros(0)},
+            r"moving_start: expected 1 to 65536 numbers, found 0",
+        ),
+        ({"fitted.moving_start": np.zeros((2, 1))}, r"fitted.moving_start: expected f8 of shape"),
         ({"live.moving": np.zeros(2, "f4")}, r"live.moving: expected f8 of shape"),
         ({"live.moving": np.full(2, np.nan)}, r"expected a number from Trailing.threshold"),
     ],

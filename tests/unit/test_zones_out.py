@@ -16,7 +16,7 @@ from newnormal import M2N2, Change, Detector, Event, Fleet, Incident
 from newnormal.alarms.words import in_zone
 from newnormal.errors import ParameterError
 from newnormal.packing.events import EventReader, event_facts
-from newnormal.state.schema import Facts
+from newnormal.state.facts import Facts
 from newnormal.types import Times, Verdicts, time_text
 from newnormal.types.arrays import time_of_text, zone_of_text
 from newnormal.types.zones import zoned_texts

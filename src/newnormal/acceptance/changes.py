@@ -7,49 +7,37 @@ from dataclasses import replace
 import numpy as np
 
 from newnormal.alarms.words import change_sentence
-from newnormal.core.state import ChangeState, Fitted, StreamState
+from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
+from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    CHANGE_NUMBER,
+    CHANGE_START,
+    CHANGE_STATE,
+    IS_PENDING,
+    IS_REJECTED,
+    ChangeState,
+)
 from newnormal.types import PENDING, REJECTED, Change, Floats, time_of_ns
 
-# Positions in ReviewState.counts.
-REVIEWS = 0  # since fit
-NEWEST = 1  # the number of the newest change
-LAST_ALARM = 2  # the newest alarm that a change began with
-REJECTED_ALARM = 3  # the newest alarm that was rejected before its change was known
-
-# Positions in ReviewState.levels.
-MOVED = 0  # how far the weights had moved when normal was last accepted, in their own length
-MOVES = 1  # how far they have moved since; 1 is the limit
-
-# Positions in a row of ChangeState.counts.
-NUMBER = 0  # 0: the row is free
-START = 1  # the sample at which it began
-KNOWN = 2  # the sample at which it was known
-SINCE = 3  # the sample at which its acceptance timer started
-STATE = 4  # IS_PENDING or IS_REJECTED
-ALARM = 5  # the number of the alarm it began with; 0 for none
-PLACED = 6  # the sample at which `after` was taken
-
-IS_PENDING = 1
-IS_REJECTED = 2
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
 
 
 def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
     """Return the rows of open changes, the oldest first; of one state, or of both."""
-    rows = np.flatnonzero(changes.counts[:, NUMBER]).tolist()
-    found = [row for row in rows if state in (None, int(changes.counts[row, STATE]))]
-    return sorted(found, key=lambda row: int(changes.counts[row, NUMBER]))
+    rows = np.flatnonzero(changes.counts[:, CHANGE_NUMBER]).tolist()
+    found = [row for row in rows if state in (None, int(changes.counts[row, CHANGE_STATE]))]
+    return sorted(found, key=lambda row: int(changes.counts[row, CHANGE_NUMBER]))
 
 
 def slot_of(changes: ChangeState, number: int) -> int:
     """Return the row of an open change."""
-    return int(np.flatnonzero(changes.counts[:, NUMBER] == number)[0])
+    return int(np.flatnonzero(changes.counts[:, CHANGE_NUMBER] == number)[0])
 
 
 def free_row(changes: ChangeState) -> int | None:
     """Return a row without a change, or None where all are taken."""
-    free = np.flatnonzero(changes.counts[:, NUMBER] == 0)
+    free = np.flatnonzero(changes.counts[:, CHANGE_NUMBER] == 0)
     return int(free[0]) if len(free) else None
 
 
@@ -64,14 +52,14 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
     change = Change(
-        counts[NUMBER],
-        counts[START],
+        counts[CHANGE_NUMBER],
+        counts[CHANGE_START],
         time_of_ns(int(changes.times[slot])),
         tuple(named),
         {name: float(before[at]) for name, at in named.items()},
         {name: float(after[at]) for name, at in named.items()},
-        _STATES[counts[STATE]],
-        counts[ALARM] or None,
+        _STATES[counts[CHANGE_STATE]],
+        counts[CHANGE_ALARM] or None,
         float(changes.distances[slot]),
     )
     return replace(change, sentence=change_sentence(change))

@@ -6,31 +6,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from newnormal.acceptance.changes import (
-    ALARM,
-    IS_REJECTED,
-    KNOWN,
-    MOVED,
-    MOVES,
-    REJECTED_ALARM,
-    START,
-    STATE,
-    open_slots,
-)
+from newnormal.acceptance.changes import open_slots
 from newnormal.acceptance.levels import Levels
 from newnormal.acceptance.range import squeezed
 from newnormal.acceptance.reviewed import MOVED_WEIGHTS
-from newnormal.acceptance.shadow import (
-    POSITIONS,
-    SCORES,
-    TRAINS,
-    ordered,
-)
+from newnormal.acceptance.shadow import ordered
 from newnormal.alarms.log import close, open_alarm
 from newnormal.core.state import copied
 from newnormal.errors import FeedbackError
 from newnormal.kernels.alarm import LOCATION, START_LOCATION
 from newnormal.kernels.drift import NEAR
+from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    CHANGE_KNOWN,
+    CHANGE_START,
+    CHANGE_STATE,
+    IS_REJECTED,
+    MOVED,
+    MOVES,
+    REJECTED_ALARM,
+    SHADOW_POSITIONS,
+    SHADOW_SCORES,
+    SHADOW_TRAINS,
+)
 from newnormal.types import (
     ACCEPTED,
     REJECTED,
@@ -50,7 +48,7 @@ class Decisions(Levels):
     def accept(self, slot: int) -> list[Event]:
         """Accept a change as normal."""
         state, fitted = self.state, self.fitted
-        start = int(self.changes.counts[slot, START])
+        start = int(self.changes.counts[slot, CHANGE_START])
         self._follow(slot)
         self._place(slot, whole=True)
         event = self._event(ACCEPTED, slot)
@@ -60,11 +58,13 @@ class Decisions(Levels):
         shadow = state.shadow
         positions: list[Floats] = []
         if shadow is not None:
-            positions = list(shadow.positions[len(shadow.positions) - shadow.counts[POSITIONS] :])
+            positions = list(
+                shadow.positions[len(shadow.positions) - shadow.counts[SHADOW_POSITIONS] :]
+            )
         alone = len(open_slots(self.changes)) == 1
-        if shadow is not None and shadow.counts[TRAINS] and alone:
+        if shadow is not None and shadow.counts[SHADOW_TRAINS] and alone:
             state.model = copied(shadow.model)
-            if shadow.counts[SCORES] == self.timing.scores:
+            if shadow.counts[SHADOW_SCORES] == self.timing.scores:
                 self._raise_threshold(ordered(shadow))
         elif not fitted.model.translates:
             self._shift_trend(state.model, start)
@@ -122,12 +122,12 @@ class Decisions(Levels):
 
     def reject(self, slot: int) -> list[Event]:
         """Go back to what was known before a change, and learn nothing while it lasts."""
-        self.changes.counts[slot, STATE] = IS_REJECTED
+        self.changes.counts[slot, CHANGE_STATE] = IS_REJECTED
         self._follow(slot)
         self._place(slot)
         # What drifts too slowly to stand out was learned long before it was known.
         back = self.state.last_quiet
-        if not self.changes.counts[slot, ALARM]:
+        if not self.changes.counts[slot, CHANGE_ALARM]:
             back = self.state.accepted or self.fitted.baseline
         assert back is not None
         _, trend = self.fitted.model.snapshot(self.state.model)
@@ -195,7 +195,7 @@ class Decisions(Levels):
         changes, channels = self.changes, self.changes.channels[slot] != 0
         if not channels.any():
             return bool(self.levels[MOVES] <= NEAR)
-        if self.judged - changes.counts[slot, KNOWN] < self.timing.review_length:
+        if self.judged - changes.counts[slot, CHANGE_KNOWN] < self.timing.review_length:
             return False
         before, after = (squeezed(each[slot, channels]) for each in (changes.before, changes.after))
         moved = np.abs(after - before)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.acceptance.changes import ALARM, IS_REJECTED, PLACED, START, STATE
 from newnormal.acceptance.range import SURELY, squeezed, unsqueezed
 from newnormal.acceptance.reviewed import Reviewed
 from newnormal.kernels.drift import KEEP, SETTLING, lag_index
+from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    CHANGE_PLACED,
+    CHANGE_START,
+    CHANGE_STATE,
+    IS_REJECTED,
+)
 from newnormal.types import Floats
 
 # Reviews from the start of a change on, after which the stream is judged from where it is. Sooner,
@@ -27,8 +33,8 @@ class Levels(Reviewed):
         It may be this far `beyond` what was seen, in history's standard deviations.
         """
         before, levels = squeezed(self.changes.before[slot]), self.drift.levels
-        age = max(self.judged - int(self.changes.counts[slot, START]), SURELY)
-        if not self.changes.counts[slot, ALARM]:  # it came slowly
+        age = max(self.judged - int(self.changes.counts[slot, CHANGE_START]), SURELY)
+        if not self.changes.counts[slot, CHANGE_ALARM]:  # it came slowly
             return unsqueezed(levels)
         found = before + (levels - before) / (1 - KEEP**age)
         newest = np.where(np.isnan(self.drift.last), levels, self.drift.last)
@@ -46,12 +52,12 @@ class Levels(Reviewed):
             level = self._level(slot, 0.0)
             is_farther = np.abs(level - before) > np.abs(farthest - before)
             farthest[is_farther] = level[is_farther]
-            changes.counts[slot, PLACED] = self.judged
+            changes.counts[slot, CHANGE_PLACED] = self.judged
         changes.distances[slot] = self.drift.distances[channels].max()
 
     def _stands(self, slot: int) -> bool:
         """Whether a change has lasted, or was rejected: the stream is judged from where it is."""
-        start, state = self.changes.counts[slot, [START, STATE]].tolist()
+        start, state = self.changes.counts[slot, [CHANGE_START, CHANGE_STATE]].tolist()
         lasts = self.judged - start >= _STANDS * self.timing.review_length
         return bool(lasts or state == IS_REJECTED)
 
@@ -67,14 +73,14 @@ class Levels(Reviewed):
         before, after = changes.before[slot], changes.after[slot]
         moved = after - before if whole else squeezed(after) - squeezed(before)
         shift = np.where(channels, moved, 0.0)
-        age = self.judged - int(changes.counts[slot, START])
+        age = self.judged - int(changes.counts[slot, CHANGE_START])
         for model in self._models:
             self.fitted.model.translate(model, slot, shift, age)
 
     def _moves_on(self, slot: int, channels: NDArray[np.bool_]) -> bool:
         """Whether a change is not where it was: still settling, or farther off than normal goes."""
         changes = self.changes
-        start, placed = changes.counts[slot, [START, PLACED]].tolist()
+        start, placed = changes.counts[slot, [CHANGE_START, CHANGE_PLACED]].tolist()
         if placed < start + SETTLING:
             return True
         C = len(channels)

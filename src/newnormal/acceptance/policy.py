@@ -24,14 +24,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.acceptance.changes import IS_REJECTED, NUMBER, REVIEWS, STATE
 from newnormal.acceptance.range import initial
 from newnormal.acceptance.review import Review
-from newnormal.acceptance.shadow import NEXT, SCORES, TRAINS, Timing
-from newnormal.core.state import ChangeState, Fitted, ReviewState, StreamState, copied
+from newnormal.acceptance.shadow import Timing
+from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.kernels.drift import DriftOut, advance
 from newnormal.kernels.step import PENDING, SEEN, blank_out
+from newnormal.kernels.stream import (
+    CHANGE_NUMBER,
+    CHANGE_STATE,
+    IS_REJECTED,
+    REVIEWS,
+    SHADOW_NEXT,
+    SHADOW_SCORES,
+    SHADOW_TRAINS,
+    ChangeState,
+    ReviewState,
+)
 from newnormal.types import Alarm, Event, Floats, Ints
+from newnormal.types.tables import first
 
 _REVIEWS = 6  # in `accept_after`
 _LONGEST = 60  # samples between reviews, at most
@@ -65,8 +76,8 @@ class TimedAcceptance:
         baseline = fitted.baseline
         assert baseline is not None
         state.drift = initial(baseline.lows, baseline.highs)
-        state.review = ReviewState(np.zeros(4, np.int64), np.zeros(2))
-        state.changes = ChangeState.initial(len(fitted.channels))
+        state.review = first(ReviewState, {})
+        state.changes = first(ChangeState, {"C": len(fitted.channels)})
         state.last_quiet = copied(baseline)
 
     def columns(self, rows: int) -> tuple[Floats, Ints]:
@@ -76,7 +87,7 @@ class TimedAcceptance:
     def newest_open(self, state: StreamState) -> int:
         """Return the number of the newest open change; 0 for none."""
         assert state.changes is not None
-        return int(state.changes.counts[:, NUMBER].max())
+        return int(state.changes.counts[:, CHANGE_NUMBER].max())
 
     def samples_until_review(self, state: StreamState) -> int:
         """Return how many samples to consume before the next review, at least 1."""
@@ -87,7 +98,7 @@ class TimedAcceptance:
     def is_frozen(self, state: StreamState) -> bool:
         """Whether the weights are held, while a rejected change lasts."""
         assert state.changes is not None
-        return bool(state.changes.counts[:, STATE].max() == IS_REJECTED)
+        return bool(state.changes.counts[:, CHANGE_STATE].max() == IS_REJECTED)
 
     def train_shadow(
         self,
@@ -99,7 +110,7 @@ class TimedAcceptance:
     ) -> None:
         """Hand the shadow, if there is one, what the running model is about to consume."""
         shadow = state.shadow
-        if shadow is None or not shadow.counts[TRAINS]:
+        if shadow is None or not shadow.counts[SHADOW_TRAINS]:
             return
         counts = shadow.model.step.counts
         rows = int(counts[PENDING]) + len(samples)
@@ -109,9 +120,9 @@ class TimedAcceptance:
         fitted.model.eager(EAGER).advance(samples, flush, shadow.model, params, out, phases)
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
-            shadow.scores[shadow.counts[NEXT]] = score
-            shadow.counts[NEXT] = (shadow.counts[NEXT] + 1) % len(shadow.scores)
-            shadow.counts[SCORES] = min(shadow.counts[SCORES] + 1, len(shadow.scores))
+            shadow.scores[shadow.counts[SHADOW_NEXT]] = score
+            shadow.counts[SHADOW_NEXT] = (shadow.counts[SHADOW_NEXT] + 1) % len(shadow.scores)
+            shadow.counts[SHADOW_SCORES] = min(shadow.counts[SHADOW_SCORES] + 1, len(shadow.scores))
 
     def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
         """Measure the distance of samples from normal, up to one that crosses the limit."""

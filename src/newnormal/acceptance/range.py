@@ -29,6 +29,7 @@ from newnormal.kernels.drift import (
     trace,
 )
 from newnormal.types import Floats
+from newnormal.types.tables import first
 
 # Of a level's variance, this share is never held to be explained by the other channels.
 _UNEXPLAINED = 0.1
@@ -262,23 +263,9 @@ def unsqueezed(levels: Floats) -> Floats:
 
 def initial(lows: Floats, highs: Floats) -> DriftState:
     """Return the state before the first sample, with this range as normal."""
-    channels = len(lows) // 4
-    return DriftState(
-        np.zeros(channels),
-        np.zeros(channels),
-        np.zeros(channels),
-        np.full(channels, np.nan),
-        np.zeros(channels),
-        np.zeros(4 * channels),
-        np.zeros(4 * channels),
-        np.zeros(channels),
-        np.zeros(channels),
-        np.zeros(channels),
-        np.zeros(channels),
-        lows.copy(),
-        highs.copy(),
-        np.array([0, -1, 0]),
-    )
+    state = first(DriftState, {"C": len(lows) // 4}, lows=lows.copy(), highs=highs.copy())
+    state.counts[MARK] = -1
+    return state
 
 
 def pad_lags(wanders: Floats) -> Floats:

@@ -8,38 +8,36 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.acceptance.changes import (
-    ALARM,
-    IS_PENDING,
-    LAST_ALARM,
-    MOVED,
-    MOVES,
-    NEWEST,
-    REJECTED_ALARM,
-    REVIEWS,
-    SINCE,
-    START,
-    free_row,
-    open_slots,
-)
+from newnormal.acceptance.changes import free_row, open_slots
 from newnormal.acceptance.decisions import Decisions
 from newnormal.acceptance.range import unsqueezed
-from newnormal.acceptance.reviewed import LIMIT
-from newnormal.acceptance.shadow import (
-    POSITIONS,
-    SCORES,
-    TRAINS,
-    blank_shadow,
-    ordered,
-)
+from newnormal.acceptance.shadow import blank_shadow, ordered
 from newnormal.alarms.log import newest_alarm, open_alarm
-from newnormal.core.state import Shadow, copied
+from newnormal.core.state import copied
 from newnormal.kernels.drift import (
     CROSSED,
     WARM,
     measure,
 )
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
+from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    CHANGE_SINCE,
+    CHANGE_START,
+    IS_PENDING,
+    LAST_ALARM,
+    MOVED,
+    MOVES,
+    NEWEST_CHANGE,
+    RECENT_REVIEWS,
+    REJECTED_ALARM,
+    REVIEWS,
+    SHADOW_POSITIONS,
+    SHADOW_SCORES,
+    SHADOW_TRAINS,
+    WEIGHTS_LIMIT,
+    Shadow,
+)
 from newnormal.types import (
     CHANGED,
     Alarm,
@@ -53,7 +51,6 @@ _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
 _PREDICTABLE = 20.0
 _STABLE = 0.9  # of the shadow's newer scores are no higher than all of its older ones
-_RECENT = 2  # reviews since an alarm, in which a change may have begun with it
 
 
 class Review(Decisions):
@@ -67,7 +64,7 @@ class Review(Decisions):
         events = self._reverted()
         events += self._stands_outside()
         for slot in open_slots(self.changes, IS_PENDING):
-            if self.changes.counts[slot, ALARM] == self.counts[REJECTED_ALARM] > 0:
+            if self.changes.counts[slot, CHANGE_ALARM] == self.counts[REJECTED_ALARM] > 0:
                 events += self.reject(slot)
         self._follow_levels()
         if not open_slots(self.changes):
@@ -98,7 +95,9 @@ class Review(Decisions):
     def _is_recent(self, alarm: Alarm) -> bool:
         """Whether a change that is found now may have begun with an alarm."""
         reviews = (self.judged - alarm.start) / self.timing.review_length
-        return bool(alarm.number > self.counts[LAST_ALARM] and (alarm.open or reviews <= _RECENT))
+        return bool(
+            alarm.number > self.counts[LAST_ALARM] and (alarm.open or reviews <= RECENT_REVIEWS)
+        )
 
     def _stands_outside(self) -> list[Event]:
         """Open the change of a stream that an alarm left outside its normal, or of the weights."""
@@ -132,13 +131,13 @@ class Review(Decisions):
         changes, slot, newest = self.changes, free_row(self.changes), self.judged - 1
         if slot is None:
             return self._join(channels)
-        self.counts[NEWEST] += 1
+        self.counts[NEWEST_CHANGE] += 1
         start, time = newest, self.time
         if alarm is not None:
             start, time = alarm.start, alarm.start_time
             self.counts[LAST_ALARM] = alarm.number
         changes.counts[slot] = (
-            self.counts[NEWEST],
+            self.counts[NEWEST_CHANGE],
             start,
             newest,
             newest,
@@ -192,8 +191,10 @@ class Review(Decisions):
         """Train a shadow on pending changes; accept those that have been stable long enough."""
         shadow = self._track()
         pending = open_slots(self.changes, IS_PENDING)
-        ages = {slot: self.judged - int(self.changes.counts[slot, SINCE]) for slot in pending}
-        if not shadow.counts[TRAINS]:
+        ages = {
+            slot: self.judged - int(self.changes.counts[slot, CHANGE_SINCE]) for slot in pending
+        }
+        if not shadow.counts[SHADOW_TRAINS]:
             if max(ages.values()) >= _SHADOWED * self.timing.accept_after:
                 self._start_shadow(shadow)
             return []
@@ -206,10 +207,10 @@ class Review(Decisions):
 
     def _track(self) -> Shadow:
         """Keep the position; restart the timers where the stream has gone elsewhere."""
-        start = int(self.changes.counts[open_slots(self.changes, IS_PENDING)[-1], START])
+        start = int(self.changes.counts[open_slots(self.changes, IS_PENDING)[-1], CHANGE_START])
         position = self.range.extrapolated(self.judged - start)
         shadow = self.state.shadow
-        if shadow is not None and shadow.counts[POSITIONS]:
+        if shadow is not None and shadow.counts[SHADOW_POSITIONS]:
             last = shadow.positions[-1]
             if self.range.jumped(last, position, self.timing.review_length):
                 self._restart_timers()
@@ -219,27 +220,29 @@ class Review(Decisions):
         shadow = self.state.shadow
         shadow.positions[:-1] = shadow.positions[1:]
         shadow.positions[-1] = position
-        shadow.counts[POSITIONS] = min(shadow.counts[POSITIONS] + 1, len(shadow.positions))
+        shadow.counts[SHADOW_POSITIONS] = min(
+            shadow.counts[SHADOW_POSITIONS] + 1, len(shadow.positions)
+        )
         return shadow
 
     def _start_shadow(self, shadow: Shadow) -> None:
         """Copy the running model into the shadow, which learns from here on."""
         shadow = shadow._replace(model=copied(self.state.model))
-        shadow.counts[TRAINS] = 1
+        shadow.counts[SHADOW_TRAINS] = 1
         self.state.shadow = shadow
         slot = open_slots(self.changes, IS_PENDING)[-1]
-        self._shift_trend(shadow.model, int(self.changes.counts[slot, START]))
+        self._shift_trend(shadow.model, int(self.changes.counts[slot, CHANGE_START]))
 
     def _is_settled(self, shadow: Shadow) -> bool:
         """Whether the stream is predictable and stable, by a shadow that stayed within bounds."""
         moved = self._weights_moved(shadow.model) - self.levels[MOVED]
-        if shadow.counts[SCORES] < self.timing.scores or moved > LIMIT:
+        if shadow.counts[SHADOW_SCORES] < self.timing.scores or moved > WEIGHTS_LIMIT:
             return False
         older, newer = np.array_split(ordered(shadow), 2)
         limit, typical = self.threshold.threshold_score, self.threshold.typical_score
         predictable = np.median(newer) < max(limit, _PREDICTABLE * typical)
         stable = np.quantile(newer, _STABLE) <= max(limit, older.max())
-        kept = int(shadow.counts[POSITIONS])
+        kept = int(shadow.counts[SHADOW_POSITIONS])
         positions = shadow.positions[len(shadow.positions) - kept :]
         lag = max(1, kept - 1) * self.timing.review_length
         there = not self.range.jumped(positions[0], positions[-1], lag)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.acceptance.changes import (
-    IS_PENDING,
-    MOVED,
-    MOVES,
-    SINCE,
-    open_change,
-    open_slots,
-)
+from newnormal.acceptance.changes import open_change, open_slots
 from newnormal.acceptance.range import NormalRange
 from newnormal.acceptance.shadow import (
     Timing,
@@ -19,13 +12,23 @@ from newnormal.acceptance.shadow import (
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
-from newnormal.core.state import Baseline, Fitted, ModelState, StreamState, copied
+from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.kernels.drift import (
     WARM,
     measure,
     weights_moved,
+)
+from newnormal.kernels.stream import (
+    CHANGE_SINCE,
+    FARTHEST_WEIGHTS,
+    IS_PENDING,
+    MOVED,
+    MOVES,
+    WEIGHTS_LIMIT,
+    Baseline,
+    ModelState,
 )
 from newnormal.types import (
     Alarm,
@@ -38,10 +41,6 @@ KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
 MOVED_WEIGHTS = len(KEPT_LEVELS)
 
 KEPT = 3  # baselines that one can go back to
-# The weights may move by half their own length. Learning at the rates that are chosen from
-# history moved them by less than a fifth of it on each of twenty real streams.
-LIMIT = 0.5
-_FARTHEST = 1e9  # reported of weights that have left all bounds: JSON has no infinity
 
 
 class Reviewed:
@@ -117,7 +116,7 @@ class Reviewed:
     def _restart_timers(self) -> None:
         """Restart the acceptance timers of what is pending, and its shadow."""
         pending = open_slots(self.changes, IS_PENDING)
-        self.changes.counts[pending, SINCE] = self.judged
+        self.changes.counts[pending, CHANGE_SINCE] = self.judged
         self.state.shadow = None
 
     def _follow_threshold(self) -> None:
@@ -186,9 +185,9 @@ class Reviewed:
 
     def _measure_weights(self) -> None:
         moved = self._weights_moved(self.state.model) - float(self.levels[MOVED])
-        self.levels[MOVES] = max(0.0, moved) / LIMIT
+        self.levels[MOVES] = max(0.0, moved) / WEIGHTS_LIMIT
 
     def _weights_moved(self, model: ModelState) -> float:
         """Return how far the weights are from the fitted ones, in their own length."""
         moved = weights_moved(model.step.weights, self.fitted.step.fitted)
-        return min(float(moved), _FARTHEST)
+        return min(float(moved), FARTHEST_WEIGHTS)

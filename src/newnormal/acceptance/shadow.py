@@ -7,14 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.core.state import ModelState, Shadow
+from newnormal.kernels.stream import SHADOW_NEXT, SHADOW_SCORES, ModelState, Shadow
 from newnormal.types import Floats
-
-# Positions in Shadow.counts.
-TRAINS = 0  # 1 once the shadow's model learns
-SCORES = 1  # scores kept, of all that the ring holds
-NEXT = 2  # where the next one goes
-POSITIONS = 3  # positions kept
+from newnormal.types.tables import first
 
 
 class Timing(NamedTuple):
@@ -25,18 +20,21 @@ class Timing(NamedTuple):
     scores: int  # that a shadow keeps
     positions: int  # that a shadow keeps, one a review
 
+    @property
+    def kept_scores(self) -> int:
+        """Scores that a shadow has room for: one where nothing is ever accepted by time."""
+        return self.scores if math.isfinite(self.accept_after) else 1
+
 
 def blank_shadow(model: ModelState, timing: Timing, width: int) -> Shadow:
     """Return a shadow that has kept nothing yet; positions are `width` wide."""
-    scores = timing.scores if math.isfinite(timing.accept_after) else 1  # it never trains
-    return Shadow(
-        model, np.zeros(scores), np.zeros((timing.positions, width)), np.zeros(4, np.int64)
-    )
+    sizes = {"N": timing.kept_scores, "M": timing.positions, "C": width // 4}
+    return first(Shadow, sizes, model=model)
 
 
 def ordered(shadow: Shadow) -> Floats:
     """Return the shadow's scores, the newest last."""
-    count, at = shadow.counts[[SCORES, NEXT]].tolist()
+    count, at = shadow.counts[[SHADOW_SCORES, SHADOW_NEXT]].tolist()
     if count < len(shadow.scores):
         return shadow.scores[:count].copy()
     return np.roll(shadow.scores, -at)

@@ -24,6 +24,26 @@ from newnormal.kernels.alarm import (
     blank_out,
     judge_scores,
 )
+from newnormal.kernels.stream import (
+    END_TIME,
+    EXPECTED_VALUE,
+    HIGHEST,
+    LOG_END,
+    LOG_NEWEST,
+    LOG_NUMBER,
+    LOG_PEAK,
+    LOG_START,
+    LOWEST,
+    NAMED,
+    OBSERVED_VALUE,
+    PEAK_P_VALUE,
+    PEAK_RATIO,
+    PEAK_SCORE,
+    PEAK_TIME,
+    REPORTED,
+    START_TIME,
+    LogState,
+)
 from newnormal.types import (
     BACK_TO_NORMAL,
     CLOSED,
@@ -44,35 +64,14 @@ from newnormal.types import (
 )
 
 if TYPE_CHECKING:
-    from newnormal.core.state import Fitted, LogState, StreamState
-
-# Positions in LogState.counts.
-NUMBER = 0  # of the open alarm; 0 without one
-START = 1  # samples
-END = 2
-PEAK = 3
-NEWEST = 4  # the number of the newest alarm, open or closed; 0 before the first
-
-# Positions in LogState.levels: the peak's, and the ratio that the newest event reported.
-PEAK_SCORE = 0
-PEAK_RATIO = 1
-PEAK_P_VALUE = 2
-REPORTED = 3
-
-# Positions in LogState.times.
-START_TIME = 0
-END_TIME = 1
-PEAK_TIME = 2
-
-# Rows of LogState.evidence.
-OBSERVED, EXPECTED, LOWEST, HIGHEST = range(4)
+    from newnormal.core.state import Fitted, StreamState
+    from newnormal.kernels.stream import LogState
 
 # A peak is reported when its ratio is this many times the one last reported: a score that climbs
 # to a hundred times the threshold makes seven events.
 _NEWS = 2.0
 # The channels named are the fewest that make up this share of the score, and not more than this.
 _NAMED_SHARE = 0.5
-NAMED = 5
 _SPREADS = 3.0  # the range of a channel: so many of its usual distances from what is expected
 
 _LARGEST = sys.float_info.max
@@ -146,7 +145,7 @@ class AlarmLog:
         verdicts.ratios[rows] = out.ratios
         verdicts.p_values[rows] = out.p_values
         verdicts.alarms[rows] = out.alarms
-        if state.log.counts[NUMBER] == 0 and not out.alarms.any():
+        if state.log.counts[LOG_NUMBER] == 0 and not out.alarms.any():
             return []
         own = slice(rows.start - first, rows.stop - first)
         return track(
@@ -178,7 +177,7 @@ def track(
     events: list[Event] = []
     for rows in _stretches(out.alarms):
         number = int(out.alarms[rows.start])
-        if log.counts[NUMBER] not in (0, number):
+        if log.counts[LOG_NUMBER] not in (0, number):
             row = start + rows.start
             time = time_at(verdicts.times, row)
             sample = verdicts.first + row
@@ -205,7 +204,7 @@ def open_alarm(
     log: LogState, channels: tuple[str, ...], at_this_hour: bool = False
 ) -> Alarm | None:
     """Return the open alarm, or None."""
-    return newest_alarm(log, channels, at_this_hour) if log.counts[NUMBER] else None
+    return newest_alarm(log, channels, at_this_hour) if log.counts[LOG_NUMBER] else None
 
 
 def newest_alarm(
@@ -213,12 +212,12 @@ def newest_alarm(
 ) -> Alarm | None:
     """Return the newest alarm, or None before the first; a closed one as it closed by itself."""
     counts = log.counts.tolist()
-    if counts[NEWEST] == 0:
+    if counts[LOG_NEWEST] == 0:
         return None
     times = [time_of_ns(ns) for ns in log.times.tolist()]
     named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
     peak = Peak(
-        counts[PEAK],
+        counts[LOG_PEAK],
         times[PEAK_TIME],
         float(log.levels[PEAK_SCORE]),
         float(log.levels[PEAK_RATIO]),
@@ -231,10 +230,10 @@ def newest_alarm(
         if channel >= 0 and not all(map(math.isnan, values))  # older state files have none
     )
     alarm = Alarm(
-        counts[NEWEST],
-        counts[START],
+        counts[LOG_NEWEST],
+        counts[LOG_START],
         times[START_TIME],
-        counts[END],
+        counts[LOG_END],
         times[END_TIME],
         peak,
         cause=SCORE,
@@ -242,7 +241,7 @@ def newest_alarm(
         sentence=alarm_sentence(evidence, None, at_this_hour),
         votes=tuple(log.votes.tolist()),
     )
-    return alarm if counts[NUMBER] else ended(alarm, BACK_TO_NORMAL, at_this_hour)
+    return alarm if counts[LOG_NUMBER] else ended(alarm, BACK_TO_NORMAL, at_this_hour)
 
 
 def close(
@@ -257,14 +256,14 @@ def close(
     alarm = open_alarm(log, channels, at_this_hour)
     if alarm is None:
         return []
-    log.counts[NUMBER] = 0
+    log.counts[LOG_NUMBER] = 0
     return [Event(CLOSED, sample, time, ended(alarm, reason, at_this_hour))]
 
 
 def forget(state: StreamState) -> None:
     """Forget the open alarms, as for another series; the threshold stays."""
     state.alarm.counts[OPEN] = 0
-    state.log.counts[NUMBER] = 0
+    state.log.counts[LOG_NUMBER] = 0
     forget_silence(state.silence)
 
 
@@ -288,7 +287,7 @@ def _follow(
     for at in _records(log, rows, scores):
         row = start + at
         here, time = verdicts.first + row, ns_of_time(time_at(verdicts.times, row))
-        kind = OPENED if counts[NUMBER] == 0 else UPDATED
+        kind = OPENED if counts[LOG_NUMBER] == 0 else UPDATED
         if kind == OPENED:
             counts[:] = number, here, here, here, number
             log.times[:] = time
@@ -296,7 +295,7 @@ def _follow(
             log.votes[:] = -math.inf
         else:
             _extend(log, slice(since, at + 1), out, verdicts, start, votes)
-            counts[PEAK], log.times[PEAK_TIME] = here, time
+            counts[LOG_PEAK], log.times[PEAK_TIME] = here, time
         if votes is not None:
             np.fmax(log.votes, votes[at], out=log.votes)
         since = at + 1
@@ -314,7 +313,7 @@ def _follow(
 
 def _records(log: LogState, rows: slice, scores: Floats) -> list[int]:
     """Return the rows whose score is higher than any before it in the alarm."""
-    known = -math.inf if log.counts[NUMBER] == 0 else float(log.levels[PEAK_SCORE])
+    known = -math.inf if log.counts[LOG_NUMBER] == 0 else float(log.levels[PEAK_SCORE])
     own = scores[rows]
     if not (own > known).any():
         return []
@@ -338,7 +337,7 @@ def _extend(
     abnormal = out.anomalous[rows] | (out.ratios[rows] >= LOW_RATIO)
     if abnormal.any():
         last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
-        log.counts[END] = verdicts.first + last
+        log.counts[LOG_END] = verdicts.first + last
         log.times[END_TIME] = ns_of_time(time_at(verdicts.times, last))
     if votes is not None and rows.stop > rows.start:
         np.fmax(log.votes, np.fmax.reduce(votes[rows], axis=0), out=log.votes)
@@ -361,10 +360,10 @@ def _observe(
     channels = _largest(verdicts.shares, row)
     named = list(channels)
     evidence = np.full_like(log.evidence, np.nan)
-    evidence[OBSERVED, : len(named)] = sample[named]
+    evidence[OBSERVED_VALUE, : len(named)] = sample[named]
     if verdicts.expected is not None:
         expected = verdicts.expected[row, named]
-        evidence[EXPECTED, : len(named)] = expected
+        evidence[EXPECTED_VALUE, : len(named)] = expected
         if spread is not None:
             evidence[LOWEST, : len(named)] = expected - _SPREADS * spread[named]
             evidence[HIGHEST, : len(named)] = expected + _SPREADS * spread[named]
@@ -377,7 +376,7 @@ def _apart(evidence: Floats) -> float:
     """Return how far the farthest channel is from its expectation, in its range; NaN if unknown."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         width = evidence[HIGHEST] - evidence[LOWEST]
-        far = np.abs(evidence[OBSERVED] - evidence[EXPECTED]) / width
+        far = np.abs(evidence[OBSERVED_VALUE] - evidence[EXPECTED_VALUE]) / width
     known = far[~np.isnan(far)]
     return float(known.max()) if len(known) else math.nan
 

@@ -15,6 +15,15 @@ import numpy as np
 
 from newnormal.alarms.words import ended, missing_sentence, silence_sentence
 from newnormal.kernels.alarm import ALARMS
+from newnormal.kernels.stream import (
+    LAST_TIME,
+    SILENCE_ALL,
+    SILENCE_ANY,
+    SILENCE_NUMBER,
+    SILENCE_START,
+    START_TIME,
+    SilenceState,
+)
 from newnormal.types import (
     CLOSED,
     NO_TIME,
@@ -35,17 +44,8 @@ from newnormal.types import (
 )
 
 if TYPE_CHECKING:
-    from newnormal.core.state import Fitted, SilenceState, StreamState
-
-# Positions in SilenceState.counts.
-NUMBER = 0  # of the open alarm; 0 without one
-START = 1  # the first sample with missing values
-ALL = 2  # samples for which all channels have been missing
-ANY = 3  # 1 where a channel was missing at the newest sample
-
-# Positions in SilenceState.times.
-START_TIME = 0
-LAST_TIME = 1  # of the newest sample
+    from newnormal.core.state import Fitted, StreamState
+    from newnormal.kernels.stream import SilenceState
 
 _PERIODS = 5
 _SECONDS = 60.0
@@ -87,7 +87,11 @@ def find_silence(
     gaps = _gaps(silence, times, longest)
     # A minimum is NaN where a value is, and cannot overflow: the quickest way to know that nothing
     # is missing.
-    if gaps is None and not silence.counts[ANY] and not np.isnan(samples.min(initial=np.inf)):
+    if (
+        gaps is None
+        and not silence.counts[SILENCE_ANY]
+        and not np.isnan(samples.min(initial=np.inf))
+    ):
         _keep_time(silence, times)
         return
     missing = np.isnan(samples)
@@ -96,14 +100,17 @@ def find_silence(
         if gaps is not None and gaps[row]:
             yield Silence(row, gap=float(gaps[row]))
         silence.missing[:] = np.where(missing[row], silence.missing + 1, 0)
-        silence.counts[ALL] = silence.counts[ALL] + 1 if missing[row].all() else 0
-        silence.counts[ANY] = missing[row].any()
+        silence.counts[SILENCE_ALL] = silence.counts[SILENCE_ALL] + 1 if missing[row].all() else 0
+        silence.counts[SILENCE_ANY] = missing[row].any()
         gone = silence.missing > most
-        if silence.counts[ALL] <= most:
+        if silence.counts[SILENCE_ALL] <= most:
             gone &= False if watched is None else watched
-        if silence.counts[NUMBER] and not gone[silence.channels[silence.channels >= 0]].any():
+        if (
+            silence.counts[SILENCE_NUMBER]
+            and not gone[silence.channels[silence.channels >= 0]].any()
+        ):
             yield Silence(row)  # those it is about are there again
-        is_open = bool(silence.counts[NUMBER])
+        is_open = bool(silence.counts[SILENCE_NUMBER])
         known = silence.channels[silence.channels >= 0].tolist() if is_open else []
         new = [each for each in np.flatnonzero(gone).tolist() if each not in known]
         if new and len(known) < len(silence.channels):
@@ -123,7 +130,7 @@ def open_silence(
     """
     sample, time = verdicts.first + at, time_at(verdicts.times, at)
     silence = state.silence
-    if silence.counts[NUMBER] and not found.gap:
+    if silence.counts[SILENCE_NUMBER] and not found.gap:
         return [Event(UPDATED, sample, time, silence_alarm(fitted, silence, sample, time))]
     state.alarm.counts[ALARMS] += 1
     number = int(state.alarm.counts[ALARMS])
@@ -142,8 +149,8 @@ def open_silence(
         )
         closed = replace(alarm, reason=SAMPLES_AGAIN)
         return [Event(OPENED, sample, time, alarm), Event(CLOSED, sample, time, closed)]
-    silence.counts[NUMBER] = number
-    silence.counts[START] = max(0, sample - found.samples + 1)
+    silence.counts[SILENCE_NUMBER] = number
+    silence.counts[SILENCE_START] = max(0, sample - found.samples + 1)
     silence.times[START_TIME] = NO_TIME
     if time is not None and fitted.period is not None:
         began = time - (found.samples - 1) * fitted.period
@@ -157,7 +164,7 @@ def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: in
     before = time_of_ns(int(state.silence.times[LAST_TIME]))  # of the sample before this call
     end = time_at(verdicts.times, at - 1) if at else None
     alarm = silence_alarm(fitted, state.silence, sample - 1, before if end is None else end)
-    state.silence.counts[NUMBER] = 0
+    state.silence.counts[SILENCE_NUMBER] = 0
     assert alarm is not None
     return [Event(CLOSED, sample, time, ended(alarm, SAMPLES_AGAIN))]
 
@@ -166,12 +173,12 @@ def silence_alarm(
     fitted: Fitted, silence: SilenceState, newest: int, time: np.datetime64 | None
 ) -> Alarm | None:
     """Return the open alarm by missing values, given the newest sample, or None."""
-    if not silence.counts[NUMBER]:
+    if not silence.counts[SILENCE_NUMBER]:
         return None
-    start = int(silence.counts[START])
+    start = int(silence.counts[SILENCE_START])
     named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
     return Alarm(
-        int(silence.counts[NUMBER]),
+        int(silence.counts[SILENCE_NUMBER]),
         start,
         time_of_ns(int(silence.times[START_TIME])),
         newest,

@@ -18,7 +18,6 @@ from newnormal.kernels.alarm import (
     LOCATION,
     OPEN,
     PEAK,
-    RECENT,
     RECENT_ALARMS,
     RECENT_SAMPLES,
     SEEN,
@@ -31,6 +30,7 @@ from newnormal.kernels.alarm import (
     threshold_at,
 )
 from newnormal.types import Floats
+from newnormal.types.tables import first
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted
@@ -78,7 +78,6 @@ class AlarmThreshold(NamedTuple):
 
     params: AlarmParams  # what fitting left
     chances: Floats  # (KNOTS,) the chance to reach each of state.tail_levels
-    knots: int  # how many of them are known
     state: AlarmState  # what changes while a stream runs
 
     @classmethod
@@ -87,17 +86,21 @@ class AlarmThreshold(NamedTuple):
     ) -> AlarmThreshold:
         """Return a threshold at its start, at a height above the location."""
         knots = len(tail.levels)
-        levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
-        levels[:knots], chances[:knots] = tail.levels, tail.chances
-        state = AlarmState(
-            start_levels(params.location, height),
-            np.zeros(7, dtype=np.int64),
-            np.zeros(RECENT),
-            np.zeros(channels),
-            levels,
-            tail.excess.copy(),
+        tail_levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
+        tail_levels[:knots], chances[:knots] = tail.levels, tail.chances
+        state = first(
+            AlarmState,
+            {"A": channels},
+            levels=start_levels(params.location, height),
+            tail_levels=tail_levels,
+            tail_excess=tail.excess.copy(),
         )
-        return cls(params, chances, knots, state)
+        return cls(params, chances, state)
+
+    @property
+    def knots(self) -> int:
+        """How many of the levels of the tail are known."""
+        return int(np.isfinite(self.state.tail_levels).sum())
 
     @classmethod
     def at(
@@ -134,7 +137,7 @@ class AlarmThreshold(NamedTuple):
     @classmethod
     def of_stream(cls, fitted: Fitted, state: AlarmState) -> AlarmThreshold:
         """Return the threshold of a fitted detector in a state, which it shares."""
-        return cls(fitted.alarm, fitted.tail_chances, fitted.tail_knots, state)
+        return cls(fitted.alarm, fitted.tail_chances, state)
 
     @property
     def threshold(self) -> float:

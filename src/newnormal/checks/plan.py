@@ -135,7 +135,7 @@ def planned(
     if isinstance(detector, Detector):
         fit_outline = outline(scaled, rhythm)
         held_out = samples - early_samples(samples) if fit_outline.tested else 0
-        stride = fit_outline.plan.stride
+        stride = 1  # each sample gets its verdict at once
         experts = [
             "linear subspace" if vote.linear else "autoencoder" for vote in fit_outline.plan.votes
         ]

@@ -271,6 +271,8 @@ def _distance(tensors: Any) -> float | None:
     """Return how far the weights have moved since `fit`, relative to their size; None without."""
     import numpy as np
 
-    fitted = tensors["fitted.weights"].astype(np.float64)
+    fitted = tensors["fitted.step.fitted"].astype(np.float64)
     size = np.linalg.norm(fitted)
-    return float(np.linalg.norm(tensors["live.weights"] - fitted) / size) if size else None
+    return (
+        float(np.linalg.norm(tensors["live.model.step.weights"] - fitted) / size) if size else None
+    )

@@ -8,7 +8,7 @@ arrays by address, a checkpoint is a copy of the block, and a file of blocks can
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from newnormal.types.tables import flatten, rebuilt
 
 ALIGNMENT = 64  # bytes: of a cache line
 _PAGE = 1 << 21  # bytes of a large page
@@ -45,7 +47,8 @@ class Layout:
     Examples
     --------
     >>> from newnormal.core.times import SampleTimes
-    >>> layout = Layout.of(SampleTimes.initial(3))
+    >>> from newnormal.types.tables import first
+    >>> layout = Layout.of(first(SampleTimes, {"L": 3}))
     >>> [(field.name, field.offset) for field in layout.fields], layout.nbytes
     ([('times', 0), ('last', 64), ('counts', 128)], 192)
     """
@@ -64,17 +67,17 @@ class Layout:
     def of(cls, tree: object) -> Layout:
         """Return the layout of a tree: its arrays in their order, each at a cache line."""
         fields, end = [], 0
-        for name, array in _arrays(tree):
+        for name, array in flatten(tree):
             fields.append(Field(name, array.dtype.str, array.shape, end))
             end += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
         return cls(tuple(fields), end)
 
-    def offsets(self, names: tuple[str, ...]) -> NDArray[np.int64]:
-        """Return where the arrays of these names begin."""
-        known = {field.name: field.offset for field in self.fields}
-        return np.array([known[name] for name in names], dtype=np.int64)
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each array begins."""
+        return np.array([field.offset for field in self.fields], dtype=np.int64)
 
-    def lines(self, names: tuple[str, ...]) -> NDArray[np.int64]:
+    def lines(self, names: Collection[str]) -> NDArray[np.int64]:
         """Return where the cache lines of the arrays of these names begin."""
         parts = [
             np.arange(field.offset, field.offset + field.nbytes, ALIGNMENT)
@@ -133,8 +136,7 @@ def _large_pages(nbytes: int) -> NDArray[np.uint8]:
 
 def view(tree: _Tree, layout: Layout, block: NDArray[np.uint8]) -> _Tree:
     """Return a tree like this one whose arrays are those of a block."""
-    found: _Tree = _rebuilt(tree, _views(layout, block), "")
-    return found
+    return rebuilt(tree, _views(layout, block).__getitem__)
 
 
 def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "") -> _Tree:
@@ -142,11 +144,10 @@ def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "")
 
     `name` is that of the tree, where it is a part of the one the layout is of.
     """
-    views = _views(layout, block)
-    for own, array in _arrays(tree, name):
-        views[own][...] = array
-    found: _Tree = _rebuilt(tree, views, name)
-    return found
+    views, prefix = _views(layout, block), f"{name}." if name else ""
+    for full, array in flatten(tree, prefix):
+        views[full][...] = array
+    return rebuilt(tree, views.__getitem__, prefix)
 
 
 def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
@@ -154,29 +155,3 @@ def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
         each.name: np.ndarray(each.shape, each.dtype, block.data, each.offset)
         for each in layout.fields
     }
-
-
-def _arrays(part: object, name: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
-    if isinstance(part, np.ndarray):
-        yield name, part
-    else:
-        for own, each in _children(part):
-            yield from _arrays(each, f"{name}.{own}" if name else own)
-
-
-def _children(part: object) -> list[tuple[str, object]]:
-    if isinstance(part, tuple):
-        names = getattr(part, "_fields", None) or tuple(map(str, range(len(part))))
-        return list(zip(names, part, strict=True))
-    return []
-
-
-def _rebuilt(part: Any, views: Mapping[str, NDArray[Any]], name: str) -> Any:
-    if isinstance(part, np.ndarray):
-        return views[name]
-    if not isinstance(part, tuple):
-        return part
-    parts = [
-        _rebuilt(each, views, f"{name}.{own}" if name else own) for own, each in _children(part)
-    ]
-    return part._make(parts) if hasattr(part, "_make") else tuple(parts)

@@ -15,8 +15,9 @@ from newnormal.kernels.drift import DriftOut
 from newnormal.types import Bools, Event, Floats, Floats32, Ints, Verdicts
 
 if TYPE_CHECKING:
-    from newnormal.core.state import Fitted, ModelState, StreamState
+    from newnormal.core.state import Fitted, StreamState
     from newnormal.kernels.step import StepOut, StepParams
+    from newnormal.kernels.stream import ModelState
 
 
 class Scorer(Protocol):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy as copying
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,137 +23,21 @@ from newnormal.core.stages import Acceptance, Alarms, Scorer
 from newnormal.core.times import SampleTimes
 from newnormal.kernels.alarm import AlarmParams, AlarmState
 from newnormal.kernels.drift import DriftParams, DriftState
-from newnormal.kernels.step import (
-    AGE,
-    CYCLE,
-    HELD,
-    LEARNED,
-    PENDING,
-    RESTORED,
-    SEEN,
-    StepParams,
-    StepState,
+from newnormal.kernels.step import PENDING, SEEN, StepParams
+from newnormal.kernels.stream import (
+    Baseline,
+    ChangeState,
+    LogState,
+    ModelState,
+    ReviewState,
+    Shadow,
+    SilenceState,
 )
-from newnormal.types import NO_TIME, Bools, Floats, Floats32, Ints, Times
+from newnormal.types import Bools, Floats, Floats32, Times
+from newnormal.types.tables import ANY, KNOWN, Array, first, flatten
 
 _Part = TypeVar("_Part")
 _Number = TypeVar("_Number", bound=np.generic)
-
-# The counters of StepState.counts by name, as they stand in a state file.
-COUNTS = {
-    "seen": SEEN,
-    "held": HELD,
-    "pending": PENDING,
-    "cycle": CYCLE,
-    "age": AGE,
-    "learned": LEARNED,
-    "restored": RESTORED,
-}
-
-
-CHANGES = 8  # open at a time; one more joins the newest
-
-
-class ModelState(NamedTuple):
-    """What a model changes while a stream runs."""
-
-    step: StepState
-    own: Any = None  # a committee's CommitteeState, or the objects of a model that holds its own
-
-
-class LogState(NamedTuple):
-    """The newest alarm by the score; see `newnormal.alarms.log` for the positions."""
-
-    counts: Ints  # (5,)
-    levels: Floats  # (4,)
-    times: Ints  # (3,) start, end and peak in nanoseconds; the least number for none
-    channels: Ints  # (5,) the channels of the peak, the largest share first; -1 for none
-    shares: Floats  # (5,)
-    evidence: Floats  # (4, 5) observed, expected, low and high of these; NaN where not known
-    votes: Floats  # (V,) the highest vote of each member; none for a model without members
-
-    @classmethod
-    def initial(cls, votes: int = 0) -> LogState:
-        """Return the log before the first alarm."""
-        return cls(
-            np.zeros(5, np.int64),
-            np.zeros(4),
-            np.full(3, NO_TIME),
-            np.full(5, -1),
-            np.zeros(5),
-            np.full((4, 5), np.nan),
-            np.zeros(votes),
-        )
-
-
-class SilenceState(NamedTuple):
-    """The open alarm by silence; see `newnormal.alarms.silence` for the positions."""
-
-    counts: Ints  # (4,)
-    times: Ints  # (2,) of its start, and of the newest sample; the least number for none
-    missing: Ints  # (C,) samples for which a channel has been missing
-    channels: Ints  # (5,) the channels that were missing when it opened; -1 for none
-
-    @classmethod
-    def initial(cls, channels: int) -> SilenceState:
-        """Return the state before the first sample."""
-        least = NO_TIME
-        missing = np.zeros(channels, np.int64)
-        return cls(np.zeros(4, np.int64), np.full(2, least), missing, np.full(5, -1))
-
-
-class ReviewState(NamedTuple):
-    """What acceptance keeps of a stream; see `newnormal.acceptance.changes` for the positions."""
-
-    counts: Ints  # (4,)
-    levels: Floats  # (2,)
-
-
-class ChangeState(NamedTuple):
-    """The open changes, a row each; see `newnormal.acceptance.changes` for the positions."""
-
-    counts: Ints  # (M, 7)
-    times: Ints  # (M,) of its start in nanoseconds; the least number for none
-    distances: Floats  # (M,) when last reviewed
-    channels: Ints  # (M, C) 1 for the channels it is about
-    before: Floats  # (M, C) levels when last normal, in history's standard deviations
-    after: Floats  # (M, C) levels now
-    farthest: Floats  # (M, C) levels when they were farthest from `before`
-
-    @classmethod
-    def initial(cls, channels: int) -> ChangeState:
-        """Return the state without a change."""
-        return cls(
-            np.zeros((CHANGES, 7), np.int64),
-            np.full(CHANGES, NO_TIME),
-            np.zeros(CHANGES),
-            np.zeros((CHANGES, channels), np.int64),
-            np.zeros((CHANGES, channels)),
-            np.zeros((CHANGES, channels)),
-            np.zeros((CHANGES, channels)),
-        )
-
-
-class Baseline(NamedTuple):
-    """What was normal at some time: enough to go back to it."""
-
-    weights: Floats32  # (P,)
-    trend: Floats  # (C,), or (J, C) for a committee
-    lows: Floats  # (4 C,) the range accepted as normal
-    highs: Floats  # (4 C,)
-    tail_levels: Floats  # as AlarmState
-    tail_excess: Floats
-    levels: Floats  # (5,) start location, location, height, start height; weights moved
-    accepted: Any = None  # what the model accepted besides: its `AcceptedState`, or None
-
-
-class Shadow(NamedTuple):
-    """What is kept of a pending change: a model that learns it, and where the stream was."""
-
-    model: ModelState  # learns what the running model does not
-    scores: Floats  # (N,) its newest scores, in a ring
-    positions: Floats  # (K, 4 C) of the stream, one a review, the newest last
-    counts: Ints  # (4,) see `newnormal.acceptance.shadow`
 
 
 @dataclass(slots=True, eq=False)
@@ -162,7 +46,7 @@ class StreamState:
 
     model: ModelState
     times: SampleTimes
-    learn_threshold: Floats  # (1,) samples that score less are learned from
+    learn_threshold: Annotated[Floats, Array(1, range=KNOWN)]  # what scores less is learned from
     alarm: AlarmState
     log: LogState
     silence: SilenceState
@@ -173,7 +57,8 @@ class StreamState:
     accepted: Baseline | None = None  # normal as last accepted; None: as fitted
     undo: tuple[Baseline, ...] = ()  # what acceptances replaced, at most three, the oldest first
     shadow: Shadow | None = None
-    moving: Floats | None = None  # of a threshold that moves by a rule of its own
+    # Of a threshold that moves by a rule of its own.
+    moving: Annotated[Floats, Array("S", range=ANY)] | None = None
 
     def copy(self) -> StreamState:
         """Return a copy that shares nothing."""
@@ -196,8 +81,7 @@ class Fitted:
     model: Scorer
     step: StepParams
     alarm: AlarmParams
-    tail_chances: Floats  # (KNOTS,) the chance to reach each of AlarmState.tail_levels
-    tail_knots: int  # how many of them are known
+    tail_chances: Floats  # (KNOTS,) the chance to reach each of AlarmState.tail_levels; then 0
     alarm_start: AlarmState  # as fitting left it
     alarms: Alarms
     acceptance: Acceptance
@@ -242,11 +126,11 @@ class Fitted:
         model = self.model.initial(self.step.fitted)
         state = StreamState(
             model,
-            SampleTimes.initial(len(model.step.samples)),
+            first(SampleTimes, {"L": len(model.step.samples)}),
             np.array([self.step.learn_threshold]),
             copied(self.alarm_start),
-            LogState.initial(self.model.vote_count),
-            SilenceState.initial(len(self.channels)),
+            first(LogState, {"V": self.model.vote_count}),
+            first(SilenceState, {"C": len(self.channels)}),
             moving=copied(self.moving_start),
         )
         self.acceptance.begin(self, state)
@@ -293,14 +177,7 @@ def copied(part: _Part) -> _Part:
 
 def arrays(part: object) -> Iterator[NDArray[Any]]:
     """Give the arrays of a state or a part of one."""
-    if isinstance(part, np.ndarray):
-        yield part
-    elif isinstance(part, tuple):
-        for each in part:
-            yield from arrays(each)
-    elif isinstance(part, StreamState):
-        for name in part.__slots__:
-            yield from arrays(getattr(part, name))
+    return (array for _, array in flatten(part))
 
 
 def nbytes(part: object) -> int:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError
-from newnormal.types import Ints, Times, time_text
+from newnormal.kernels.stream import TIMES_HELD, TIMES_KNOWN, TimesState
+from newnormal.types import Times, time_text
 
 _NAT = np.datetime64("NaT", "ns")
 _ORDER = "samples come in the order of their times, each time once"
-
-# Positions in SampleTimes.counts.
-HELD = 0  # how many of SampleTimes.times are filled, from the end
-TIMED = 1  # 1 once a sample had a time
 
 
 def is_late(when: Any, newest: Any) -> Any:
@@ -56,12 +53,13 @@ def is_rising(times: NDArray[Any], newest: Any = None) -> bool:
     return len(times) < 2 or bool((times[1:] > times[:-1]).all())
 
 
-class SampleTimes(NamedTuple):
-    """Times of a window of samples, each later than the one before.
+class SampleTimes(TimesState):
+    """The times of a stream, and what is asked of them.
 
     Examples
     --------
-    >>> times = SampleTimes.initial(3)
+    >>> from newnormal.types.tables import first
+    >>> times = first(SampleTimes, {"L": 3})
     >>> for second in range(5):
     ...     times.add(np.datetime64(second, "s"))
     >>> times.newest(2)
@@ -71,14 +69,7 @@ class SampleTimes(NamedTuple):
     np.datetime64('1970-01-01T00:00:02.000000000')
     """
 
-    times: Times  # (L,) the newest last; NaT where unknown
-    last: Times  # (1,) the newest known time
-    counts: Ints  # (2,) see the positions above
-
-    @classmethod
-    def initial(cls, window: int) -> SampleTimes:
-        """Return the times before the first sample."""
-        return cls(np.full(window, _NAT), np.full(1, _NAT), np.zeros(2, dtype=np.int64))
+    __slots__ = ()
 
     def check(self, when: np.datetime64, sample: int) -> None:
         """Raise an InputError unless a sample with this time may come next."""
@@ -89,14 +80,14 @@ class SampleTimes(NamedTuple):
 
     def add(self, when: np.datetime64 | None) -> None:
         """Append the time of one more sample, or None."""
-        if self.counts[HELD] < len(self.times):
-            self.counts[HELD] += 1
-        if when is None and not self.counts[TIMED]:
+        if self.counts[TIMES_HELD] < len(self.times):
+            self.counts[TIMES_HELD] += 1
+        if when is None and not self.counts[TIMES_KNOWN]:
             return  # all of them are unknown
         self.times[:-1] = self.times[1:]
         self.times[-1] = _NAT if when is None else when
         if when is not None and not np.isnat(when):
-            self.counts[TIMED] = 1
+            self.counts[TIMES_KNOWN] = 1
             self.last[0] = when
 
     def add_all(self, times: Times | None, count: int) -> None:
@@ -107,7 +98,7 @@ class SampleTimes(NamedTuple):
 
     def newest(self, count: int) -> Times | None:
         """Return the times of the newest samples; None where no sample ever had one."""
-        if not self.counts[TIMED]:
+        if not self.counts[TIMES_KNOWN]:
             return None
         return self.times[len(self.times) - count :].copy()
 
@@ -116,17 +107,17 @@ class SampleTimes(NamedTuple):
 
         None where no sample ever had one.
         """
-        if times is None and not self.counts[TIMED]:
+        if times is None and not self.counts[TIMES_KNOWN]:
             return None
         new = np.full(count, _NAT) if times is None else times
         return np.concatenate([self.times[len(self.times) - pending :], new])
 
     def before(self, count: int) -> np.datetime64 | None:
         """Return the time of the sample before the newest `count`, or None."""
-        if not self.counts[TIMED]:
+        if not self.counts[TIMES_KNOWN]:
             return None
         at = len(self.times) - count - 1
-        if count >= self.counts[HELD] or at < 0 or np.isnat(self.times[at]):
+        if count >= self.counts[TIMES_HELD] or at < 0 or np.isnat(self.times[at]):
             return None
         when: np.datetime64 = self.times[at]
         return when
@@ -136,7 +127,7 @@ class SampleTimes(NamedTuple):
         if count:
             self.times[count:] = self.times[:-count].copy()
             self.times[:count] = _NAT
-            self.counts[HELD] -= count
+            self.counts[TIMES_HELD] -= count
             known = self.times[~np.isnat(self.times)]
             self.last[0] = known[-1] if len(known) else _NAT
 

@@ -17,20 +17,21 @@ from newnormal.alarms.log import track
 from newnormal.base import Parts
 from newnormal.core.arena import Layout
 from newnormal.core.loop import judge_rows
-from newnormal.core.state import CHANGES
+from newnormal.core.state import StreamState
 from newnormal.fleet.clocks import Clocks
 from newnormal.fleet.processors import cores
 from newnormal.fleet.stream import Stream
-from newnormal.kernels import block_names
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
-from newnormal.kernels.blocks import Dims
+from newnormal.kernels.blocks import LETTERS, Dims
 from newnormal.kernels.fleet import Stops
-from newnormal.kernels.quiet import Columns
 from newnormal.kernels.step import PENDING
+from newnormal.kernels.stream import FitArrays
+from newnormal.kernels.uneventful import Columns
 from newnormal.models.committee import Committee
 from newnormal.tabular import Table
 from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
+from newnormal.types.tables import declared
 
 _LOG = logging.getLogger("newnormal")
 _ROWS_A_THREAD = 32  # fewer cost less than to start another thread
@@ -117,34 +118,25 @@ class CompiledGroup(Group):
         fitted = stream.fitted
         model, acceptance = fitted.model, fitted.acceptance
         assert isinstance(model, Committee) and isinstance(acceptance, TimedAcceptance)
-        members = model.params.members
         assert fitted.drift is not None
         self._widths = model.network.padded
-        self._dims = Dims(
-            len(fitted.channels),
-            len(model.plan.memories),
-            model.window,
-            model.size,
-            model.vote_count,
-            len(model.plan.votes),
-            model.params.bases.shape[1],
-            len(members.windows_basis),
-            len(members.shapes),
-            len(members.rhythm_levels),
-            len(members.usual_votes),
-            len(fitted.drift.wanders),
-            CHANGES,
-            acceptance.timing.scores if np.isfinite(acceptance.timing.accept_after) else 1,
-        )
+        sizes = {
+            **model.sizes,
+            "B": len(model.params.members.rhythm_levels),
+            "W": len(fitted.drift.wanders),
+        }
         shadow = blank_shadow(
             stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
         )
+        sizes |= {"N": len(shadow.scores), "M": len(shadow.positions)}
+        self._dims = Dims(*(sizes[letter] for letter in LETTERS))
+        state, fit = stream.shape.layout, stream.fit.layout
         self._at = (
-            stream.shape.layout.offsets(block_names.STATE),
-            stream.fit.layout.offsets(block_names.FITTED),
-            Layout.of(shadow).offsets(block_names.SHADOW),
-            stream.shape.layout.lines(block_names.STATE_OFTEN),
-            stream.fit.layout.lines(block_names.FITTED_OFTEN),
+            state.offsets,
+            fit.offsets,
+            Layout.of(shadow).offsets,
+            state.lines(_often(StreamState)),
+            fit.lines(_often(FitArrays)),
         )
         lines = sum(len(each) for each in self._at[-2:])
         self._at_a_time = max(1, round(lines / _requests(self._dims, self._widths)))
@@ -319,6 +311,12 @@ class _Call(NamedTuple):
             columns.distances[own],
             columns.changes[own],
         )
+
+
+@cache
+def _often(kind: type) -> frozenset[str]:
+    """Return the names of the arrays that every sample touches."""
+    return frozenset(name for name, line in declared(kind).items() if not line.seldom)
 
 
 def _requests(dims: Dims, widths: Ints) -> float:

@@ -27,8 +27,9 @@ import numpy as np
 
 from newnormal.alarms.words import duration_text
 from newnormal.errors import InputError, ParameterError, StateError
-from newnormal.state.schema import LARGEST_COUNT, Facts
+from newnormal.state.facts import Facts
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
+from newnormal.types.tables import LARGEST_COUNT
 
 LEAST_STREAMS = 3
 LEAST_SHARE = 10  # one of so many of the fleet's streams

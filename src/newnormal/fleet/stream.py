@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,93 +17,37 @@ from newnormal.alarms.feedback_target import PAST, keep_newest
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
 from newnormal.core.arena import Layout, Memory, blank_block, place, view
-from newnormal.core.state import (
-    Baseline,
-    Fitted,
-    Shadow,
-    StreamState,
-    arrays,
-    copied,
-    nbytes,
-)
-from newnormal.kernels import block_names
-from newnormal.kernels.alarm import AlarmParams
-from newnormal.kernels.committee import CommitteeParams
-from newnormal.kernels.drift import DriftParams
+from newnormal.core.state import Fitted, StreamState, copied, nbytes
 from newnormal.kernels.step import SEEN
+from newnormal.kernels.stream import Baseline, FitArrays, Shadow, StreamLimits
 from newnormal.models.committee import Committee
-from newnormal.types import Alarm, Bools, Change, Event, Floats, Floats32
+from newnormal.types import Alarm, Change, Event
+from newnormal.types.tables import flatten
 from newnormal.types.zones import output_zone
 
-
-class LiveParts(NamedTuple):
-    """The parts of a StreamState that every stream has; the others are there only sometimes."""
-
-    model: Any
-    times: Any
-    learn_threshold: Any
-    alarm: Any
-    log: Any
-    silence: Any
-    drift: Any
-    review: Any
-    changes: Any
-    last_quiet: Any
-    moving: Any
-
-    @classmethod
-    def of(cls, state: StreamState) -> LiveParts:
-        """Return these parts of a state."""
-        return cls._make(getattr(state, name) for name in cls._fields)
+_ALWAYS = tuple(
+    each.name for each in fields(StreamState) if each.name not in ("accepted", "undo", "shadow")
+)
 
 
-class FitParts(NamedTuple):
-    """What fitting left, as `newnormal.kernels.fleet` takes it."""
-
-    numbers: Floats
-    mean: Floats
-    scale: Floats
-    weights: Floats32
-    model: CommitteeParams
-    tail_chances: Floats
-    drift: DriftParams
-    watched: Bools
-
-    @classmethod
-    def of(cls, fitted: Fitted) -> FitParts:
-        """Return these parts of a fitted detector."""
-        model, acceptance = fitted.model, fitted.acceptance
-        assert isinstance(model, Committee) and isinstance(acceptance, TimedAcceptance)
-        assert fitted.drift is not None
-        params, step = model.params, fitted.step
-        most, longest = longest_silence(fitted.period)
-        numbers = np.zeros(block_names.NUMBERS)
-        numbers[: block_names.ALARM_LOCATION] = (
-            step.decay,
-            step.lr,
-            params.floor,
-            params.keep,
-            params.level_limit,
-            params.reported_expert,
-        )
-        alarm = slice(
-            block_names.ALARM_LOCATION, block_names.ALARM_LOCATION + len(AlarmParams._fields)
-        )
-        numbers[alarm] = fitted.alarm
-        numbers[alarm.stop :] = most, longest, acceptance.timing.review_length, EAGER
-        watched = fitted.never_missing
-        if watched is None:
-            watched = np.zeros(len(fitted.channels), np.bool_)
-        return cls(
-            numbers,
-            step.mean,
-            step.scale,
-            step.fitted,
-            params,
-            fitted.tail_chances,
-            fitted.drift,
-            watched,
-        )
+def fit_arrays(fitted: Fitted) -> FitArrays:
+    """Return what fitting left as `newnormal.kernels.fleet` takes it."""
+    model, acceptance = fitted.model, fitted.acceptance
+    assert isinstance(model, Committee) and isinstance(acceptance, TimedAcceptance)
+    assert fitted.drift is not None
+    watched = fitted.never_missing
+    if watched is None:
+        watched = np.zeros(len(fitted.channels), np.bool_)
+    limits = StreamLimits(*longest_silence(fitted.period), acceptance.timing.review_length, EAGER)
+    return FitArrays(
+        fitted.step,
+        model.params,
+        fitted.alarm,
+        fitted.tail_chances,
+        fitted.drift,
+        watched,
+        limits,
+    )
 
 
 def is_compiled(fitted: Fitted) -> bool:
@@ -111,8 +55,6 @@ def is_compiled(fitted: Fitted) -> bool:
     model = fitted.model
     return (
         isinstance(model, Committee)
-        and model.plan.stride == 1
-        and bool(model.plan.members)
         and isinstance(fitted.acceptance, TimedAcceptance)
         and fitted.alarms.active
         and fitted.rule is None
@@ -131,11 +73,16 @@ class FitBlock:
     @classmethod
     def of(cls, fitted: Fitted, memory: Memory | None = None) -> FitBlock:
         """Return the block of a fitted detector; an empty one where the loop is not compiled."""
-        parts = FitParts.of(fitted) if is_compiled(fitted) else ()
+        parts = fit_arrays(fitted) if is_compiled(fitted) else ()
         layout = Layout.of(parts)
         block = blank_block(layout.nbytes) if memory is None else memory.take(layout.nbytes)
         place(parts, layout, block)
         return cls(fitted, layout, block)
+
+
+def always(state: StreamState) -> StreamState:
+    """Return a state without what streams have only sometimes."""
+    return replace(state, accepted=None, undo=(), shadow=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,20 +90,20 @@ class Shape:
     """What the live parts of streams look like: where each array is, and in which tuples."""
 
     layout: Layout
-    template: LiveParts
+    template: StreamState  # its arrays
 
     @classmethod
     def of(cls, state: StreamState) -> Shape:
         """Return the shape of a state."""
-        live = LiveParts.of(state)
+        live = always(state)
         layout = Layout.of(live)
         return cls(layout, place(live, layout, blank_block(layout.nbytes)))
 
     @cached_property
     def progress_at(self) -> tuple[int, int]:
         """Where a block has the number of samples seen and the newest time, in 8 bytes each."""
-        counts, last = self.layout.offsets(("model.step.counts", "times.last")).tolist()
-        return counts // 8 + SEEN, last // 8
+        offsets = {field.name: field.offset // 8 for field in self.layout.fields}
+        return offsets["model.step.counts"] + SEEN, offsets["times.last"]
 
 
 class Stream:
@@ -252,19 +199,14 @@ class Stream:
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""
         live = view(self.template, self.shape.layout, self.block)
-        parts: dict[str, Any] = {
-            **live._asdict(),
-            "accepted": self.accepted,
-            "undo": self.undo,
-            "shadow": self.shadow,
-        }
-        return StreamState(**parts)
+        return replace(live, accepted=self.accepted, undo=self.undo, shadow=self.shadow)
 
     def close(self, state: StreamState) -> None:
         """Take a live state back: what was replaced in it is copied into the stream's memory."""
         start = self.block.ctypes.data
         stop = start + len(self.block)
-        for name, part in LiveParts.of(state)._asdict().items():
+        for name in _ALWAYS:
+            part = getattr(state, name)
             if part is not None and not start <= _address(part) < stop:
                 place(part, self.shape.layout, self.block, name)
         self.accepted, self.undo = state.accepted, state.undo
@@ -282,7 +224,7 @@ class Stream:
 
     def put(self, state: StreamState, past: Iterable[Alarm | Change] = ()) -> None:
         """Take over another live state."""
-        live = LiveParts.of(state)
+        live = always(state)
         place(live, self.shape.layout, self.block)
         if getattr(self.fitted.model, "holds_objects", False):
             self.template = copied(live)
@@ -332,5 +274,5 @@ class Stream:
 
 def _address(part: Any) -> int:
     """Return where the first array of a part begins."""
-    first = next(iter(arrays(part)))
+    _, first = next(flatten(part))
     return int(first.ctypes.data)

@@ -16,7 +16,7 @@ Shapes: C channels, K places, S patterns, V votes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from newnormal.kernels.compiled import compiled, inner
 from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Floats, Floats32, Ints
+from newnormal.types.tables import BINARY, KNOWN, SHIFT, Array, Counter, counters
 
 PLACES = 16  # the first half belong to open changes, the others are accepted
 PATTERNS = 10
@@ -36,29 +37,21 @@ _SAME = 0.35  # share of a score that must be of the pattern's channels
 NEXT_PLACE = 0  # places accepted so far
 NEXT_PATTERN = 1  # patterns accepted so far
 GROWS = 2  # samples that still belong to the newest pattern
+_COUNTS = counters(places=NEXT_PLACE, patterns=NEXT_PATTERN, grows=Counter(GROWS, 0, GROWING))
 
 
 class AcceptedState(NamedTuple):
     """Places and patterns."""
 
-    shifts: Floats  # (K, C) in history's standard deviations; 0 where unused
-    used: Ints  # (K,) 1 where there is a place
-    at: Ints  # (K,) 1 where the stream is there
-    peaks: Floats  # (S, V) the highest votes; infinite where a member had none; unused rows -inf
-    channels: Floats  # (S, C) 1 for the channels of a pattern
-    counts: Ints  # (3,) see the positions above
-
-
-def blank_accepted(channels: int, votes: int) -> AcceptedState:
-    """Return what is accepted before anything is."""
-    return AcceptedState(
-        np.zeros((PLACES, channels)),
-        np.zeros(PLACES, np.int64),
-        np.zeros(PLACES, np.int64),
-        np.full((PATTERNS, votes), -np.inf),
-        np.zeros((PATTERNS, channels)),
-        np.zeros(3, np.int64),
-    )
+    # In history's standard deviations; 0 where unused
+    shifts: Annotated[Floats, Array(PLACES, "C", range=SHIFT, seldom=True)]
+    used: Annotated[Ints, Array(PLACES, range=BINARY)]  # 1 where there is a place
+    at: Annotated[Ints, Array(PLACES, range=BINARY, seldom=True)]  # 1 where the stream is there
+    # The highest votes; infinite where a member had none; unused rows -inf
+    peaks: Annotated[Floats, Array(PATTERNS, "V", range=KNOWN, first=-np.inf, seldom=True)]
+    # 1 for the channels of a pattern
+    channels: Annotated[Floats, Array(PATTERNS, "C", range=BINARY, seldom=True)]
+    counts: Annotated[Ints, _COUNTS]
 
 
 @compiled

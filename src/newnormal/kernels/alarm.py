@@ -25,7 +25,7 @@ Shapes: T scores, K knots of the tail, N scores kept.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,16 @@ from newnormal.kernels.compiled import compiled, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
+from newnormal.types.tables import (
+    INCREASING,
+    KNOWN,
+    NOT_NEGATIVE,
+    TAIL,
+    Array,
+    Counter,
+    Scalar,
+    counters,
+)
 
 KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
 RECENT = 60  # scores kept, of which the location takes the median
@@ -66,31 +76,46 @@ AGE = 3  # samples since it opened
 LOW = 4  # newest samples below LOW_RATIO of the threshold's height
 NEXT = 5  # where the next score goes in `recent`
 LEAD = 6  # the channel with the largest share at the open alarm's peak; -1 where not known
+_COUNTS = counters(
+    samples=SEEN,
+    alarms=ALARMS,
+    open=Counter(OPEN, 0, "alarms"),
+    age=AGE,
+    low=LOW,
+    next=Counter(NEXT, 0, RECENT - 1),
+    lead=Counter(LEAD, -1, "C-1"),
+)
 
 
 class AlarmState(NamedTuple):
     """What changes while a stream runs."""
 
-    levels: Floats  # (7,) see the positions above
-    counts: Ints  # (7,)
-    recent: Floats  # (N,) the newest scores, in a ring
-    raised: Floats  # (C,) what is added to the height for scores led by a channel; or none
-    tail_levels: Floats  # (K,) increasing scores up to the start of the tail; then +inf
-    tail_excess: Floats  # (4,) where the tail begins, the chance to reach it, its scale and shape
+    levels: Annotated[Floats, Array(7, range=KNOWN)]
+    counts: Annotated[Ints, _COUNTS]
+    recent: Annotated[Floats, Array(RECENT, range=KNOWN)]  # the newest scores, in a ring
+    # What is added to the height for scores led by a channel; or none
+    raised: Annotated[Floats, Array("A", range=NOT_NEGATIVE)]
+    # Increasing scores up to the start of the tail; then +inf
+    tail_levels: Annotated[Floats, Array(KNOTS, range=INCREASING, seldom=True)]
+    # Where the tail begins, the chance to reach it, its scale and shape
+    tail_excess: Annotated[Floats, Array(4, range=TAIL)]
 
 
 class AlarmParams(NamedTuple):
     """What stays as fitting left it."""
 
-    location: float
-    spread: float
-    rate: float  # alarms a sample; 0 where there is no limit
-    step: float  # by which an alarm raises the threshold, in spreads; 0 holds it
-    rise: float  # the most the height may be, in its start
-    raises: float  # of its start, by which an alarm raises the height for its own channel
-    gap: float  # samples of quiet that close an alarm
-    stand: float  # samples after which an alarm is judged from where it is; infinity: never
-    span: float  # samples that the recent rate remembers
+    location: Annotated[float, Scalar(-1e300, 1e300)]
+    spread: Annotated[float, Scalar(0, 1e300, above=True)]
+    rate: Annotated[float, Scalar(0, 1)]  # alarms a sample; 0 where there is no limit
+    # By which an alarm raises the threshold, in spreads; 0 holds it
+    step: Annotated[float, Scalar(0, 1e300)]
+    rise: Annotated[float, Scalar(1, 1e300)]  # the most the height may be, in its start
+    # Of its start, by which an alarm raises the height for its own channel
+    raises: Annotated[float, Scalar(0, 1e300)]
+    gap: Annotated[float, Scalar(1, 1e15)]  # samples of quiet that close an alarm
+    # Samples after which an alarm is judged from where it is; infinity: never
+    stand: Annotated[float, Scalar(1)]
+    span: Annotated[float, Scalar(0, 1e300, above=True)]  # samples that the recent rate remembers
 
 
 class AlarmOut(NamedTuple):

@@ -1,8 +1,11 @@
-"""Where the arrays of a stream are in its blocks, for `newnormal.kernels.fleet`.
+"""Where the arrays of a stream are in its blocks: written by a command.
+
+``python -m tests.house.write_blocks`` makes it from the lines of the arrays.
 
 A stream has a block of what changes and one of what fitting left; a stream with a pending change
-has one more, its shadow's. Streams of one shape have their arrays at the same places. The functions
-here give the tuples of arrays that the kernels of one stream take.
+has one more, its shadow's. Streams of one shape have their arrays at the same offsets, `at`, in the
+order of the lines that declare them. The functions here give the tuples of arrays that the kernels
+of one stream take.
 """
 
 from __future__ import annotations
@@ -11,61 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import (
-    PATTERNS,
-    PLACES,
-    AcceptedState,
-)
-from newnormal.kernels.alarm import (
-    KNOTS,
-    RECENT,
-    AlarmParams,
-    AlarmState,
-)
-from newnormal.kernels.block_names import (
-    ALARM_LOCATION,
-    AT_ALARM,
-    AT_DRIFT,
-    AT_DRIFT_PARAMS,
-    AT_MEAN,
-    AT_MEMBERS,
-    AT_MODEL,
-    AT_NUMBERS,
-    DECAY,
-    FLOOR,
-    GAP,
-    KEEP,
-    LEVEL_LIMIT,
-    NUMBERS,
-    RAISES,
-    RATE,
-    REPORTED_EXPERT,
-    RISE,
-    SPAN_OF_RATE,
-    SPREAD,
-    STAND,
-    STEP,
-)
-from newnormal.kernels.committee import (
-    CommitteeParams,
-    CommitteeState,
-)
-from newnormal.kernels.compiled import (
-    inlined,
-)
-from newnormal.kernels.drift import (
-    DriftParams,
-    DriftState,
-)
-from newnormal.kernels.members import (
-    BLOCKS,
-    LONG,
-    PAST,
-    SPAN,
-    MembersParams,
-    MembersState,
-)
+from newnormal.kernels.accepted import AcceptedState
+from newnormal.kernels.alarm import AlarmParams, AlarmState
+from newnormal.kernels.committee import CommitteeParams, CommitteeState
+from newnormal.kernels.compiled import inlined
+from newnormal.kernels.drift import DriftParams, DriftState
+from newnormal.kernels.members import MembersParams, MembersState
 from newnormal.kernels.memory import (
+    bools,
     floats,
     floats2,
     floats3,
@@ -73,15 +29,19 @@ from newnormal.kernels.memory import (
     floats32_2,
     ints,
     ints2,
+    times,
 )
-from newnormal.kernels.step import (
-    StepParams,
-    StepState,
+from newnormal.kernels.step import StepParams, StepState
+from newnormal.kernels.stream import (
+    Baseline,
+    ChangeState,
+    LogState,
+    ReviewState,
+    SilenceState,
+    StreamLimits,
+    TimesState,
 )
-from newnormal.types import (
-    Floats,
-    Ints,
-)
+from newnormal.types import Bools, Floats, Ints
 
 
 class Dims(NamedTuple):
@@ -93,170 +53,289 @@ class Dims(NamedTuple):
     weights: int
     votes: int
     expert_votes: int
-    rank: int  # of the linear subspaces
+    rank: int
     windows_rank: int
     shapes: int
-    bins: int  # of the rhythm's levels
-    vote_bins: int  # of the votes that are usual
+    bins: int
     lags: int
-    changes: int
-    kept_scores: int  # of a shadow
+    kept_scores: int
+    kept_positions: int
+
+
+LETTERS = "CJLPVERDHBWNM"  # of these sizes in the shapes of arrays
 
 
 @inlined
-def model_at(base: int, at: Ints, dims: Dims) -> tuple[StepState, CommitteeState]:
-    """Return the state of a model in a block; its arrays are the first ones of STATE."""
-    C, J, L, P, V = dims.channels, dims.experts, dims.window, dims.weights, dims.votes
-    step = StepState(
-        floats2(base + at[0], L, C),
-        floats(base + at[1], C),
-        floats32(base + at[2], P),
-        floats32(base + at[3], P),
+def step_at(base: int, at: Ints, dims: Dims) -> StepState:
+    """Return `model.step` of a StreamState."""
+    return StepState(
+        floats2(base + at[0], dims.window, dims.channels),
+        floats(base + at[1], dims.channels),
+        floats32(base + at[2], dims.weights),
+        floats32(base + at[3], dims.weights),
         floats(base + at[4], 1),
         ints(base + at[5], 7),
     )
-    own = CommitteeState(
-        floats2(base + at[6], J, C),
-        floats3(base + at[7], J, L, C),
-        floats3(base + at[8], J, L, C),
-        floats2(base + at[9], J, 1),
-        ints2(base + at[10], J, 7),
+
+
+@inlined
+def committee_at(base: int, at: Ints, dims: Dims) -> CommitteeState:
+    """Return `model.own` of a StreamState."""
+    return CommitteeState(
+        floats2(base + at[6], dims.experts, dims.channels),
+        floats3(base + at[7], dims.experts, dims.window, dims.channels),
+        floats3(base + at[8], dims.experts, dims.window, dims.channels),
+        floats2(base + at[9], dims.experts, 1),
+        ints2(base + at[10], dims.experts, 7),
         floats(base + at[11], 1),
         MembersState(
-            floats32_2(base + at[12], SPAN, C),
-            floats32_2(base + at[13], LONG, C),
+            floats32_2(base + at[12], 20, dims.channels),
+            floats32_2(base + at[13], 100, dims.channels),
             ints(base + at[14], 2),
         ),
         AcceptedState(
-            floats2(base + at[15], PLACES, C),
-            ints(base + at[16], PLACES),
-            ints(base + at[17], PLACES),
-            floats2(base + at[18], PATTERNS, V),
-            floats2(base + at[19], PATTERNS, C),
+            floats2(base + at[15], 16, dims.channels),
+            ints(base + at[16], 16),
+            ints(base + at[17], 16),
+            floats2(base + at[18], 10, dims.votes),
+            floats2(base + at[19], 10, dims.channels),
             ints(base + at[20], 3),
         ),
     )
-    return step, own
+
+
+@inlined
+def times_at(base: int, at: Ints, dims: Dims) -> TimesState:
+    """Return `times` of a StreamState."""
+    return TimesState(
+        times(base + at[21], dims.window),
+        times(base + at[22], 1),
+        ints(base + at[23], 2),
+    )
+
+
+@inlined
+def learn_threshold_at(base: int, at: Ints, dims: Dims) -> Floats:  # noqa: ARG001
+    """Return `learn_threshold` of a StreamState."""
+    return floats(base + at[24], 1)
 
 
 @inlined
 def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:
-    """Return the state of the alarm threshold in a block."""
-    k = AT_ALARM
+    """Return `alarm` of a StreamState."""
     return AlarmState(
-        floats(base + at[k], 7),
-        ints(base + at[k + 1], 7),
-        floats(base + at[k + 2], RECENT),
-        floats(base + at[k + 3], dims.channels),
-        floats(base + at[k + 4], KNOTS),
-        floats(base + at[k + 5], 4),
+        floats(base + at[25], 7),
+        ints(base + at[26], 7),
+        floats(base + at[27], 60),
+        floats(base + at[28], dims.channels),
+        floats(base + at[29], 257),
+        floats(base + at[30], 4),
+    )
+
+
+@inlined
+def log_at(base: int, at: Ints, dims: Dims) -> LogState:
+    """Return `log` of a StreamState."""
+    return LogState(
+        ints(base + at[31], 5),
+        floats(base + at[32], 4),
+        ints(base + at[33], 3),
+        ints(base + at[34], 5),
+        floats(base + at[35], 5),
+        floats2(base + at[36], 4, 5),
+        floats(base + at[37], dims.votes),
+    )
+
+
+@inlined
+def silence_at(base: int, at: Ints, dims: Dims) -> SilenceState:
+    """Return `silence` of a StreamState."""
+    return SilenceState(
+        ints(base + at[38], 4),
+        ints(base + at[39], 2),
+        ints(base + at[40], dims.channels),
+        ints(base + at[41], 5),
     )
 
 
 @inlined
 def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
-    """Return the state of the drift meter in a block."""
-    k, C = AT_DRIFT, dims.channels
+    """Return `drift` of a StreamState."""
     return DriftState(
-        floats(base + at[k], C),
-        floats(base + at[k + 1], C),
-        floats(base + at[k + 2], C),
-        floats(base + at[k + 3], C),
-        floats(base + at[k + 4], C),
-        floats(base + at[k + 5], 4 * C),
-        floats(base + at[k + 6], 4 * C),
-        floats(base + at[k + 7], C),
-        floats(base + at[k + 8], C),
-        floats(base + at[k + 9], C),
-        floats(base + at[k + 10], C),
-        floats(base + at[k + 11], 4 * C),
-        floats(base + at[k + 12], 4 * C),
-        ints(base + at[k + 13], 3),
+        floats(base + at[42], dims.channels),
+        floats(base + at[43], dims.channels),
+        floats(base + at[44], dims.channels),
+        floats(base + at[45], dims.channels),
+        floats(base + at[46], dims.channels),
+        floats(base + at[47], 4 * dims.channels),
+        floats(base + at[48], 4 * dims.channels),
+        floats(base + at[49], dims.channels),
+        floats(base + at[50], dims.channels),
+        floats(base + at[51], dims.channels),
+        floats(base + at[52], dims.channels),
+        floats(base + at[53], 4 * dims.channels),
+        floats(base + at[54], 4 * dims.channels),
+        ints(base + at[55], 3),
     )
 
 
 @inlined
-def step_params_at(fit: int, at: Ints, dims: Dims, threshold: float, lr: np.float32) -> StepParams:
-    """Return the parameters of the loop in a block, with this threshold and learning rate."""
-    k, C = AT_MEAN, dims.channels
-    numbers = floats(fit + at[AT_NUMBERS], NUMBERS)
+def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
+    """Return `review` of a StreamState."""
+    return ReviewState(
+        ints(base + at[56], 4),
+        floats(base + at[57], 2),
+    )
+
+
+@inlined
+def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
+    """Return `changes` of a StreamState."""
+    return ChangeState(
+        ints2(base + at[58], 8, 7),
+        ints(base + at[59], 8),
+        floats(base + at[60], 8),
+        ints2(base + at[61], 8, dims.channels),
+        floats2(base + at[62], 8, dims.channels),
+        floats2(base + at[63], 8, dims.channels),
+        floats2(base + at[64], 8, dims.channels),
+    )
+
+
+@inlined
+def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
+    """Return `last_quiet` of a StreamState."""
+    return Baseline(
+        floats32(base + at[65], dims.weights),
+        floats2(base + at[66], dims.experts, dims.channels),
+        floats(base + at[67], 4 * dims.channels),
+        floats(base + at[68], 4 * dims.channels),
+        floats(base + at[69], 257),
+        floats(base + at[70], 4),
+        floats(base + at[71], 5),
+        AcceptedState(
+            floats2(base + at[72], 16, dims.channels),
+            ints(base + at[73], 16),
+            ints(base + at[74], 16),
+            floats2(base + at[75], 10, dims.votes),
+            floats2(base + at[76], 10, dims.channels),
+            ints(base + at[77], 3),
+        ),
+    )
+
+
+@inlined
+def shadow_scores_at(base: int, at: Ints, dims: Dims) -> Floats:
+    """Return `scores` of a Shadow."""
+    return floats(base + at[21], dims.kept_scores)
+
+
+@inlined
+def shadow_counts_at(base: int, at: Ints, dims: Dims) -> Ints:  # noqa: ARG001
+    """Return `counts` of a Shadow."""
+    return ints(base + at[23], 4)
+
+
+@inlined
+def step_params_at(base: int, at: Ints, dims: Dims) -> StepParams:
+    """Return `step` of a FitArrays."""
+    stepparams_numbers = floats(base + at[0], 5)
     return StepParams(
-        floats(fit + at[k], C),
-        floats(fit + at[k + 1], C),
-        floats32(fit + at[k + 2], dims.weights),
-        1,
-        threshold,
-        threshold,
-        numbers[DECAY],
-        lr,
+        floats(base + at[1], dims.channels),
+        floats(base + at[2], dims.channels),
+        floats32(base + at[3], dims.weights),
+        int(stepparams_numbers[0]),
+        stepparams_numbers[1],
+        stepparams_numbers[2],
+        stepparams_numbers[3],
+        np.float32(stepparams_numbers[4]),
     )
 
 
 @inlined
-def committee_params_at(fit: int, at: Ints, dims: Dims, learn_below: Floats) -> CommitteeParams:
-    """Return the parameters of a committee in a block, but for what its experts learn below."""
-    C, J, V, E, K = dims.channels, dims.experts, dims.votes, dims.expert_votes, dims.rank
-    numbers = floats(fit + at[AT_NUMBERS], NUMBERS)
-    k, m = AT_MODEL, AT_MEMBERS
-    members = MembersParams(
-        floats32_2(fit + at[m], C, PAST * C),
-        floats32(fit + at[m + 1], C),
-        floats32(fit + at[m + 2], C),
-        floats32_2(fit + at[m + 3], C, C),
-        floats32(fit + at[m + 4], BLOCKS * C),
-        floats32_2(fit + at[m + 5], dims.windows_rank, BLOCKS * C),
-        floats32_2(fit + at[m + 6], dims.shapes, BLOCKS * C),
-        floats32_2(fit + at[m + 7], dims.bins, C),
-        floats32_2(fit + at[m + 8], dims.bins, C),
-        floats32_2(fit + at[m + 9], dims.vote_bins, V),
-    )
+def committee_params_at(base: int, at: Ints, dims: Dims) -> CommitteeParams:
+    """Return `model` of a FitArrays."""
+    committeeparams_numbers = floats(base + at[4], 3)
     return CommitteeParams(
-        floats(fit + at[k], J),
-        floats2(fit + at[k + 1], J, C),
-        learn_below,
-        floats32(fit + at[k + 3], J),
-        floats3(fit + at[k + 4], E, K, C),
-        ints(fit + at[k + 5], E),
-        ints(fit + at[k + 6], E),
-        floats2(fit + at[k + 7], V, C),
-        floats(fit + at[k + 8], V),
-        floats(fit + at[k + 9], V),
-        floats(fit + at[k + 10], V),
-        ints(fit + at[k + 11], V),
-        numbers[FLOOR],
-        numbers[KEEP],
-        int(numbers[REPORTED_EXPERT]),
-        members,
-        numbers[LEVEL_LIMIT],
+        floats(base + at[5], dims.experts),
+        floats2(base + at[6], dims.experts, dims.channels),
+        floats(base + at[7], dims.experts),
+        floats32(base + at[8], dims.experts),
+        floats3(base + at[9], dims.expert_votes, dims.rank, dims.channels),
+        ints(base + at[10], dims.expert_votes),
+        ints(base + at[11], dims.expert_votes),
+        floats2(base + at[12], dims.votes, dims.channels),
+        floats(base + at[13], dims.votes),
+        floats(base + at[14], dims.votes),
+        floats(base + at[15], dims.votes),
+        ints(base + at[16], dims.votes),
+        committeeparams_numbers[0],
+        int(committeeparams_numbers[1]),
+        MembersParams(
+            floats32_2(base + at[17], dims.channels, 5 * dims.channels),
+            floats32(base + at[18], dims.channels),
+            floats32(base + at[19], dims.channels),
+            floats32_2(base + at[20], dims.channels, dims.channels),
+            floats32(base + at[21], 10 * dims.channels),
+            floats32_2(base + at[22], dims.windows_rank, 10 * dims.channels),
+            floats32_2(base + at[23], dims.shapes, 10 * dims.channels),
+            floats32_2(base + at[24], dims.bins, dims.channels),
+            floats32_2(base + at[25], dims.bins, dims.channels),
+            floats32_2(base + at[26], dims.bins, dims.votes),
+        ),
+        committeeparams_numbers[2],
     )
 
 
 @inlined
-def alarm_params_at(fit: int, at: Ints) -> AlarmParams:
-    """Return the parameters of the alarm threshold in a block."""
-    numbers = floats(fit + at[AT_NUMBERS], NUMBERS)
+def alarm_params_at(base: int, at: Ints, dims: Dims) -> AlarmParams:  # noqa: ARG001
+    """Return `alarm` of a FitArrays."""
+    alarmparams_numbers = floats(base + at[27], 9)
     return AlarmParams(
-        numbers[ALARM_LOCATION],
-        numbers[SPREAD],
-        numbers[RATE],
-        numbers[STEP],
-        numbers[RISE],
-        numbers[RAISES],
-        numbers[GAP],
-        numbers[STAND],
-        numbers[SPAN_OF_RATE],
+        alarmparams_numbers[0],
+        alarmparams_numbers[1],
+        alarmparams_numbers[2],
+        alarmparams_numbers[3],
+        alarmparams_numbers[4],
+        alarmparams_numbers[5],
+        alarmparams_numbers[6],
+        alarmparams_numbers[7],
+        alarmparams_numbers[8],
     )
 
 
 @inlined
-def drift_params_at(fit: int, at: Ints, dims: Dims) -> DriftParams:
-    """Return the parameters of the drift meter in a block."""
-    k, C = AT_DRIFT_PARAMS, dims.channels
+def tail_chances_at(base: int, at: Ints, dims: Dims) -> Floats:  # noqa: ARG001
+    """Return `tail_chances` of a FitArrays."""
+    return floats(base + at[28], 257)
+
+
+@inlined
+def drift_params_at(base: int, at: Ints, dims: Dims) -> DriftParams:
+    """Return `drift` of a FitArrays."""
     return DriftParams(
-        floats(fit + at[k], C),
-        floats(fit + at[k + 1], C),
-        floats(fit + at[k + 2], C),
-        floats2(fit + at[k + 3], C, C),
-        floats(fit + at[k + 4], 4 * C),
-        floats2(fit + at[k + 5], dims.lags, 4 * C),
+        floats(base + at[29], dims.channels),
+        floats(base + at[30], dims.channels),
+        floats(base + at[31], dims.channels),
+        floats2(base + at[32], dims.channels, dims.channels),
+        floats(base + at[33], 4 * dims.channels),
+        floats2(base + at[34], dims.lags, 4 * dims.channels),
+    )
+
+
+@inlined
+def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
+    """Return `watched` of a FitArrays."""
+    return bools(base + at[35], dims.channels)
+
+
+@inlined
+def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
+    """Return `limits` of a FitArrays."""
+    limits_numbers = floats(base + at[36], 4)
+    return StreamLimits(
+        limits_numbers[0],
+        limits_numbers[1],
+        limits_numbers[2],
+        limits_numbers[3],
     )

@@ -5,16 +5,18 @@ sample, and scores what is left: with an autoencoder, by the loop of `newnormal.
 some also with a linear subspace. Each score is a vote: the mean over channels of the squared
 residual, in units of what history left of that channel; its logarithm, standardised by history.
 Members without a trend (`newnormal.kernels.members`) vote as well. What a vote usually is at this
-phase of the rhythm is subtracted from it, and a vote below the floor counts as the floor.
+phase of the rhythm is subtracted from it, and a vote below 0 counts as 0.
 
 Shapes: T samples handed in, J experts, L window length, C channels, P weights of an expert, E votes
 of experts, V votes, those of experts first, K rank of a subspace, R rows of the output. V is the
 same for every committee of one kind: a vote of weight 0 is skipped.
+
+One module because the loop reads top to bottom, with the arrays it works on.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -39,6 +41,7 @@ from newnormal.kernels.step import (
     PENDING,
     RESTORED,
     SATURATION,
+    STEP_COUNTS,
     StepOut,
     StepParams,
     StepState,
@@ -48,6 +51,21 @@ from newnormal.kernels.step import (
 from newnormal.kernels.step import advance_in as advance_expert
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.types import Floats, Floats32, Ints
+from newnormal.types.tables import (
+    ANY,
+    BINARY,
+    BOUNDED,
+    BOUNDED_OR_NAN,
+    CHANCE,
+    COUNT,
+    KNOWN,
+    MODERATE,
+    OBSERVED,
+    SPREAD,
+    UNIT,
+    Array,
+    Scalar,
+)
 
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
@@ -56,12 +74,16 @@ FARTHEST = 1e3
 class CommitteeState(NamedTuple):
     """What changes of a committee while its stream runs, besides its `StepState`."""
 
-    levels: Floats  # (J, C) each expert's trend, in history's standard deviations
-    trails: Floats  # (J, L, C) the trends that were subtracted from the newest samples
-    residuals: Floats  # (J, L, C) the newest samples minus those trends
-    reaches: Floats  # (J, 1) as StepState.reach, an expert each
-    counts: Ints  # (J, 7) as StepState.counts, an expert each
-    smooth: Floats  # (1,) the smoothed votes together; NaN before the first
+    # Each expert's trend, in history's standard deviations
+    levels: Annotated[Floats, Array("J", "C", range=BOUNDED)]
+    # The trends that were subtracted from the newest samples
+    trails: Annotated[Floats, Array("J", "L", "C", range=BOUNDED)]
+    # The newest samples minus those trends
+    residuals: Annotated[Floats, Array("J", "L", "C", range=BOUNDED_OR_NAN, first=np.nan)]
+    reaches: Annotated[Floats, Array("J", 1, range=ANY)]  # as StepState.reach, an expert each
+    counts: Annotated[Ints, STEP_COUNTS.of_each("J")]  # as StepState.counts, an expert each
+    # The smoothed votes together; NaN before the first
+    smooth: Annotated[Floats, Array(1, range=OBSERVED, first=np.nan)]
     members: MembersState  # of the members without a trend
     accepted: AcceptedState  # places and patterns
 
@@ -69,23 +91,29 @@ class CommitteeState(NamedTuple):
 class CommitteeParams(NamedTuple):
     """What stays as `fit` left it, besides the `StepParams`."""
 
-    decays: Floats  # (J,) share of its trend that an expert keeps at each sample
-    scales: Floats  # (J, C) standard deviation of what is left of a channel on history
-    learn_below: Floats  # (J,) an expert learns from samples whose own score is below
-    rates: Floats32  # (J,) learning rates
-    bases: Floats  # (E, K, C) orthonormal rows; unused ones are 0
-    experts: Ints  # (E,) the expert that a vote belongs to
-    linear: Ints  # (E,) 1 where it is the subspace's vote and not the autoencoder's
-    residual_scale: Floats  # (V, C) mean squared residual of each channel on history
-    centers: Floats  # (V,) mean of the logarithm on history
-    spreads: Floats  # (V,) its standard deviation
-    weights: Floats  # (V,) of the votes, 1 in all; 0 is not counted
-    smoothed: Ints  # (V,) 1 where it is smoothed
-    floor: float  # a vote below it counts as it; -infinity: each counts as it is
-    keep: float  # share of the smoothed votes that a sample keeps; 0 does not smooth
-    reported_expert: int  # the expert whose expected values are reported
+    # Share of its trend that an expert keeps at each sample
+    decays: Annotated[Floats, Array("J", range=CHANCE)]
+    # Standard deviation of what is left of a channel on history
+    scales: Annotated[Floats, Array("J", "C", range=MODERATE)]
+    # An expert learns from samples whose own score is below
+    learn_below: Annotated[Floats, Array("J", range=KNOWN)]
+    rates: Annotated[Floats32, Array("J")]  # learning rates
+    # Orthonormal rows; unused ones are 0
+    bases: Annotated[Floats, Array("E", "R", "C", range=UNIT)]
+    experts: Annotated[Ints, Array("E", range=COUNT)]  # the expert that a vote belongs to
+    # 1 where it is the subspace's vote and not the autoencoder's
+    linear: Annotated[Ints, Array("E", range=BINARY)]
+    # Mean squared residual of each channel on history
+    residual_scale: Annotated[Floats, Array("V", "C", range=MODERATE)]
+    centers: Annotated[Floats, Array("V", range=BOUNDED)]  # mean of the logarithm on history
+    spreads: Annotated[Floats, Array("V", range=SPREAD)]  # its standard deviation
+    weights: Annotated[Floats, Array("V", range=CHANCE)]  # of the votes, 1 in all; 0 is not counted
+    smoothed: Annotated[Ints, Array("V", range=BINARY)]  # 1 where it is smoothed
+    # Share of the smoothed votes that a sample keeps; 0 does not smooth
+    keep: Annotated[float, Scalar(0, 1)]
+    reported_expert: Annotated[int, Scalar(0, 7)]  # the expert whose expected values are reported
     members: MembersParams  # of the members without a trend
-    level_limit: float  # T² up to which a sample is within history's range
+    level_limit: Annotated[float, Scalar(0)]  # T² up to which a sample is within history's range
 
 
 class CommitteeWork(NamedTuple):
@@ -308,38 +336,34 @@ def advance_in(
                     square[c] /= params.residual_scale[v, c]
                     total += square[c]
                 vote = (np.log(total / observed + LEAST) - params.centers[v]) / params.spreads[v]
-                weight = params.weights[v]
-                if len(params.weights) > E:  # then no sample is pending
-                    vote -= usual(phases[r], params.members.usual_votes, v)
-                    weight = emphasis(vote, weight, params.floor)
+                vote -= usual(phases[r], params.members.usual_votes, v)
+                weight = emphasis(vote, params.weights[v])
                 each[r, v] = vote
                 if params.smoothed[v]:
-                    votes[r] += params.weights[v] * max(vote, params.floor)
+                    votes[r] += params.weights[v] * max(vote, 0.0)
                 else:
-                    prompt[r] += params.weights[v] * max(vote, params.floor)
+                    prompt[r] += params.weights[v] * max(vote, 0.0)
                 for c in range(C):
                     if total > 0:
                         out.shares[r, c] += weight * square[c] / total
-    if len(params.weights) > E:
-        vote_members(
-            work.members,
-            work.step.ahead,
-            scaled,
-            phases,
-            state.members,
-            params.members,
-            params.residual_scale[E:],
-            params.centers[E:],
-            params.spreads[E:],
-            params.weights[E:],
-            params.smoothed[E:],
-            params.floor,
-            votes,
-            prompt,
-            out.shares,
-            squares[E:],
-            each[:, E:],
-        )
+    vote_members(
+        work.members,
+        work.step.ahead,
+        scaled,
+        phases,
+        state.members,
+        params.members,
+        params.residual_scale[E:],
+        params.centers[E:],
+        params.spreads[E:],
+        params.weights[E:],
+        params.smoothed[E:],
+        votes,
+        prompt,
+        out.shares,
+        squares[E:],
+        each[:, E:],
+    )
     if state.accepted.counts[NEXT_PATTERN] > 0:
         for r in range(R):
             if is_accepted(each[r], out.shares[r], state.accepted):

@@ -17,7 +17,7 @@ Shapes: T samples handed in, C channels, K lags.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -25,11 +25,24 @@ from newnormal.kernels.compiled import inlined, uncounted
 from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Bools, Floats, Floats32, Ints
+from newnormal.types.tables import (
+    ABOVE,
+    BINARY,
+    KNOWN,
+    LEVEL,
+    NOT_NEGATIVE,
+    OBSERVED,
+    POSITIVE,
+    Array,
+    Counter,
+    counters,
+)
 
 # Positions in DriftState.counts.
 SEEN = 0  # samples seen
 MARK = 1  # samples seen when the mark was set; -1 without one
 CROSSED = 2  # 1 once a channel went beyond the limit, until the next review
+_COUNTS = counters(samples=SEEN, mark=Counter(MARK, -1, "samples"), crossed=Counter(CROSSED, 0, 1))
 
 SETTLING = 128  # samples until the level of a changed channel is where it will stay
 KEEP = 0.5 ** (1 / 30)  # of a level at each sample: a half-life of 30 samples
@@ -50,31 +63,40 @@ LEAST_STEP = 0.001  # of them a step: a smaller one counts as standing still
 class DriftState(NamedTuple):
     """What changes while a stream runs."""
 
-    levels: Floats  # (C,) in history's standard deviations
-    steps: Floats  # (C,) the mean absolute step
-    still: Floats  # (C,) the samples since it last moved
-    last: Floats  # (C,) the newest value; NaN before the first
-    missing: Floats  # (C,) the samples for which it has been missing
-    position: Floats  # (4 C,) when last measured
-    start: Floats  # (4 C,) the position at the mark
-    distances: Floats  # (C,) of each channel from the accepted normal, when last measured; limit 1
-    jumps: Floats  # (C,) from the mark; 1 is as far as a normal stream wanders in that time
-    crossing: Floats  # (C,) the distances at the newest sample that crossed the limit
-    owned: Floats  # (C,) 1 for the channels of an open change
-    lows: Floats  # (4 C,) the range of a position that was accepted as normal
-    highs: Floats  # (4 C,)
-    counts: Ints  # (3,) see the positions above
+    levels: Annotated[Floats, Array("C", range=LEVEL)]  # in history's standard deviations
+    steps: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the mean absolute step
+    still: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the samples since it last moved
+    # The newest value; NaN before the first
+    last: Annotated[Floats, Array("C", range=OBSERVED, first=np.nan)]
+    # The samples for which it has been missing
+    missing: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
+    position: Annotated[Floats, Array("4C", seldom=True)]  # when last measured
+    start: Annotated[Floats, Array("4C", seldom=True)]  # the position at the mark
+    # Of each channel from the accepted normal, when last measured; limit 1
+    distances: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
+    # From the mark; 1 is as far as a normal stream wanders in that time
+    jumps: Annotated[Floats, Array("C", range=NOT_NEGATIVE, seldom=True)]
+    # The distances at the newest sample that crossed the limit
+    crossing: Annotated[Floats, Array("C", range=NOT_NEGATIVE, seldom=True)]
+    owned: Annotated[Floats, Array("C", range=BINARY)]  # 1 for the channels of an open change
+    # The range of a position that was accepted as normal
+    lows: Annotated[Floats, Array("4C", seldom=True)]
+    highs: Annotated[Floats, Array("4C", range=KNOWN, seldom=True)]
+    counts: Annotated[Ints, _COUNTS]
 
 
 class DriftParams(NamedTuple):
     """How positions are measured and compared: as `fit` left it."""
 
-    mean: Floats  # (C,) of history
-    scale: Floats  # (C,)
-    centre: Floats  # (C,) the usual level
-    blend: Floats  # (C, C) from levels to what the others do not explain of them
-    margins: Floats  # (4 C,) beyond that range: the limit
-    wanders: Floats  # (K, 4 C) the farthest a normal position goes in EVERY · 2^k samples
+    mean: Annotated[Floats, Array("C")]  # of history
+    scale: Annotated[Floats, Array("C", range=POSITIVE)]
+    centre: Annotated[Floats, Array("C", range=LEVEL, seldom=True)]  # the usual level
+    # From levels to what the others do not explain of them
+    blend: Annotated[Floats, Array("C", "C", seldom=True)]
+    # Beyond that range: the limit
+    margins: Annotated[Floats, Array("4C", range=POSITIVE, seldom=True)]
+    # The farthest a normal position goes in EVERY · 2^k samples
+    wanders: Annotated[Floats, Array("W", "4C", range=ABOVE, seldom=True)]
 
 
 class DriftOut(NamedTuple):

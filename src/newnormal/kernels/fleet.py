@@ -21,87 +21,58 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels import drift as drifting
-from newnormal.kernels.alarm import (
-    KNOTS,
-    AlarmOut,
-    linked_judge_scores,
-)
-from newnormal.kernels.block_names import (
-    AT_CHANGES,
-    AT_LEARN_BELOW,
-    AT_LEARN_THRESHOLD,
-    AT_NUMBERS,
-    AT_REVIEW_COUNTS,
-    AT_SHADOW_COUNTS,
-    AT_SHADOW_SCORES,
-    AT_STEP_COUNTS,
-    AT_TAIL_CHANCES,
-    EAGER,
-    LR,
-    NUMBERS,
-    REVIEW_LENGTH,
-)
+from newnormal.kernels.alarm import AlarmOut, linked_judge_scores
 from newnormal.kernels.blocks import (
     Dims,
     alarm_at,
     alarm_params_at,
+    changes_at,
+    committee_at,
     committee_params_at,
     drift_at,
     drift_params_at,
-    model_at,
+    learn_threshold_at,
+    limits_at,
+    review_at,
+    shadow_counts_at,
+    shadow_scores_at,
+    step_at,
     step_params_at,
+    tail_chances_at,
 )
 from newnormal.kernels.committee import (
+    CommitteeParams,
     CommitteeState,
     CommitteeWork,
     advance_in,
     blank_work,
 )
-from newnormal.kernels.compiled import (
-    compiled,
-    inlined,
-    inner,
-    uncounted,
-)
-from newnormal.kernels.drift import (
-    DriftOut,
-)
+from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
+from newnormal.kernels.drift import DriftOut
 from newnormal.kernels.linking import linked
-from newnormal.kernels.members import (
-    FAR,
-)
-from newnormal.kernels.memory import floats, ints, ints2
+from newnormal.kernels.members import FAR
 from newnormal.kernels.mlp import NOTHING_AHEAD, request
-from newnormal.kernels.quiet import (
+from newnormal.kernels.step import RESTORED, SEEN, StepOut, StepParams, StepState, copy
+from newnormal.kernels.step import blank_work as blank_step_work
+from newnormal.kernels.stream import (
     CHANGE_NUMBER,
     CHANGE_STATE,
+    CHANGES,
     IS_REJECTED,
     REVIEWS,
     SHADOW_NEXT,
     SHADOW_SCORES,
     SHADOW_TRAINS,
+)
+from newnormal.kernels.uneventful import (
     Columns,
     add_times,
-    follow,
-    is_quiet,
+    advance_open_alarm,
     quiet_rows,
     review,
+    review_is_trivial,
 )
-from newnormal.kernels.step import (
-    RESTORED,
-    SEEN,
-    StepOut,
-    StepParams,
-    StepState,
-    copy,
-)
-from newnormal.kernels.step import blank_work as blank_step_work
-from newnormal.types import (
-    Bools,
-    Floats,
-    Floats32,
-    Ints,
-)
+from newnormal.types import Bools, Floats, Floats32, Ints
 
 # Why a stream's samples were not all consumed, as bits: what Python has to do, in this order.
 DONE = 0
@@ -128,7 +99,7 @@ class Streams(NamedTuple):
     states: Ints  # (S,) addresses
     fits: Ints  # (S,)
     shadows: Ints  # (S,) 0 without one
-    state_at: Ints  # offsets, in the order of STATE
+    state_at: Ints  # offsets, in the order of kernels.blocks
     fitted_at: Ints
     shadow_at: Ints
     state_lines: Ints  # the cache lines of a block that every sample touches
@@ -161,9 +132,7 @@ def advance(
     most = 1
     for k in range(len(which)):
         s = which[k]
-        length = int(
-            floats(streams.fits[s] + streams.fitted_at[AT_NUMBERS], NUMBERS)[REVIEW_LENGTH]
-        )
+        length = int(limits_at(streams.fits[s], streams.fitted_at, dims).review_length)
         most = max(most, min(last[s] - first[s], length))
     lines = NOTHING_AHEAD + len(streams.state_lines) + len(streams.fitted_lines)
     step_work = blank_step_work(dims.window, dims.channels, widths, lines)
@@ -177,23 +146,24 @@ def advance(
         base, at = streams.states[s], streams.state_at
         fit, fit_at = streams.fits[s], streams.fitted_at
         _ahead(which, k, streams, work.step.ahead)
-        counts = ints(base + at[AT_STEP_COUNTS], 7)
+        counts = step_at(base, at, dims).counts
         restored = counts[RESTORED]
         if stops.done[s] == first[s]:
             add_times(times[first[s] : last[s]], base, at, dims)
         stops.why[s] = DONE
         while stops.done[s] < last[s] and stops.why[s] == DONE:
             start = stops.done[s]
-            length = int(floats(fit + fit_at[AT_NUMBERS], NUMBERS)[REVIEW_LENGTH])
-            reviews = ints(base + at[AT_REVIEW_COUNTS], 4)[REVIEWS]
+            limits = limits_at(fit, fit_at, dims)
+            length = int(limits.review_length)
+            reviews = review_at(base, at, dims).counts[REVIEWS]
             room = (reviews + 1) * length - counts[SEEN]
             end = min(start + room, last[s])
             stops.is_due[s] = end - start == room
             stops.consumed[s] = end
-            threshold = floats(base + at[AT_LEARN_THRESHOLD], 1)[0]
+            threshold = learn_threshold_at(base, at, dims)[0]
             for model in range(2):  # the shadow's, and then the stream's own
                 is_shadow = model == 0
-                if is_shadow and not _trains(streams.shadows[s], streams.shadow_at):
+                if is_shadow and not _trains(streams.shadows[s], streams.shadow_at, dims):
                     continue
                 room_of = spare if is_shadow else columns
                 begin = 0 if is_shadow else start
@@ -211,7 +181,7 @@ def advance(
                     phases[start:end],
                     flush,
                     threshold,
-                    floats(fit + fit_at[AT_NUMBERS], NUMBERS)[EAGER] if is_shadow else 1.0,
+                    limits.learning_margin if is_shadow else 1.0,
                     not is_shadow and _is_frozen(base, at, dims),
                     StepOut(
                         room_of.scores[begin:stop],
@@ -228,7 +198,9 @@ def advance(
                 s, base, at, fit, fit_at, dims, crossings, samples, times, end, columns, stops
             )
             if stops.why[s] == DONE and stops.is_due[s]:
-                if streams.shadows[s] == 0 and is_quiet(base, at, fit, fit_at, dims, length):
+                if streams.shadows[s] == 0 and review_is_trivial(
+                    base, at, fit, fit_at, dims, length
+                ):
                     review(base, at, fit, fit_at, dims)
                 else:
                     stops.why[s] = REVIEW
@@ -282,36 +254,54 @@ def _consume(
     phases: Floats,
     flush: bool,
     threshold: float,
-    eager: float,
+    margin: float,
     is_frozen: bool,
     out: StepOut,
     votes: Floats32,
 ) -> None:
-    """Hand samples to a model, which learns from scores up to `eager` times its thresholds."""
-    step, own = model_at(base, at, dims)
-    numbers = floats(fit + fit_at[AT_NUMBERS], NUMBERS)
-    lr = np.float32(0) if is_frozen else np.float32(numbers[LR])
-    params = step_params_at(fit, fit_at, dims, eager * threshold, lr)
-    below = floats(fit + fit_at[AT_LEARN_BELOW], dims.experts)
+    """Hand samples to a model, which learns from scores up to `margin` times its thresholds."""
+    step, own = step_at(base, at, dims), committee_at(base, at, dims)
+    mean, scale, fitted, stride, _, _, decay, lr = step_params_at(fit, fit_at, dims)
+    lr = np.float32(0) if is_frozen else lr
+    below = margin * threshold
+    params = StepParams(mean, scale, fitted, stride, below, below, decay, lr)
+    fixed = committee_params_at(fit, fit_at, dims)
     for j in range(dims.experts):
-        work.below[j] = eager * below[j]
-    model = committee_params_at(fit, fit_at, dims, work.below)
+        work.below[j] = margin * fixed.learn_below[j]
+    model = CommitteeParams(
+        fixed.decays,
+        fixed.scales,
+        work.below,
+        fixed.rates,
+        fixed.bases,
+        fixed.experts,
+        fixed.linear,
+        fixed.residual_scale,
+        fixed.centers,
+        fixed.spreads,
+        fixed.weights,
+        fixed.smoothed,
+        fixed.keep,
+        fixed.reported_expert,
+        fixed.members,
+        fixed.level_limit,
+    )
     _begin(samples[0], step, own, params)
     advance_in(work, samples, phases, flush, widths, step, own, params, model, out, nothing, votes)
     copy(own.levels[model.reported_expert], step.trend)
 
 
 @inlined
-def _trains(shadow: int, at: Ints) -> bool:
-    return shadow != 0 and ints(shadow + at[AT_SHADOW_COUNTS], 4)[SHADOW_TRAINS] != 0
+def _trains(shadow: int, at: Ints, dims: Dims) -> bool:
+    return shadow != 0 and shadow_counts_at(shadow, at, dims)[SHADOW_TRAINS] != 0
 
 
 @uncounted
 def _is_frozen(base: int, at: Ints, dims: Dims) -> bool:
     """Whether the model learns nothing, because a rejected change lasts."""
-    changes = ints2(base + at[AT_CHANGES], dims.changes, 7)
+    changes = changes_at(base, at, dims).counts
     is_frozen = False
-    for row in range(dims.changes):
+    for row in range(CHANGES):
         is_frozen = is_frozen or changes[row, CHANGE_STATE] == IS_REJECTED
     return is_frozen
 
@@ -319,8 +309,7 @@ def _is_frozen(base: int, at: Ints, dims: Dims) -> bool:
 @uncounted
 def _keep_scores(shadow: int, at: Ints, dims: Dims, new: Floats) -> None:
     """Append scores to those that a shadow keeps; see `TimedAcceptance.train_shadow`."""
-    scores = floats(shadow + at[AT_SHADOW_SCORES], dims.kept_scores)
-    counts = ints(shadow + at[AT_SHADOW_COUNTS], 4)
+    scores, counts = shadow_scores_at(shadow, at, dims), shadow_counts_at(shadow, at, dims)
     for t in range(len(new)):
         if not np.isnan(new[t]):
             scores[counts[SHADOW_NEXT]] = new[t]
@@ -357,13 +346,13 @@ def _judge(
     stops: Stops,
 ) -> int:
     """Judge the rows that the model has consumed, up to what is rare; return what that is."""
-    changes = ints2(base + at[AT_CHANGES], dims.changes, 7)
+    changes = changes_at(base, at, dims).counts
     newest = 0
-    for row in range(dims.changes):
+    for row in range(CHANGES):
         newest = max(newest, changes[row, CHANGE_NUMBER])
     drift, drift_params = drift_at(base, at, dims), drift_params_at(fit, fit_at, dims)
-    alarm, alarm_params = alarm_at(base, at, dims), alarm_params_at(fit, fit_at)
-    chances = floats(fit + fit_at[AT_TAIL_CHANCES], KNOTS)
+    alarm, alarm_params = alarm_at(base, at, dims), alarm_params_at(fit, fit_at, dims)
+    chances = tail_chances_at(fit, fit_at, dims)
     start = stops.done[s]
     while start < end:
         # A channel crosses the limit at the last of these rows if at all: silence is not to be
@@ -385,7 +374,7 @@ def _judge(
         scores, shares = columns.scores[start:stop], columns.shares[start:stop]
         linked_judge_scores(scores, shares, alarm, alarm_params, chances, judged)
         why = DONE
-        if not follow(base, at, dims, columns, times, start, stop, end):
+        if not advance_open_alarm(base, at, dims, columns, times, start, stop, end):
             why = OPENS
         if crossings[stop - start - 1]:
             why |= CHANGE

@@ -20,7 +20,7 @@ Shapes: T samples, C channels, K rank of the subspace, M shapes, B bins of the r
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from newnormal.kernels.compiled import inlined, inner
 from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
+from newnormal.types.tables import BOUNDED, NOT_NEGATIVE, SPREAD, UNIT, Array, Counter, counters
 
 KINDS = ("forecast", "level", "windows", "shapes", "rhythm")
 FORECAST, LEVEL, WINDOWS, SHAPES, RHYTHM = range(5)
@@ -44,34 +45,38 @@ FAR = 1e3  # in history's standard deviations: the farthest that a value is take
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
 _SHAPES_A_REQUEST = 4
-_FAINT = 1e-3  # what a vote at the floor counts in the shares of channels
+_FAINT = 1e-3  # what a vote of 0 counts in the shares of channels
 
 # Positions in MembersState.counts.
 HEAD = 0  # the row of `means` that comes next
 HELD = 1  # samples since the start, LONG at most
+_COUNTS = counters(head=Counter(HEAD, 0, LONG - 1), held=Counter(HELD, 0, LONG))
 
 
 class MembersState(NamedTuple):
     """The newest samples, in history's standard deviations, within ±FAR."""
 
-    recent: Floats32  # (SPAN, C) the newest last
-    means: Floats32  # (LONG, C) means of the newest BLOCK at each sample, in a ring
-    counts: Ints  # (2,) see the positions above
+    recent: Annotated[Floats32, Array(SPAN, "C", range=BOUNDED)]  # the newest last
+    # Means of the newest BLOCK at each sample, in a ring
+    means: Annotated[Floats32, Array(LONG, "C", range=BOUNDED, seldom=True)]
+    counts: Annotated[Ints, _COUNTS]
 
 
 class MembersParams(NamedTuple):
     """What fitting found."""
 
-    forecast: Floats32  # (C, PAST C) the oldest sample first
-    intercept: Floats32  # (C,)
-    level_mean: Floats32  # (C,)
-    level_inverse: Floats32  # (C, C)
-    windows_mean: Floats32  # (BLOCKS C,)
-    windows_basis: Floats32  # (K, BLOCKS C) orthonormal rows; unused ones are 0
-    shapes: Floats32  # (M, BLOCKS C) the newest block first
-    rhythm_levels: Floats32  # (B, C)
-    rhythm_spreads: Floats32  # (B, C)
-    usual_votes: Floats32  # (B, V) subtracted from each vote at this phase
+    forecast: Annotated[Floats32, Array("C", f"{PAST}C", range=BOUNDED)]  # the oldest sample first
+    intercept: Annotated[Floats32, Array("C", range=BOUNDED)]
+    level_mean: Annotated[Floats32, Array("C", range=BOUNDED)]
+    level_inverse: Annotated[Floats32, Array("C", "C", range=BOUNDED)]
+    windows_mean: Annotated[Floats32, Array(f"{BLOCKS}C", range=BOUNDED)]
+    # Orthonormal rows; unused ones are 0
+    windows_basis: Annotated[Floats32, Array("D", f"{BLOCKS}C", range=UNIT)]
+    shapes: Annotated[Floats32, Array("H", f"{BLOCKS}C", range=BOUNDED)]  # the newest block first
+    rhythm_levels: Annotated[Floats32, Array("B", "C", range=BOUNDED, seldom=True)]
+    rhythm_spreads: Annotated[Floats32, Array("B", "C", range=SPREAD, first=1.0, seldom=True)]
+    # Subtracted from each vote at this phase
+    usual_votes: Annotated[Floats32, Array("B", "V", range=NOT_NEGATIVE)]
 
 
 class MembersWork(NamedTuple):
@@ -101,12 +106,12 @@ def pressed(vote: float) -> float:
 
 
 @inner
-def emphasis(vote: float, weight: float, floor: float) -> float:
+def emphasis(vote: float, weight: float) -> float:
     """Return how much a vote counts in the shares of channels: as it does in the score.
 
-    Where no vote is above the floor they count by their weights; without a floor they always do.
+    Where no vote is above 0 they count by their weights.
     """
-    return weight if floor == -np.inf else weight * (max(vote, floor) - floor + _FAINT)
+    return weight * (max(vote, 0.0) + _FAINT)
 
 
 @linked
@@ -123,7 +128,6 @@ def vote_members(
     spreads: Floats,
     weights: Floats,
     smoothed: Ints,
-    floor: float,
     votes: Floats,
     prompt: Floats,
     shares: Floats32,
@@ -159,7 +163,6 @@ def vote_members(
                 for c in range(C):
                     squares[v, r, c] = square[c] if known else np.nan
             if not known:
-                together[r] += weights[v] * max(0.0, floor)
                 continue
             total = 0.0
             for c in range(C):
@@ -170,8 +173,8 @@ def vote_members(
             if v == WINDOWS or v == SHAPES:
                 vote = pressed(vote)
             each[r, v] = vote
-            together[r] += weights[v] * max(vote, floor)
-            weight = emphasis(vote, weights[v], floor)
+            together[r] += weights[v] * max(vote, 0.0)
+            weight = emphasis(vote, weights[v])
             for c in range(C):
                 if total > 0:
                     shares[r, c] += weight * square[c] / total

@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from newnormal.kernels.compiled import inlined
-from newnormal.types import Bools, Floats, Floats32, Ints
+from newnormal.types import Bools, Floats, Floats32, Ints, Times
 
 
 def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
@@ -105,6 +105,12 @@ def ints(address: int, n: int) -> Ints:
 def ints2(address: int, n: int, m: int) -> Ints:
     """Return the (n, m) integers at an address."""
     return _array(address, (n, m), np.int64)
+
+
+@inlined
+def times(address: int, n: int) -> Times:
+    """Return the (n,) times at an address, as integers."""
+    return _array(address, (n,), np.int64)
 
 
 @inlined

@@ -19,7 +19,7 @@ axis.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,16 @@ from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import NOTHING_AHEAD, descend, forward
 from newnormal.types import Bools, Floats, Floats32, Ints
+from newnormal.types.tables import (
+    ANY,
+    BOUNDED,
+    OBSERVED,
+    POSITIVE,
+    Array,
+    Counter,
+    Scalar,
+    counters,
+)
 
 # A scaled value beyond this is as good as infinite and would overflow float32 when squared.
 SATURATION = 1e15
@@ -47,6 +57,15 @@ CYCLE = 3  # samples since the trend and the weights last moved
 AGE = 4  # learning steps since the good copy was made
 LEARNED = 5  # learning steps taken
 RESTORED = 6  # times the guard put the good copy back
+STEP_COUNTS = counters(
+    seen=SEEN,
+    held=Counter(HELD, 0, "L"),
+    pending=Counter(PENDING, 0, "held"),
+    cycle=Counter(CYCLE, 0, "L"),
+    age=AGE,
+    learned=LEARNED,
+    restored=RESTORED,
+)
 
 
 _at = np.uint64  # a place in a packed vector: see kernels.mlp
@@ -58,25 +77,26 @@ _descend = linked(descend)
 class StepState(NamedTuple):
     """What changes while a stream runs."""
 
-    samples: Floats  # (L, C) the newest samples in the user's units, the newest last
-    trend: Floats  # (C,) μ, in scaled units
-    weights: Floats32  # (P,) θ
-    good: Floats32  # (P,) a copy of the weights known to be finite
-    reach: Floats  # (1,) an upper bound on the size of any weight
-    counts: Ints  # (7,) see the positions above
+    # The newest samples in the user's units, the newest last
+    samples: Annotated[Floats, Array("L", "C", range=OBSERVED, first=np.nan)]
+    trend: Annotated[Floats, Array("C", range=BOUNDED)]  # μ, in scaled units
+    weights: Annotated[Floats32, Array("P")]  # θ
+    good: Annotated[Floats32, Array("P", seldom=True)]  # a copy of the weights known to be finite
+    reach: Annotated[Floats, Array(1, range=ANY)]  # an upper bound on the size of any weight
+    counts: Annotated[Ints, STEP_COUNTS]
 
 
 class StepParams(NamedTuple):
     """What the loop follows: as `fit` left it, but for the thresholds."""
 
-    mean: Floats  # (C,) of history
-    scale: Floats  # (C,) of history
-    fitted: Floats32  # (P,) the weights as fitted
-    stride: int
-    alarm_threshold: float  # a sample that scores this or more is anomalous
-    learn_threshold: float  # a sample that scores less is learned from
-    decay: float  # γ per cycle; 1 holds the trend
-    lr: np.float32  # η; 0 holds the weights
+    mean: Annotated[Floats, Array("C")]  # of history
+    scale: Annotated[Floats, Array("C", range=POSITIVE)]  # of history
+    fitted: Annotated[Floats32, Array("P", seldom=True)]  # the weights as fitted
+    stride: Annotated[int, Scalar(1, 1e9)]
+    alarm_threshold: Annotated[float, Scalar()]  # a sample that scores this or more is anomalous
+    learn_threshold: Annotated[float, Scalar()]  # a sample that scores less is learned from
+    decay: Annotated[float, Scalar(0, 1)]  # γ per cycle; 1 holds the trend
+    lr: Annotated[np.float32, Scalar(0, 3.5e38)]  # η; 0 holds the weights
 
 
 class StepOut(NamedTuple):

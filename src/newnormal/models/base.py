@@ -7,6 +7,8 @@ what the state file holds, and what `reset` puts back.
 An author writes `_fit`, `_score` and, for a model that can adapt, `_learn`; what the model can do
 is data (`reconstructs`, `scaling`, ...). `newnormal.testing.check_model` finds what is wrong with
 it, and docs/guides/extending.md has an example.
+
+One module because it is one class: what its author writes, and what the detector asks of it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
-from newnormal.core.state import ModelState, aligned
+from newnormal.core.state import aligned
 from newnormal.errors import ParameterError, StateError
 from newnormal.kernels.step import (
     AGE,
@@ -38,7 +40,7 @@ from newnormal.kernels.step import (
     StepState,
     blank_out,
 )
-from newnormal.models.no_places import NoPlaces
+from newnormal.kernels.stream import ModelState
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 _CHUNK = 65_536  # samples scored at once: verdicts in full are much larger than their scores
@@ -69,7 +71,7 @@ class Block(NamedTuple):
     newest: Ints  # (B,) how many of a window's last samples get their verdict
 
 
-class Model(NoPlaces, ABC):
+class Model(ABC):
     """A model of normal windows.
 
     Parameters
@@ -167,7 +169,7 @@ class Model(NoPlaces, ABC):
         """Return what `_fit` found besides the parameters, as arrays of numbers, for the file."""
         return {}
 
-    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027
         """Take back what `_tensors` returned; raise a StateError where shapes do not fit."""
 
     # ------------------------------------------------------------------ for the detector
@@ -362,6 +364,55 @@ class Model(NoPlaces, ABC):
         The jump (C,) is in the model's scaling; `decay` is that of the parameters.
         """
         state.step.trend[:] += jump * decay ** (age / self.window)
+
+    # ------------------------------------------------------------------ members, places
+    # What `newnormal.models.committee` has and most models do without.
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How long the axes of its arrays are, by the letters of `newnormal.types.tables`."""
+        C = self.channels
+        return {"L": self.window, "C": C, "P": self.size, "T": (C,), "V": self.vote_count}
+
+    @property
+    def vote_kinds(self) -> tuple[str, ...]:
+        """The kind of each vote that `advance` can give; none but for a committee."""
+        return ()
+
+    @property
+    def vote_count(self) -> int:
+        """How many members vote; 0 for a model without any."""
+        return len(self.vote_kinds)
+
+    @property
+    def translates(self) -> bool:
+        """Whether it judges a changed stream as if it had stayed where it was."""
+        return False
+
+    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:  # noqa: B027
+        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
+
+    def accept_translation(self, state: ModelState, slot: int) -> None:  # noqa: B027
+        """Accept a shift, the way there and the way back as normal."""
+
+    def drop_translation(self, state: ModelState, slot: int) -> None:  # noqa: B027
+        """Forget a shift."""
+
+    def accept_pattern(  # noqa: B027
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
+        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
+
+    def accepted(self, state: ModelState) -> Any:  # noqa: ARG002
+        """Return what was accepted besides the weights and the trend; None for most models."""
+        return None
+
+    def restore_accepted(self, state: ModelState, kept: Any) -> None:  # noqa: B027
+        """Restore what `accepted` returned."""
+
+    def expected_spread(self, params: StepParams) -> Floats | None:  # noqa: ARG002
+        """Return the usual distance of each channel from what is expected, or None: not known."""
+        return None
 
     def eager(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
         """Return the model that learns also from samples that score so many times as high.

@@ -39,16 +39,15 @@ def calibrated(
     scale = np.where(counts > 0, sums / np.maximum(counts, 1), 0)
     mean = (scale.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1))[:, None]
     scale = np.where(counts > 0, scale, mean)  # of a channel never observed
-    if plan.members:  # T² is one number
-        scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
-    if plan.members:
-        # How far a channel may move that never did in history is not known.
-        there = ~np.isnan(history)
-        most = np.where(there, history, -np.inf).max(axis=0)
-        still = (most == np.where(there, history, np.inf).min(axis=0)) & there.any(axis=0)
-        if still.any() and not still.all():
-            moving = scale[:, ~still].mean(axis=1, keepdims=True)
-            scale = np.where(still, np.maximum(scale, _STILL * moving), scale)
+    # T² is one number.
+    scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
+    # How far a channel may move that never did in history is not known.
+    there = ~np.isnan(history)
+    most = np.where(there, history, -np.inf).max(axis=0)
+    still = (most == np.where(there, history, np.inf).min(axis=0)) & there.any(axis=0)
+    if still.any() and not still.all():
+        moving = scale[:, ~still].mean(axis=1, keepdims=True)
+        scale = np.where(still, np.maximum(scale, _STILL * moving), scale)
     scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
     counted = plan.counted
     scale[[at for at in range(V) if at not in counted]] = 1.0
@@ -66,7 +65,7 @@ def calibrated(
         if not vote.linear and vote.weight > 0:
             learn_below[vote.expert] = np.quantile(scores[at], plan.learns_below)
     members = params.members
-    if phases is not None and plan.members:
+    if phases is not None:
         votes = (logs - centers[:, None]) / spreads[:, None]
         usual = usual_votes(votes, phases, len(members.rhythm_levels))
         members = members._replace(usual_votes=usual)
@@ -78,8 +77,6 @@ def calibrated(
 
 def limited(plan: Plan, params: CommitteeParams) -> CommitteeParams:
     """Return the parameters with the T² of a vote that hardly any sample of history has."""
-    if not plan.members:
-        return params
     at = len(plan.votes) + LEVEL
     usual = params.residual_scale.shape[1] * float(params.residual_scale[at, 0])
     log = float(params.centers[at] + _WITHIN * params.spreads[at])

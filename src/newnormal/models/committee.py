@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import deviations
-from newnormal.core.state import ModelState
-from newnormal.kernels.accepted import blank_accepted
+from newnormal.errors import StateError
+from newnormal.kernels.accepted import AcceptedState
 from newnormal.kernels.committee import (
     CommitteeParams,
     CommitteeState,
@@ -32,32 +32,22 @@ from newnormal.kernels.step import (
     StepParams,
     blank_out,
 )
+from newnormal.kernels.stream import ModelState
 from newnormal.models import places
 from newnormal.models.base import Block, Model, Training
-from newnormal.models.calibration import calibrated, limited
+from newnormal.models.calibration import calibrated
 from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
-from newnormal.models.members import blank_members, blank_state, fit_members
+from newnormal.models.members import MOST_BINS, blank_members, fit_members, members_sizes
 from newnormal.models.mlp import MLP
 from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats, Floats32
+from newnormal.types.tables import Array, check_array, declared, first, flatten, read
 
 _CHUNK = 8192  # samples calibrated at once
 _NO_PHASE = np.full(1, np.nan)
-_COUNTS = 7  # see kernels.step
-# Of the parameters, what fitting finds; the others follow from the plan.
-_FITTED = (
-    "decays",
-    "scales",
-    "learn_below",
-    "rates",
-    "bases",
-    "residual_scale",
-    "centers",
-    "spreads",
-)
 
 
-class Committee(places.InPlaces, Model):
+class Committee(Model):
     """Experts that each subtract a trend of their own memory and vote on what is left, and others.
 
     An expert's autoencoder is trained on history less the trend it will subtract live. Its score
@@ -65,14 +55,14 @@ class Committee(places.InPlaces, Model):
     of that channel, so that a channel that is always noisy does not outweigh the others; the
     logarithm of that, standardised by history, is its vote. The members without a trend
     (`newnormal.kernels.members`) vote in the same way. The committee's score is the exponential of
-    the mean vote, where a vote below the plan's floor counts as the floor: 1 is usual.
+    the mean vote, where a vote below 0 counts as 0: 1 is usual.
 
     Notes
     -----
     With x a sample, μ ← γ·μ + (1 - γ)·x an expert's trend, r the residual of x - μ, and s, m, d
     the mean square of each channel's residual, the mean and the standard deviation of the
     logarithm on history: vote = (log mean_c(r²/s) - m) / d. What the vote usually is at this phase
-    of the rhythm is subtracted. The score is the weighted mean of max(vote, floor). Where the plan
+    of the rhythm is subtracted. The score is the weighted mean of max(vote, 0). Where the plan
     has a `smoothing`, the votes that say where the stream is, or in which shape, are smoothed by an
     exponential moving average; those of what expects a sample count at once. A vote that does not
     exist, as that of a window that is not full yet, counts as 0.
@@ -83,8 +73,9 @@ class Committee(places.InPlaces, Model):
     def __init__(self, window: int, channels: int, latent: int, plan: Plan | None = None) -> None:
         super().__init__(window, channels, latent)
         self.plan = plan or Plan()
-        self.network = MLP(window, channels, latent, bounded=self.plan.bounded)
+        self.network = MLP(window, channels, latent, bounded=True)
         self.size = len(self.plan.memories) * self.network.size
+        self._vote_count = len(self.plan.weights)
         self.params: CommitteeParams  # known once fitted
         # Empty, and lies at C numbers of its own: see kernels.committee.advance_in.
         self._no_squares = np.empty(channels)[:0].reshape((0, 0, 0))
@@ -100,21 +91,28 @@ class Committee(places.InPlaces, Model):
         """How many parameters there are."""
         linear = sum(vote.linear and vote.weight > 0 for vote in self.plan.votes)
         rank = min(self.plan.rank, self.channels // 2)
-        found = len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
-        if self.plan.members:
-            found += sum(each.size for each in blank_members(self.channels, 0))
-        return found
+        experts = len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
+        return experts + sum(each.size for each in blank_members(self.channels, 0))
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How long the axes of its arrays are, by their letters."""
+        plan = self.plan
+        J, V = len(plan.memories), len(plan.weights)
+        rank = min(plan.rank, self.channels // 2)
+        own = {"J": J, "T": (J, self.channels), "E": len(plan.votes), "V": V, "R": rank}
+        return super().sizes | own | members_sizes(self.channels)
 
     @property
     def vote_count(self) -> int:
         """How many members vote."""
-        return len(self.params.weights)
+        return self._vote_count
 
     @property
     def vote_kinds(self) -> tuple[str, ...]:
         """The kind of each vote."""
         experts = ("linear subspace" if vote.linear else "autoencoder" for vote in self.plan.votes)
-        return (*experts, *(KINDS if self.plan.members else ()))
+        return (*experts, *KINDS)
 
     # ------------------------------------------------------------------ fit
 
@@ -136,9 +134,7 @@ class Committee(places.InPlaces, Model):
             losses += losses_j
             bases[j] = basis_of(rest, min(self.plan.rank, self.channels // 2))
         fitted = np.concatenate(packed)
-        members = None
-        if self.plan.members:
-            members = fit_members(history, len(self.plan.weights), training.seed, training.rhythm)
+        members = fit_members(history, len(self.plan.weights), training.seed, training.rhythm)
         self.params = self._uncalibrated(np.array(scales), bases, members)
         self.params = calibrated(self, history, fitted, training.phases)
         return fitted, losses
@@ -157,7 +153,6 @@ class Committee(places.InPlaces, Model):
     ) -> CommitteeParams:
         plan, V = self.plan, len(self.plan.weights)
         total = sum(plan.weights)
-        used = bool(plan.members)
         return CommitteeParams(
             decays=np.array([decay_of(memory) for memory in plan.memories]),
             scales=scales,
@@ -171,10 +166,9 @@ class Committee(places.InPlaces, Model):
             spreads=np.ones(V),
             weights=np.array([weight / total for weight in plan.weights]),
             smoothed=np.array(plan.smoothed, dtype=np.int64),
-            floor=plan.floor,
             keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,
-            members=members or blank_members(self.channels, V, used=used),
+            members=members or blank_members(self.channels, V),
             level_limit=np.inf,
         )
 
@@ -187,7 +181,7 @@ class Committee(places.InPlaces, Model):
         learning: bool = False,
     ) -> Iterator[tuple[Floats, Bools]]:
         """Give each vote's squared residuals (V, T, C) and what was observed, part by part."""
-        params = neutral_params(self.channels, fitted, self.plan.stride, learning)
+        params = neutral_params(self.channels, fitted, learning)
         state = self.initial(fitted)
         V = len(self.plan.weights)
         for at in range(0, len(history), _CHUNK):
@@ -271,27 +265,16 @@ class Committee(places.InPlaces, Model):
     def initial(self, weights: Floats32) -> ModelState:
         """Return the state before the first sample."""
         state = super().initial(weights)
-        J, L, C = len(self.plan.memories), self.window, self.channels
-        each = np.abs(weights, dtype=np.float64).reshape(J, -1).sum(axis=1)
-        own = CommitteeState(
-            levels=np.zeros((J, C)),
-            trails=np.zeros((J, L, C)),
-            residuals=np.full((J, L, C), np.nan),
-            reaches=each[:, None].copy(),
-            counts=np.zeros((J, _COUNTS), dtype=np.int64),
-            smooth=np.full(1, np.nan),
-            members=blank_state(C, used=bool(self.plan.members)),
-            accepted=blank_accepted(C, len(self.plan.weights)),
-        )
+        each = np.abs(weights, dtype=np.float64).reshape(len(self.plan.memories), -1).sum(axis=1)
+        own = first(CommitteeState, self.sizes, reaches=each[:, None].copy())
         state = state._replace(own=own)
         self._begin(state)
         return state
 
     def _begin(self, state: ModelState) -> None:
-        """Begin with a window of missing samples, where each sample gets its verdict at once."""
-        if self.plan.stride == 1:
-            state.step.counts[HELD] = self.window
-            state.own.counts[:, HELD] = self.window
+        """Begin with a window of missing samples: each sample gets its verdict at once."""
+        state.step.counts[HELD] = self.window
+        state.own.counts[:, HELD] = self.window
 
     def advance(
         self,
@@ -308,7 +291,7 @@ class Committee(places.InPlaces, Model):
         `votes` (R, V) gets every vote after what is usual at this phase was subtracted; NaN where
         there is none.
         """
-        if self.plan.members and len(samples) and state.step.counts[SEEN] == 0:
+        if len(samples) and state.step.counts[SEEN] == 0:
             # A trend begins at the first sample: history's mean may be far from it.
             with np.errstate(over="ignore"):
                 first = (samples[0] - params.mean) / params.scale
@@ -334,20 +317,6 @@ class Committee(places.InPlaces, Model):
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it
 
-    def drop_pending(self, state: ModelState, count: int) -> None:
-        """Forget the newest `count` samples, and what they did to the trends."""
-        super().drop_pending(state, count)
-        if count == 0:
-            return
-        own: CommitteeState = state.own
-        for at in (SEEN, HELD, PENDING, CYCLE):
-            own.counts[:, at] -= count
-        for kept, blank in ((own.residuals, np.nan), (own.trails, 0.0)):
-            kept[:, count:] = kept[:, :-count].copy()
-            kept[:, :count] = blank
-        own.levels[:] = own.trails[:, -1]
-        state.step.trend[:] = own.levels[self.params.reported_expert]
-
     def forget_samples(self, state: ModelState, *, anew: bool = False) -> None:
         """Forget the newest samples; the trends stay."""
         super().forget_samples(state, anew=anew)
@@ -357,8 +326,7 @@ class Committee(places.InPlaces, Model):
         own.smooth[:] = np.nan
         own.members.recent[:] = 0
         own.members.counts[:] = 0
-        for at in range(_COUNTS) if anew else (HELD, PENDING, CYCLE):
-            own.counts[:, at] = 0
+        own.counts[:, slice(None) if anew else [HELD, PENDING, CYCLE]] = 0
         self._begin(state)
 
     def expected_spread(self, params: StepParams) -> Floats:
@@ -398,18 +366,72 @@ class Committee(places.InPlaces, Model):
         state.step.trend[:] = own.levels[self.params.reported_expert]
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
-        """Return what `_fit` found besides the parameters; the rest follows from the plan."""
-        found = {name: getattr(self.params, name) for name in _FITTED}
-        if self.plan.members:
-            found |= self.params.members._asdict()
-        return found
+        """Return what `_fit` found besides the weights."""
+        return dict(flatten(self.params))
 
     def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
-        found: dict[str, Any] = {name: tensors[name].copy() for name in _FITTED}
-        if self.plan.members:
-            own = {name: tensors[name].copy() for name in MembersParams._fields}
-            found["members"] = MembersParams(**own)
-        self.params = limited(self.plan, self.uncalibrated_params()._replace(**found))
+        levels = tensors.get("members.rhythm_levels")
+        bins = len(levels) if levels is not None and levels.ndim else 0
+        if not 1 <= bins <= MOST_BINS:
+            raise StateError(
+                f"model.own.members.rhythm_levels: expected 1 to {MOST_BINS} rows, found {bins}"
+            )
+        sizes = {**self.sizes, "B": bins}
+
+        def take(name: str, line: Array) -> NDArray[Any]:
+            if name not in tensors:
+                raise StateError(f"expected a tensor model.own.{name}, found none")
+            check_array(f"model.own.{name}", tensors[name], line, sizes)
+            return tensors[name].copy()
+
+        params, plan = read(CommitteeParams, "", take), self.uncalibrated_params()
+        unknown = sorted(set(tensors) - set(declared(CommitteeParams)))
+        if unknown:
+            raise StateError(f"model.own.{unknown[0]}: not a tensor of this version")
+        if self.center.any():
+            raise StateError("model.center: expected 0, found other numbers")
+        for name in ("decays", "rates", "experts", "linear", "weights", "smoothed", "keep"):
+            # Another machine's powers may differ in the last bit.
+            if not np.allclose(getattr(params, name), getattr(plan, name), rtol=1e-12, atol=0):
+                raise StateError(f"model.own.{name}: expected those of the choice, found others")
+        if params.reported_expert != plan.reported_expert:
+            raise StateError("model.own.reported_expert: expected that of the choice")
+        self.params = params
+
+    # ------------------------------------------------------------------ places and patterns
+
+    @property
+    def translates(self) -> bool:
+        """Whether it judges a changed stream as if it had stayed where it was."""
+        return True
+
+    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
+        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
+        places.set_place(state.own, self.params.decays, slot, shift, age)
+
+    def accept_translation(self, state: ModelState, slot: int) -> None:
+        """Accept a shift, the way there and the way back as normal."""
+        places.accept_place(state.own, slot)
+
+    def drop_translation(self, state: ModelState, slot: int) -> None:
+        """Forget a shift."""
+        places.drop_place(state.own, self.params.decays, slot)
+
+    def accept_pattern(
+        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
+    ) -> None:
+        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
+        places.accept_pattern(state.own, votes, channels, grows=grows)
+
+    def accepted(self, state: ModelState) -> AcceptedState:
+        """Return what was accepted besides the weights and the trend."""
+        accepted: AcceptedState = state.own.accepted
+        return accepted
+
+    def restore_accepted(self, state: ModelState, kept: AcceptedState | None) -> None:
+        """Restore what `accepted` returned."""
+        if kept is not None:
+            places.restore(state.own, kept)
 
     def eager(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""

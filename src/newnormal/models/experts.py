@@ -38,9 +38,7 @@ def basis_of(rest: Floats, rank: int) -> Floats:
     return basis
 
 
-def neutral_params(
-    channels: int, fitted: Floats32, stride: int, learning: bool = False
-) -> StepParams:
+def neutral_params(channels: int, fitted: Floats32, learning: bool = False) -> StepParams:
     """Return parameters for samples that are scaled already, none of them anomalous."""
     zeros, ones = np.zeros(channels), np.ones(channels)
-    return StepParams(zeros, ones, fitted, stride, np.inf, np.inf, 0.0, np.float32(learning))
+    return StepParams(zeros, ones, fitted, 1, np.inf, np.inf, 0.0, np.float32(learning))

@@ -15,10 +15,10 @@ from newnormal.kernels.members import (
     SPAN,
     SPANS,
     MembersParams,
-    MembersState,
 )
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32
+from newnormal.types.tables import first
 
 _RIDGE = 1e-3  # of the mean diagonal of the forecast's normal equations
 _NEWEST = 40_000  # samples that the forecast is fitted on, the newest
@@ -31,6 +31,7 @@ _SWEEPS = 20  # of k-means at most
 _MOST_SHAPES = 64
 _FEWER_SHAPES = 32  # 64 shapes of 38 channels take 97 kB, and find no more
 _MANY_CHANNELS = 16
+MOST_BINS = 4096  # of a rhythm
 _SPANS_OF_HISTORY = 3  # times a member's own samples, below which it is not fitted
 
 
@@ -48,31 +49,16 @@ class Tables(Protocol):
         ...
 
 
-def blank_state(channels: int, *, used: bool = True) -> MembersState:
-    """Return the newest samples before the first; none are kept where no member is used."""
-    return MembersState(
-        np.zeros((SPAN if used else 0, channels), np.float32),
-        np.zeros((LONG if used else 0, channels), np.float32),
-        np.zeros(2, np.int64),
-    )
+def members_sizes(channels: int) -> dict[str, int]:
+    """Return the rank of the windows' subspace and the number of shapes, by their letters."""
+    shapes = _MOST_SHAPES if channels <= _MANY_CHANNELS else _FEWER_SHAPES
+    return {"D": min(_RANK, BLOCKS * channels // 2), "H": shapes}
 
 
-def blank_members(channels: int, votes: int, bins: int = 1, *, used: bool = True) -> MembersParams:
+def blank_members(channels: int, votes: int, bins: int = 1) -> MembersParams:
     """Return the parameters before history is known, in their shapes."""
-    C = channels if used else 1
-    n = BLOCKS * C
-    return MembersParams(
-        np.zeros((C, PAST * C), np.float32),
-        np.zeros(C, np.float32),
-        np.zeros(C, np.float32),
-        np.zeros((C, C), np.float32),
-        np.zeros(n, np.float32),
-        np.zeros((min(_RANK, n // 2), n), np.float32),
-        np.zeros((_shapes_of(C) if used else 1, n), np.float32),
-        np.zeros((bins, C), np.float32),
-        np.ones((bins, C), np.float32),
-        np.zeros((bins, votes), np.float32),
-    )
+    sizes = {"C": channels, "V": votes, "B": bins, **members_sizes(channels)}
+    return first(MembersParams, sizes)
 
 
 def fittable(samples: int, rhythm: bool) -> tuple[bool, ...]:
@@ -199,10 +185,6 @@ def _windows(filled: Floats, rows: int) -> tuple[Floats32, Floats32]:
         rank = min(int(np.searchsorted(held, _VARIANCE * held[-1])) + 1, rows)
         basis[:rank] = vectors[:, :rank].T
     return mean.astype(np.float32), basis
-
-
-def _shapes_of(channels: int) -> int:
-    return _MOST_SHAPES if channels <= _MANY_CHANNELS else _FEWER_SHAPES
 
 
 def _shapes(filled: Floats, most: int, seed: int) -> Floats32:

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from newnormal.core.state import ModelState
 from newnormal.core.windows import starts
 from newnormal.kernels.adam import adam_step
 from newnormal.kernels.mlp import PAD
 from newnormal.kernels.step import StepOut, StepParams, advance
+from newnormal.kernels.stream import ModelState
 from newnormal.kernels.training import activate, pull_back
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.core.state import ModelState
 from newnormal.kernels.accepted import (
     GROWING,
     GROWS,
@@ -14,10 +13,8 @@ from newnormal.kernels.accepted import (
     PLACES,
     AcceptedState,
 )
-from newnormal.kernels.committee import CommitteeParams, CommitteeState
+from newnormal.kernels.committee import CommitteeState
 from newnormal.kernels.members import BLOCK, HEAD, LONG, SPAN
-from newnormal.models.no_places import NoPlaces
-from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats
 
 _NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
@@ -102,50 +99,8 @@ def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
     own.trails[:] -= followed[:, None]
     own.residuals[:] -= (shift - followed)[:, None]
     members = own.members
-    if len(members.recent):
-        members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)
-        newest = int(members.counts[HEAD])
-        for back in range(min(age, LONG)):
-            share = min(1.0, (age - back) / BLOCK)
-            members.means[(newest - 1 - back) % LONG] -= np.float32(share) * shift
-
-
-class InPlaces(NoPlaces):
-    """A model with members: it judges a changed stream as if it had stayed where it was."""
-
-    plan: Plan
-    params: CommitteeParams
-
-    @property
-    def translates(self) -> bool:
-        """Whether it judges a changed stream as if it had stayed where it was."""
-        return bool(self.plan.members)
-
-    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
-        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
-        if self.translates:
-            set_place(state.own, self.params.decays, slot, shift, age)
-
-    def accept_translation(self, state: ModelState, slot: int) -> None:
-        """Accept a shift, the way there and the way back as normal."""
-        accept_place(state.own, slot)
-
-    def drop_translation(self, state: ModelState, slot: int) -> None:
-        """Forget a shift."""
-        drop_place(state.own, self.params.decays, slot)
-
-    def accept_pattern(
-        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
-    ) -> None:
-        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
-        accept_pattern(state.own, votes, channels, grows=grows)
-
-    def accepted(self, state: ModelState) -> AcceptedState:
-        """Return what was accepted besides the weights and the trend."""
-        found: AcceptedState = state.own.accepted
-        return found
-
-    def restore_accepted(self, state: ModelState, kept: AcceptedState | None) -> None:
-        """Restore what `accepted` returned."""
-        if kept is not None:
-            restore(state.own, kept)
+    members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)
+    newest = int(members.counts[HEAD])
+    for back in range(min(age, LONG)):
+        share = min(1.0, (age - back) / BLOCK)
+        members.means[(newest - 1 - back) % LONG] -= np.float32(share) * shift

@@ -44,23 +44,13 @@ class Plan:
     votes
         The scores of the experts, the same ones in every committee, with their weights.
     members
-        Weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`;
-        empty for a committee without any.
+        Weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`.
     smoothing
         Half-life of the smoothing of votes, in samples; 0 does not smooth.
     rank
         Of the linear subspaces.
     learns_below
         The quantile of an expert's own scores on history below which it learns from a sample.
-    floor
-        A vote below it counts as it; -infinity: each counts as it is.
-    stride
-        Samples between judgements. 1 gives each sample its verdict at once, from the first one on.
-    bounded
-        Whether the widths of the autoencoders are bounded: see `newnormal.models.mlp.widths_of`.
-    prompt
-        Whether the votes of what expects a sample, the autoencoders and the forecast, count at
-        once; if not, all votes are smoothed.
     """
 
     memories: tuple[float, ...] = (60.0, 300.0)
@@ -74,10 +64,6 @@ class Plan:
     smoothing: float = 1.0
     rank: int = 10
     learns_below: float = 0.99
-    floor: float = 0.0
-    stride: int = 1
-    bounded: bool = True
-    prompt: bool = True
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -91,9 +77,7 @@ class Plan:
 
     @property
     def smoothed(self) -> tuple[bool, ...]:
-        """Which votes are smoothed: all, or those that do not expect a sample."""
-        if not self.prompt:
-            return tuple(True for _ in self.weights)
+        """Which votes are smoothed: those that do not expect a sample."""
         members = (at != FORECAST for at in range(len(self.members)))
         return (*(vote.linear for vote in self.votes), *members)
 
@@ -112,26 +96,17 @@ class Plan:
             "smoothing": self.smoothing,
             "rank": self.rank,
             "learns_below": self.learns_below,
-            "floor": self.floor if math.isfinite(self.floor) else None,
-            "stride": self.stride,
-            "bounded": self.bounded,
-            "prompt": self.prompt,
         }
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Plan:
-        """Return what `to_json` was made from; files of version 4 and before have fewer facts."""
-        floor = facts.get("floor")
+        """Return what `to_json` was made from."""
         return cls(
             tuple(math.inf if each is None else float(each) for each in facts["memories"]),
             tuple(map(float, facts["rates"])),
             tuple(Vote(int(at), bool(linear), float(w)) for at, linear, w in facts["votes"]),
-            tuple(map(float, facts.get("members", ()))),
+            tuple(map(float, facts["members"])),
             float(facts["smoothing"]),
             int(facts["rank"]),
             float(facts["learns_below"]),
-            -math.inf if floor is None else float(floor),
-            int(facts.get("stride", 5)),
-            bool(facts.get("bounded", False)),
-            bool(facts.get("prompt", False)),
         )

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from newnormal.core.scaling import Scaler
-from newnormal.core.state import ModelState
 from newnormal.kernels.decision import decide
 from newnormal.kernels.step import CYCLE, HELD, PENDING, SEEN, StepOut, StepParams
+from newnormal.kernels.stream import ModelState
 from newnormal.models.base import Block
 from newnormal.types import Floats, Ints
 

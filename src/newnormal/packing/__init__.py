@@ -1,6 +1,6 @@
 """A detector as data and back: which part of it has which name in a state file.
 
-`newnormal.state.schema` has the limits of each name. Nothing is allocated or indexed by what a file
+`newnormal.state.facts` has the limits of each name. Nothing is allocated or indexed by what a file
 holds before it is checked.
 """
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.alarms.log import NAMED
 from newnormal.alarms.words import in_zone
 from newnormal.errors import StateError
-from newnormal.state.schema import Facts, as_json
+from newnormal.kernels.stream import NAMED
+from newnormal.state.facts import Facts, as_json
 from newnormal.types import (
     ACCEPTED,
     CHANGED,

@@ -1,22 +1,80 @@
-"""A detector from data, and the file that is written once it can be read."""
+"""A detector from data: every name is checked before it is used.
+
+Nothing is allocated or indexed by what a file holds before that. What does not fit is a StateError
+that names it.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from newnormal.core.state import Fitted, StreamState
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal import thresholds
+from newnormal.acceptance import TimedAcceptance
+from newnormal.acceptance.reviewed import KEPT
+from newnormal.alarms import AlarmLog
+from newnormal.alarms.moving import threshold_of
+from newnormal.config import Config
+from newnormal.core.rhythm import Rhythm
+from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
+from newnormal.core.state import Fitted, StreamState, aligned
+from newnormal.core.times import SampleTimes
 from newnormal.errors import ParameterError, StateError
-from newnormal.models.registry import find
+from newnormal.kernels import alarm, step
+from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
+from newnormal.kernels.committee import CommitteeState
+from newnormal.kernels.drift import DriftParams, DriftState
+from newnormal.kernels.members import KINDS
+from newnormal.kernels.step import StepParams, StepState
+from newnormal.kernels.stream import (
+    SHADOW_TRAINS,
+    Baseline,
+    ChangeState,
+    LogState,
+    ModelState,
+    ReviewState,
+    Shadow,
+    SilenceState,
+)
+from newnormal.models.base import Model
+from newnormal.models.committee import Committee
+from newnormal.models.mlp import widths_of
+from newnormal.models.registry import find, find_for_file, path_of
 from newnormal.packing.events import EventReader
-from newnormal.packing.stream import StreamReader
+from newnormal.packing.limits import check_counters, sizes_of
+from newnormal.packing.reading import reading_of, rhythm_of, zone_of
 from newnormal.state import State, decode, encode, write
-from newnormal.state.schema import AGAIN
+from newnormal.state.facts import AGAIN, Facts
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
-from newnormal.types import Alarm, Change, Event
+from newnormal.thresholds.base import MOST_STATE
+from newnormal.tuning import LATENT, WINDOW, Choice
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT
+from newnormal.types import Alarm, Bools, Change, Event, Floats
+from newnormal.types.tables import (
+    ANY,
+    BOUNDED,
+    CHANCE,
+    LEVEL,
+    NOT_NEGATIVE,
+    Array,
+    check_array,
+    declared,
+    flatten,
+    read,
+)
 
 _MOST_EVENTS = 1000
 _MOST_PAST = 100
+_MOST_LOSSES = 10_000_000
+_MOST_CHANNELS = 1_000_000
+_MOST_LAGS = 64
+_VOTERS = ("autoencoder", "linear subspace", *KINDS)
+_REASONS = ("", COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT)  # to drop a member
 
 
 class Unpacked(NamedTuple):
@@ -50,13 +108,7 @@ def unpack(
         find(model)
     threshold = for_file(threshold)
     try:
-        reader = StreamReader(state, model, threshold)
-        fitted = reader.fitted()
-        stream = reader.stream(fitted)
-        found = EventReader(fitted.channels, fitted.model.vote_count)
-        events = [found.event(each) for each in reader.facts.parts("events", _MOST_EVENTS)]
-        past = found.past(reader.facts.parts("past", _MOST_PAST))
-        reader.done()
+        return _StateReader(state, model, threshold).unpacked()
     except StateError as error:
         raise StateError(f"{origin}: {error.message}", hint=error.hint or AGAIN) from None
     except (
@@ -71,7 +123,6 @@ def unpack(
         raise StateError(
             f"{origin} is not a state this newnormal understands: {error}", hint=AGAIN
         ) from error
-    return Unpacked(reader.method, reader.options, reader.rule, fitted, stream, events, past)
 
 
 def write_checked(
@@ -90,3 +141,360 @@ def write_checked(
             hint="report this, with the message; the file that was there is as it was",
         ) from error
     write(path, content)
+
+
+class _StateReader:
+    """Reads one file."""
+
+    def __init__(self, state: State, model: object, threshold: object) -> None:
+        self.facts = Facts(state.facts)
+        self.tensors = state.tensors
+        self.known: set[str] = set()
+        self.model_class, self.threshold_class = model, threshold
+        self.sizes: dict[str, Any] = {}
+
+    def take(self, name: str, line: Array) -> NDArray[Any]:
+        """Return a tensor, checked by its line; its name is known from here on."""
+        self.known.add(name)
+        array = self.tensors.get(name)
+        if array is None:
+            raise StateError(f"expected a tensor {name}, found none")
+        check_array(name, array, line, self.sizes)
+        return aligned(array.view("M8[ns]") if line.dtype == "M8[ns]" else array)
+
+    def has(self, prefix: str) -> bool:
+        """Whether there is a tensor whose name begins so."""
+        return any(name.startswith(prefix) for name in self.tensors)
+
+    def unpacked(self) -> Unpacked:
+        """Read all of it; what this version does not have is a StateError."""
+        facts = self.facts
+        method = facts.text("method")
+        if method not in ("detector", "m2n2"):
+            raise facts.wrong("method", "detector or m2n2", method)
+        options = facts.part("options").rest()
+        config = _config(method, options)
+        fitted = self._fitted(method, config)
+        stream = self._stream(fitted)
+        reader = EventReader(fitted.channels, fitted.model.vote_count)
+        events = [reader.event(each) for each in facts.parts("events", _MOST_EVENTS)]
+        past = reader.past(facts.parts("past", _MOST_PAST))
+        # `newnormal.runtime.checkpoint` reads the place.
+        facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
+        unknown = sorted(set(self.tensors) - self.known)
+        if unknown:
+            raise StateError(f"{unknown[0]}: not a tensor of this version")
+        return Unpacked(method, options, self.rule, fitted, stream, events, past)
+
+    # ------------------------------------------------------------------ what fitting left
+
+    def _fitted(self, method: str, config: Config) -> Fitted:
+        facts = self.facts
+        channels = tuple(facts.list("channels", _MOST_CHANNELS))
+        if not channels or not all(isinstance(name, str) for name in channels):
+            raise facts.wrong("channels", "names", list(channels))
+        if len(set(channels)) < len(channels):
+            raise StateError("channels: expected different names, found one twice")
+        self.rule = self._rule()
+        period = None
+        if facts.has("period"):
+            period = np.timedelta64(facts.count("period", 1, 2**62), "ns")
+        choice = _choice(facts.part("choice")) if facts.has("choice") else None
+        if (choice is None) != (method == "m2n2"):
+            raise StateError(f"choice: expected one for a detector alone, found a {method}")
+        losses = facts.list("losses", _MOST_LOSSES)
+        if not all(isinstance(each, int | float) for each in losses):
+            raise facts.wrong("losses", "numbers", losses)
+        model = self._model(config, len(channels), choice)
+        params = read(StepParams, "fitted.step.", self.take)
+        self._check_params(params, config, period, choice)
+        alarm_params = read(AlarmParams, "fitted.alarm.", self.take)
+        if alarm_params.rate == 0 and (alarm_params.step > 0 or math.isfinite(alarm_params.stand)):
+            raise StateError(
+                "fitted.alarm: expected a step of 0 and an infinite stand where the rate is 0, "
+                f"found {alarm_params.step:g} and {alarm_params.stand:g}"
+            )
+        self.sizes["A"] = len(channels) if alarm_params.rate > 0 else 0
+        accept_after = None
+        drift = baseline = None
+        if facts.has("accept_after"):
+            accept_after = facts.number("accept_after", 1)
+            drift = self._drift_params()
+            baseline = self._baseline("fitted.baseline.", params.fitted)
+        tracks_alarms = facts.flag("tracks_alarms")
+        return Fitted(
+            config=config,
+            channels=channels,
+            period=period,
+            model=model,
+            step=params,
+            alarm=alarm_params,
+            tail_chances=self.take("fitted.tail_chances", Array(KNOTS, range=CHANCE)),
+            alarm_start=read(AlarmState, "fitted.alarm_start.", self.take),
+            alarms=AlarmLog() if tracks_alarms else NO_ALARMS,
+            acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
+            drift=drift,
+            baseline=baseline,
+            **self._moving(tracks_alarms),
+            spread=self._spread(),
+            never_missing=self._never_missing(channels),
+            rhythm=self._rhythm(model),
+            zone=zone_of(facts),
+            reading=reading_of(facts),
+            choice=choice,
+            losses=tuple(map(float, losses)),
+        )
+
+    def _rule(self) -> Threshold | MovingThreshold | None:
+        if self.facts.has("threshold"):
+            rule = self.facts.part("threshold").rest()
+            return thresholds.from_json(rule, self.threshold_class)
+        if self.threshold_class is not None:
+            raise StateError(
+                "threshold: expected none given, since the file has the default one, "
+                f"found {path_of(self.threshold_class)}",
+                hint="leave threshold out; with_options(threshold=...) sets another",
+            )
+        return None
+
+    def _model(self, config: Config, channels: int, choice: Choice | None) -> Model:
+        window, latent = config.window, config.latent
+        weights = self.tensors.get("fitted.step.fitted")
+        size = 0 if weights is None else weights.size
+        # Before a network of that size is made: its innermost matrix alone has so many weights.
+        if choice is not None or config.model == "mlp":
+            n = window * channels
+            inner = n * max(n // 2, 1) + latent
+            least = inner if choice is None else n * widths_of(n)[1]
+            if least > max(size, 1):
+                raise StateError(
+                    f"fitted.step.fitted: expected at least {least} for a window of {window}, "
+                    f"{channels} channels and a bottleneck of {latent}, found {size}"
+                )
+        model: Model
+        if choice is None:
+            model = find_for_file(config.model, self.model_class)(window, channels, latent)
+            model.check_savable()
+            if config.adapt and not model.learns:
+                raise StateError(f"options.adapt: expected false for {model.name}, found true")
+        elif self.model_class is not None:
+            raise StateError(
+                "model: expected none for a Detector, which has a model of its own, "
+                f"found {path_of(self.model_class)}",
+                hint="leave model out",
+            )
+        else:
+            model = Committee(window, channels, latent, choice.plan)
+        own = {name for name in self.tensors if name.startswith("model.")}
+        for name in own:
+            if not np.issubdtype(self.tensors[name].dtype, np.number):
+                raise StateError(f"{name}: expected numbers, found {self.tensors[name].dtype}")
+        self.sizes = {"C": channels}
+        self.take("model.center", Array("C", range=BOUNDED))
+        tensors = {name.removeprefix("model."): self.tensors[name] for name in own}
+        model.restore(tensors, model.size or size)
+        self.known |= own
+        self.sizes = model.sizes
+        return model
+
+    def _check_params(
+        self,
+        params: StepParams,
+        config: Config,
+        period: np.timedelta64 | None,
+        choice: Choice | None,
+    ) -> None:
+        """Raise a StateError unless the numbers are those that follow from the options."""
+        stride, decay, lr = 1, 0.0, 1.0
+        if choice is None:
+            stride = config.judging_stride()
+            decay = config.decay_per_window(period) if config.detrend else 1.0
+            lr = config.lr if config.adapt else 0.0
+        # Another machine's power may differ in the last bit.
+        same = math.isclose(params.decay, decay, rel_tol=1e-12, abs_tol=1e-15)
+        if not same or (params.stride, params.lr) != (stride, np.float32(lr)):
+            raise StateError("fitted.step: expected the numbers of the options, found others")
+        if params.alarm_threshold != params.learn_threshold:
+            raise StateError("fitted.step: expected one threshold, found two")
+
+    def _moving(self, tracks_alarms: bool) -> dict[str, Any]:
+        """Take the state out in which a threshold that moves starts."""
+        if not isinstance(self.rule, MovingThreshold):
+            return {"rule": None, "moving_start": None}
+        start = self.take("fitted.moving_start", Array("S", range=ANY))
+        if not 1 <= len(start) <= MOST_STATE:
+            raise StateError(
+                f"fitted.moving_start: expected 1 to {MOST_STATE} numbers, found {len(start)}"
+            )
+        if not tracks_alarms:
+            raise StateError("tracks_alarms: expected true where the threshold moves")
+        self.sizes["S"] = len(start)
+        return {"rule": self.rule, "moving_start": start}
+
+    def _spread(self) -> Floats | None:
+        """Take the usual distance from what is expected out; some models have none."""
+        if "fitted.spread" not in self.tensors:
+            return None
+        return self.take("fitted.spread", Array("C", range=NOT_NEGATIVE))
+
+    def _never_missing(self, channels: Sequence[str]) -> Bools | None:
+        """Take the channels out that history never misses; None where that is not known."""
+        if not self.facts.has("never_missing"):
+            nothing: None = self.facts.take("never_missing")
+            return nothing
+        names = self.facts.list("never_missing", len(channels))
+        if not all(isinstance(name, str) and name in channels for name in names):
+            raise self.facts.wrong("never_missing", "known names", names)
+        return np.array([name in frozenset(names) for name in channels])
+
+    def _rhythm(self, model: Model) -> Rhythm | None:
+        """Take the rhythm out; None where there is none."""
+        if not self.facts.has("rhythm"):
+            nothing: None = self.facts.take("rhythm")
+            return nothing
+        if not isinstance(model, Committee):
+            raise self.facts.wrong("rhythm", "null without a member for it", "one")
+        return rhythm_of(self.facts.part("rhythm"), model.params.members)
+
+    def _drift_params(self) -> DriftParams:
+        params = read(DriftParams, "fitted.drift.", self.take)
+        rows = len(params.wanders)
+        if not 1 <= rows <= _MOST_LAGS:
+            raise StateError(f"fitted.drift.wanders: expected 1 to {_MOST_LAGS} rows, found {rows}")
+        return params
+
+    def _baseline(self, name: str, weights: NDArray[Any] | None = None) -> Baseline:
+        def take(full: str, line: Array) -> NDArray[Any]:
+            if weights is not None and full == f"{name}weights":
+                return aligned(weights)
+            return self.take(full, line)
+
+        if not self.has(f"{name}accepted."):
+            own = {
+                field: take(name + field, line)
+                for field, line in declared(Baseline).items()
+                if "." not in field
+            }
+            baseline = Baseline(**own)
+        else:
+            baseline = read(Baseline, name, take)
+        _check_range(baseline, name)
+        return baseline
+
+    # ------------------------------------------------------------------ the live stream
+
+    def _stream(self, fitted: Fitted) -> StreamState:
+        take = self.take
+        self.sizes |= sizes_of(fitted)
+        table = declared(StreamState)
+        state = StreamState(
+            self._model_state("live.model.", fitted.model),
+            read(SampleTimes, "live.times.", take),
+            take("live.learn_threshold", table["learn_threshold"]),
+            read(AlarmState, "live.alarm.", take),
+            read(LogState, "live.log.", take),
+            read(SilenceState, "live.silence.", take),
+        )
+        if fitted.moving_start is not None:
+            state.moving = take("live.moving", table["moving"])
+            threshold_of(fitted.rule, state.moving)
+        if fitted.drift is not None:
+            state.drift = read(DriftState, "live.drift.", take)
+            self._check_drift(state.drift)
+            state.review = read(ReviewState, "live.review.", take)
+            state.changes = read(ChangeState, "live.changes.", take)
+            state.last_quiet = self._baseline("live.last_quiet.")
+            if self.has("live.accepted."):
+                state.accepted = self._baseline("live.accepted.")
+            undo = [f"live.undo.{k}." for k in range(KEPT)]
+            state.undo = tuple(self._baseline(name) for name in undo if self.has(name))
+        self._check_alarm(fitted, state.alarm)
+        live = {name: array[None] for name, array in flatten(state) if name in table}
+        check_counters(StreamState, _as_ints(live), [fitted], ["live"])
+        if fitted.drift is not None and self.has("live.shadow."):
+            state.shadow = self._shadow(fitted, state)
+        return state
+
+    def _model_state(self, name: str, model: Any) -> ModelState:
+        own = None
+        if isinstance(model, Committee):
+            own = read(CommitteeState, f"{name}own.", self.take)
+        return ModelState(read(StepState, f"{name}step.", self.take), own)
+
+    def _shadow(self, fitted: Fitted, state: StreamState) -> Shadow:
+        table, name = declared(Shadow), "live.shadow."
+        own = {each: self.take(name + each, table[each]) for each in ("scores", "positions")}
+        shadow = Shadow(
+            self._model_state(f"{name}model.", fitted.model),
+            **own,
+            counts=self.take(f"{name}counts", table["counts"]),
+        )
+        arrays = {each: array[None] for each, array in flatten(shadow)}
+        check_counters(Shadow, arrays, [fitted], ["live.shadow"])
+        pending = shadow.model.step.counts[step.PENDING]
+        if shadow.counts[SHADOW_TRAINS] and pending != state.model.step.counts[step.PENDING]:
+            raise StateError(f"{name}model.step.counts: expected as many pending as the stream has")
+        return shadow
+
+    def _check_alarm(self, fitted: Fitted, state: AlarmState) -> None:
+        """Raise a StateError unless levels are finite where there is a limit on alarms."""
+        if not fitted.alarm.rate:
+            return
+        kept = [alarm.LOCATION, alarm.START_LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]
+        if not np.isfinite(state.levels[kept]).all():
+            raise StateError("live.alarm.levels: expected finite numbers, found others")
+        if not BOUNDED.holds(state.recent).all():
+            raise StateError(f"live.alarm.recent: expected {BOUNDED.words}, found others")
+
+    def _check_drift(self, state: DriftState) -> None:
+        _check_range(state, "live.drift.")
+        C = len(state.levels)
+        for name in ("position", "start"):  # a change's levels are taken from these
+            if not LEVEL.holds(getattr(state, name)[C : 2 * C]).all():
+                raise StateError(f"live.drift.{name}: expected {LEVEL.words}, found others")
+
+
+def _as_ints(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {
+        name: array.view(np.int64) if array.dtype.kind == "M" else array
+        for name, array in arrays.items()
+    }
+
+
+def _config(method: str, options: dict[str, Any]) -> Config:
+    known = {**options}
+    for name in ("alarms_per_day", "risk"):
+        known.pop(name, None)
+    if method == "detector":
+        known |= {"window": WINDOW, "latent": LATENT}
+    return Config.of(**known)
+
+
+def _choice(facts: Facts) -> Choice:
+    choice = Choice.from_json(facts.rest())
+    plan = choice.plan
+    shape = (len(plan.memories), len(plan.rates), len(plan.votes), len(plan.members))
+    votes = all(0 <= vote.expert < len(plan.memories) for vote in plan.votes)
+    weights = all(weight >= 0 for weight in plan.weights) and 0 < sum(plan.weights) < math.inf
+    if shape != (2, 2, 3, len(KINDS)) or not votes or not weights:
+        raise StateError(
+            "choice.plan: expected two memories, three votes and five members, found others"
+        )
+    if not all(memory > 0 for memory in plan.memories) or not 0 <= plan.smoothing < math.inf:
+        raise StateError("choice.plan: expected half-lives above 0, found others")
+    for member in choice.members:
+        if not (member.memory > 0 and 0 <= member.lr < math.inf and 0 <= member.weight <= 1):
+            raise StateError("choice.members: expected memory, rate and weight, found others")
+        if member.kind not in _VOTERS or member.dropped not in _REASONS:
+            raise StateError("choice.members: expected a kind of member and a reason, found others")
+    if not 0 <= plan.learns_below <= 1:
+        raise StateError("choice.plan.learns_below: expected a quantile, found another number")
+    if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
+        raise StateError("choice.plan: expected a rank and learning rates of at least 0")
+    return choice
+
+
+def _check_range(part: Baseline | DriftState, name: str) -> None:
+    """Raise a StateError unless the lows are at most the highs."""
+    if (part.lows > part.highs).any():
+        raise StateError(f"{name}lows: expected at most {name}highs, found more")

@@ -188,4 +188,4 @@ def _same_fit(state: State, model: Path) -> bool:
 
 def _fitted(state: State) -> NDArray[Any]:
     """Return the weights as `fit` left them."""
-    return state.tensors["fitted.weights"]
+    return state.tensors["fitted.step.fitted"]

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from newnormal.acceptance.range import initial as initial_drift
 from newnormal.kernels import (
     accepted,
     adam,
@@ -16,18 +15,17 @@ from newnormal.kernels import (
     committee,
     drift,
     fleet,
-    members,
     step,
     training,
 )
 from newnormal.kernels.blocks import Dims
 from newnormal.kernels.linking import behind
 from newnormal.kernels.mlp import NOTHING_AHEAD
-from newnormal.kernels.quiet import Columns
+from newnormal.kernels.uneventful import Columns
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params
-from newnormal.models.plan import Plan
 from newnormal.types import Floats32
+from newnormal.types.tables import first
 
 FIT, WATCH, SERVE = "fit", "watch", "serve"
 
@@ -101,7 +99,7 @@ class _Small(NamedTuple):
 
 
 def _small() -> _Small:
-    model = Committee(2, 1, 1, Plan(members=(1.0,) * len(members.KINDS)))
+    model = Committee(2, 1, 1)
     weights = np.zeros(model.size, np.float32)
     in_step = step.blank_work.py_func(2, 1, model.network.padded, NOTHING_AHEAD)  # type: ignore[attr-defined]
     work = committee.blank_work.py_func(1, 1, 1, in_step)  # type: ignore[attr-defined]
@@ -111,11 +109,11 @@ def _small() -> _Small:
 def _scoring() -> list[Job]:
     """Return what consumes samples."""
     model, weights, state, work = _small()
-    plain, params = neutral_params(1, weights, 1), model.uncalibrated_params()
+    plain, params = neutral_params(1, weights), model.uncalibrated_params()
     out, widths, in_step = step.blank_out(1, 1), model.network.padded, work.step
     given = (_ROWS, _ROW, True, widths, state.step, state.own, plain, params, out, _CUBE, _ROWS32)
     own, fitted, ahead = state.own.members, params.members, in_step.ahead
-    calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS, 0.0)
+    calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS)
     votes = (_ROW, _ROW, _ROWS32, _CUBE, _PART32)
     net = (weights, widths, in_step.units)
     return [
@@ -151,7 +149,7 @@ def _training() -> list[Job]:
 
 
 def _watching() -> list[Job]:
-    state = alarm.AlarmState(_ROW, _INTS, _ROW, _ROW, _ROW, _ROW)
+    state = first(alarm.AlarmState, {"A": 1})
     params = alarm.AlarmParams(*[0.0] * len(alarm.AlarmParams._fields))
     return [
         _job(
@@ -193,7 +191,7 @@ def _serving() -> list[Job]:
             2.0,
             *(0, *block, _FLAGS, _ROWS, _INTS, 0, columns, stops),
         ),
-        _job(behind("quiet.review"), 2.0, *block),
+        _job(behind("uneventful.review"), 2.0, *block),
         _job(
             accepted.move_back,
             1.7,
@@ -206,5 +204,5 @@ def _serving() -> list[Job]:
 
 
 def _drift() -> tuple[drift.DriftState, drift.DriftParams]:
-    params = drift.DriftParams(_ROW, _ROW, _ROW, _ROWS, _ROW, _ROWS)
-    return initial_drift(np.zeros(4), np.zeros(4)), params
+    sizes = {"C": 1, "W": 1}
+    return first(drift.DriftState, sizes), first(drift.DriftParams, sizes)

@@ -2,7 +2,7 @@
 
 That entry is a JSON object with `version`, `state` and `sha256`, the digest of version, state and
 every tensor. There is no pickle in the file and nothing that could run. The digest has no key: it
-finds damage, not intent, so `newnormal.state.schema` checks what the file holds before it is used.
+finds damage, not intent, so `newnormal.packing` checks what the file holds before it is used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from newnormal.errors import StateError
+from newnormal.state.facts import AGAIN
 from newnormal.state.files import replace_file
-from newnormal.state.migrations import migrated
-from newnormal.state.schema import AGAIN, VERSION
 from newnormal.state.targets import check_file, resolved, what_is
+from newnormal.state.versions import VERSION, check_version, migrated
 
 # Of the JSON header. The largest ones seen have 1,000 undelivered events and take half a megabyte;
 # parsing a hostile one of this size takes half a second and 300 MB.
@@ -132,6 +132,8 @@ def _decoded(content: bytes, envelope: dict[str, Any], origin: str) -> State:
         intact = False
     if not intact:
         raise StateError(f"{origin} is truncated or corrupted", hint=AGAIN)
+    if not isinstance(facts, dict):
+        raise StateError(f"{origin}: expected a JSON object, found another", hint=AGAIN)
     facts, tensors = migrated(facts, tensors, version, origin)
     return State(facts, tensors, version)
 
@@ -160,11 +162,7 @@ def _header(start: bytes, text: bytes, size: int, path: str) -> tuple[dict[str, 
     version = envelope.get("version") if isinstance(envelope, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise corrupted
-    if version > VERSION:
-        raise StateError(
-            f"{path} has state version {version}; this newnormal reads up to version {VERSION}",
-            hint="pip install --upgrade newnormal",
-        )
+    check_version(version, path)
     if not whole:
         raise corrupted
     return envelope, end
@@ -189,9 +187,7 @@ def encode(state: State) -> bytes:
 
 
 def _digest(facts: object, tensors: Mapping[str, NDArray[Any]], version: int) -> str:
-    """Return the digest; up to version 3 the version was not a part of it."""
-    signed = facts if version <= 3 else {"state": facts, "version": version}
-    digest = hashlib.sha256(_canonical(signed).encode())
+    digest = hashlib.sha256(_canonical({"state": facts, "version": version}).encode())
     for name in sorted(tensors):
         array = tensors[name]
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.core.state import ModelState
 from newnormal.detector import M2N2
 from newnormal.errors import NewnormalError, StateError
+from newnormal.kernels.stream import ModelState
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.registry import find
 from newnormal.testing.expecting import require

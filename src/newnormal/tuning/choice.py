@@ -103,29 +103,25 @@ class Choice:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Choice:
-        """Return what `to_json` was made from; files of version 4 and before have other facts."""
+        """Return what `to_json` was made from."""
         return cls(
             Plan.from_json(facts["plan"]),
             tuple(map(_member, facts["members"])),
             int(facts["held_out"]),
             _number(facts["ensemble_ap"]),
             int(facts["samples"]),
-            tuple(map(str, facts.get("notes", ()))),
+            tuple(map(str, facts["notes"])),
         )
 
 
 def _member(facts: Mapping[str, Any]) -> Member:
-    kind = facts.get("kind")
-    if kind is None:
-        kind = "linear subspace" if facts["linear"] else "autoencoder"
-    weight = float(facts["weight"])
     return Member(
-        str(kind),
+        str(facts["kind"]),
         math.inf if facts["memory"] is None else float(facts["memory"]),
         float(facts["lr"]),
         _number(facts["average_precision"]),
-        weight,
-        str(facts.get("dropped", "" if weight else COPIES)),
+        float(facts["weight"]),
+        str(facts["dropped"]),
     )
 
 

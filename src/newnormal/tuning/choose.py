@@ -259,7 +259,7 @@ def _scores(
     model: Committee, fitted: Floats32, series: Floats, phases: Floats | None = None
 ) -> Floats:
     """Return the scores of a scaled series (T, C) that is learned from as it goes."""
-    params = neutral_params(model.channels, fitted, model.plan.stride, True)
+    params = neutral_params(model.channels, fitted, True)
     return scores(model, params, series, phases)
 
 

@@ -93,6 +93,4 @@ def _smoothing(choice: Choice) -> str:
         return "The score is not smoothed."
     unit = "sample" if choice.plan.smoothing == 1 else "samples"
     half_life = f"smoothed with a half-life of {choice.plan.smoothing:g} {unit}"
-    if not choice.plan.prompt:
-        return f"The score is {half_life}."
     return f"The autoencoders and the forecast vote at once; the other votes are {half_life}."

@@ -12,8 +12,8 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.names import AGAIN, new_name
 from newnormal.fleet.results import FleetEvent
 from newnormal.packing.events import EventReader, event_facts
+from newnormal.state.facts import Facts
 from newnormal.state.files import write_new
-from newnormal.state.schema import Facts
 from newnormal.types import Event
 
 

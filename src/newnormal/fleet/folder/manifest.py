@@ -17,11 +17,11 @@ import numpy as np
 from newnormal.core.arena import ALIGNMENT, Field, Layout
 from newnormal.errors import StateError
 from newnormal.fleet.folder.names import AGAIN, COPY, MANIFEST, is_ours
+from newnormal.state.facts import Facts
 from newnormal.state.files import replace_file
-from newnormal.state.schema import Facts
+from newnormal.state.versions import VERSION, check_version
 
 FORMAT = "newnormal fleet"
-VERSION = 1
 _LONGEST = 1 << 28  # bytes of a manifest
 _MOST = 1 << 20  # shards, layouts
 _LARGEST = 2**62
@@ -128,11 +128,8 @@ class Manifest:
                     hint="give a folder that `Fleet.save` wrote",
                 )
             version = found.get("version")
-            if isinstance(version, int) and version > VERSION:
-                raise StateError(
-                    f"{origin} has version {version}; this newnormal reads up to version {VERSION}",
-                    hint="pip install --upgrade newnormal",
-                )
+            if isinstance(version, int):
+                check_version(version, origin)
             digest = found.pop("sha256", None)
             intact = digest == _digest(found)
         except (ValueError, RecursionError):

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from newnormal.core.state import StreamState
 from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import Fit, FitReader
-from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.listing import read_events, read_listing
 from newnormal.fleet.folder.manifest import Manifest, ShardFile, read_manifest
 from newnormal.fleet.folder.names import AGAIN
@@ -22,6 +22,7 @@ from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
 from newnormal.packing.events import EventReader
+from newnormal.packing.limits import check_counters
 
 _TRIES = 20  # while another process writes
 _MOST_EVENTS = 10_000
@@ -114,7 +115,7 @@ def read_streams(
 def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[ShardReader]:
     def opened(file: ShardFile) -> ShardReader | Exception:
         try:
-            return ShardReader.open(folder, file, manifest.layouts[file.layout])
+            return ShardReader.open(folder, file, manifest.layouts[file.layout], manifest.version)
         except (FileNotFoundError, StateError) as error:
             return error
 
@@ -160,14 +161,15 @@ def _streams_of(
     whole = len(fits) == reader.file.rows
     try:
         if whole:
-            check_counters(fields, [fit.fitted for fit in fits.values()], reader.name)
+            names = [f"stream {name!r}" for name in reader.name]
+            check_counters(StreamState, fields, [fit.fitted for fit in fits.values()], names)
     except StateError:
         whole = False
     for row, fit in fits.items():
         try:
             if not whole:
                 one = {name: array[row : row + 1] for name, array in fields.items()}
-                check_counters(one, [fit.fitted], [reader.name[row]])
+                check_counters(StreamState, one, [fit.fitted], [f"stream {reader.name[row]!r}"])
             block, shape = read.streams.common(fit.fitted, fit.shape)
             own = reader.block(row) if shape.layout == reader.layout else None
             stream = Stream(reader.name[row], fit.shell, block, shape, own)

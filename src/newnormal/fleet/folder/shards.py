@@ -9,7 +9,7 @@ to one block costs one stream.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -22,20 +22,19 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.reviewed import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
-from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, view
+from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
 from newnormal.errors import StateError
-from newnormal.fleet.folder.limits import check_counters
 from newnormal.fleet.folder.manifest import ShardFile, layout_of
 from newnormal.fleet.folder.names import AGAIN, new_name
 from newnormal.fleet.stream import Stream
 from newnormal.packing.events import EventReader, past_facts
+from newnormal.packing.limits import check_counters
+from newnormal.state.facts import Facts
 from newnormal.state.files import write_new
-from newnormal.state.schema import Facts
+from newnormal.state.versions import VERSION, migrated_arrays
 
 _DIGEST = 8  # bytes of a block's
 _MOST = 1 << 24
-# Arrays that folders of November 2026 and before do not have, and what they begin as.
-_ADDED = {"changes.farthest": "changes.after"}
 _PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
 
 
@@ -130,6 +129,7 @@ class ShardReader:
     file: ShardFile
     layout: Layout
     content: NDArray[np.uint8]
+    version: int = VERSION  # of the newnormal that wrote it
     id: list[int] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
@@ -137,7 +137,9 @@ class ShardReader:
     damaged: list[int] = field(default_factory=list)
 
     @classmethod
-    def open(cls, folder: Path, file: ShardFile, layout: Layout) -> ShardReader:
+    def open(
+        cls, folder: Path, file: ShardFile, layout: Layout, version: int = VERSION
+    ) -> ShardReader:
         """Map the file, and read what its streams are."""
         path = folder / file.name
         try:
@@ -154,7 +156,7 @@ class ShardReader:
             raise
         except OSError as error:
             raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
-        found = cls(file, layout, content)
+        found = cls(file, layout, content, version)
         tail: Any = content[file.rows * layout.nbytes :]
         if blake2b(tail.data, digest_size=32).hexdigest() != file.digest:
             raise StateError(f"{file.name} is truncated or corrupted", hint=AGAIN)
@@ -218,10 +220,10 @@ class ShardReader:
         own = self.block(row)
         if wanted is not self.layout and wanted == self.layout:
             self.layout = wanted  # the next stream's is the same object
-        if wanted is self.layout:
+        if wanted is self.layout and self.version == VERSION:
             stream.block = own
         else:
-            _copy_fields(self.layout, own, wanted, stream.block)
+            _copy_fields(self.layout, own, wanted, stream.block, self.version)
         parts = self._rare.get(row, {})
         template = stream.shape.template
         for name in (each for each in _PARTS if each in parts):
@@ -249,9 +251,14 @@ class ShardReader:
     def _tree(self, tree: Any, layout: Layout, offset: int, stream: Stream, name: str) -> Any:
         wanted = Layout.of(tree)
         block = blank_block(wanted.nbytes)
-        _copy_fields(layout, self.content[offset : offset + layout.nbytes], wanted, block)
+        _copy_fields(
+            layout, self.content[offset : offset + layout.nbytes], wanted, block, self.version
+        )
         check_counters(
-            _stacked(wanted, block, 1), [stream.fitted], [f"{stream.name}, its {name.strip('012')}"]
+            type(tree),
+            _stacked(wanted, block, 1),
+            [stream.fitted],
+            [f"stream {stream.name!r}, its {name.strip('012')}"],
         )
         return view(tree, wanted, block)
 
@@ -280,26 +287,22 @@ def _stacked(layout: Layout, content: NDArray[np.uint8], rows: int) -> dict[str,
 
 
 def _copy_fields(
-    layout: Layout, source: NDArray[np.uint8], wanted: Layout, target: NDArray[np.uint8]
+    layout: Layout,
+    source: NDArray[np.uint8],
+    wanted: Layout,
+    target: NDArray[np.uint8],
+    version: int = VERSION,
 ) -> None:
-    """Copy arrays by name from a block of one layout to one of another."""
-    known = {each.name: each for each in layout.fields}
-    for name, like in _ADDED.items():
-        if like in known:
-            known.setdefault(name, known[like])
-    for name in _differences(known, wanted):
-        own = known.get(name)
-        new = next((each for each in wanted.fields if each.name == name), None)
-        expected = "no such array" if new is None else f"{new.dtype} of shape {new.shape}"
-        found = "none" if own is None else f"{own.dtype} of shape {own.shape}"
-        raise StateError(f"{name}: expected {expected}, found {found}", hint=AGAIN)
-    for each in wanted.fields:
-        start = known[each.name].offset
-        target[each.offset : each.offset + each.nbytes] = source[start : start + each.nbytes]
+    """Copy arrays by name from a block of one layout, of one version, to one of another."""
+    arrays = {name: array[0] for name, array in _stacked(layout, source, 1).items()}
+    arrays = migrated_arrays(arrays, version)
+    views = {name: array[0] for name, array in _stacked(wanted, target, 1).items()}
+    for name in sorted(arrays.keys() | views.keys()):
+        old, new = _kind(arrays.get(name)), _kind(views.get(name))
+        if old != new:
+            raise StateError(f"{name}: expected {new}, found {old}", hint=AGAIN)
+        views[name][...] = arrays[name]
 
 
-def _differences(known: Mapping[str, Field], wanted: Layout) -> Iterator[str]:
-    """Give the names of arrays that are not the same in a layout, wherever they are."""
-    own = {name: (each.dtype, each.shape) for name, each in known.items()}
-    new = {each.name: (each.dtype, each.shape) for each in wanted.fields}
-    yield from sorted(name for name in own.keys() | new.keys() if own.get(name) != new.get(name))
+def _kind(array: NDArray[Any] | None) -> str:
+    return "no such array" if array is None else f"{array.dtype.str} of shape {array.shape}"

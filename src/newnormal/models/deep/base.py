@@ -18,10 +18,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.core.state import ModelState
 from newnormal.core.windows import starts
 from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import StepOut, StepParams
+from newnormal.kernels.stream import ModelState
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Bools, Floats, Floats32
 

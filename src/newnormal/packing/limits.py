@@ -1,0 +1,151 @@
+"""What the counters of streams can be, for one stream of a file and for many of a fleet at once.
+
+Kernels use counters as positions: a file that is whole but wrong must not make them read elsewhere.
+Most limits are on the line of an array (`newnormal.types.tables`); those that need more than
+another counter are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from newnormal.acceptance import TimedAcceptance
+from newnormal.core.state import Fitted, StreamState
+from newnormal.errors import StateError
+from newnormal.kernels import accepted, alarm, step
+from newnormal.kernels.stream import (
+    CHANGE_NUMBER,
+    CHANGE_STATE,
+    LOG_NEWEST,
+    LOG_NUMBER,
+    LOG_PEAK,
+    LOG_START,
+    REVIEWS,
+    Baseline,
+    Shadow,
+)
+from newnormal.types.tables import (
+    LARGEST_COUNT,
+    Sizes,
+    Wrong,
+    declared,
+    wrong_counters,
+)
+
+Arrays = Mapping[str, NDArray[Any]]  # (N, ...) by name
+
+
+def sizes_of(fitted: Fitted) -> dict[str, Any]:
+    """Return how long the axes of a stream's arrays are, by their letters."""
+    sizes: dict[str, Any] = getattr(fitted.model, "sizes", {})
+    sizes = {**sizes, "A": len(fitted.channels) if fitted.alarm.rate > 0 else 0}
+    if isinstance(fitted.acceptance, TimedAcceptance):
+        timing = fitted.acceptance.timing
+        sizes |= {"N": timing.kept_scores, "M": timing.positions}
+    return sizes
+
+
+def check_counters(
+    kind: type[StreamState | Baseline | Shadow],
+    arrays: Arrays,
+    fitted: Sequence[Fitted],
+    names: Sequence[str],
+) -> None:
+    """Raise a StateError unless the counters of N streams are what they can be.
+
+    `arrays` has an array (N, ...) for each array of a stream, or of a part of one; `fitted` and
+    `names` are the streams'.
+    """
+    for expected, wrong in _wrong(kind, arrays, fitted):
+        if wrong.any():
+            row = int(np.flatnonzero(wrong.reshape(len(names), -1).any(axis=1))[0])
+            raise StateError(f"{names[row]}: expected {expected}, found others")
+
+
+def _wrong(kind: type, arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+    table = declared(kind)
+    sizes: Sizes = sizes_of(fitted[0]) if fitted else {}
+    for name, array in arrays.items():
+        if name in table and array.dtype.kind == "i" and not table[name].counters:
+            yield f"{name}: {table[name].range.words}", ~table[name].range.holds(array)
+        if name.endswith("accepted.counts"):
+            grows = array[:, accepted.GROWS]
+            yield (
+                f"{name}: a pattern where one grows",
+                (grows > 0) & (array[:, accepted.NEXT_PATTERN] == 0),
+            )
+    yield from wrong_counters(table, arrays, sizes)
+    if kind is StreamState:
+        yield from _wrong_stream(arrays, fitted)
+
+
+def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+    counts = arrays["model.step.counts"]
+    window = arrays["model.step.samples"].shape[1]
+    stride = np.array([each.step.stride for each in fitted])
+    full = counts[:, step.HELD] == window
+    yield (
+        "model.step.counts.pending: less than the stride",
+        full & (counts[:, step.PENDING] >= stride),
+    )
+    experts = arrays.get("model.own.counts")
+    if experts is None:
+        # A committee's window begins with missing samples, which count as held.
+        yield (
+            "model.step.counts.held: samples seen",
+            (counts[:, step.HELD] > counts[:, step.SEEN])
+            | (counts[:, step.HELD] > arrays["times.counts"][:, 0]),
+        )
+    else:
+        same = [step.HELD, step.PENDING, step.CYCLE, step.SEEN]
+        yield (
+            "model.own.counts: those of the stream",
+            (experts[..., same] != counts[:, None, same]).any(axis=(1, 2)),
+        )
+    log = arrays["log.counts"]
+    yield (
+        "log.counts.open: 0 or the newest",
+        (log[:, LOG_NUMBER] != 0) & (log[:, LOG_NUMBER] != log[:, LOG_NEWEST]),
+    )
+    active = np.array([each.alarms.active for each in fitted])
+    yield (
+        "log.counts.open: the open alarm",
+        active & (log[:, LOG_NUMBER] != arrays["alarm.counts"][:, alarm.OPEN]),
+    )
+    yield "log.counts.peak: no sample before its start", log[:, LOG_START] > log[:, LOG_PEAK]
+    channels = arrays["silence.missing"].shape[1]
+    for name in ("log.channels", "silence.channels"):
+        named = np.sort(arrays[name], axis=1)
+        twice = ((named[:, 1:] == named[:, :-1]) & (named[:, 1:] >= 0)).any(axis=1)
+        beyond = ((named < -1) | (named >= channels)).any(axis=1)
+        yield f"{name}: channels, each once, or -1", twice | beyond
+    if "review.counts" in arrays:
+        yield from _wrong_changes(arrays, fitted)
+
+
+def _wrong_changes(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+    lengths = [
+        each.acceptance.timing.review_length if isinstance(each.acceptance, TimedAcceptance) else 0
+        for each in fitted
+    ]
+    length = np.array(lengths)
+    seen = arrays["model.step.counts"][:, step.SEEN]
+    reviews = arrays["review.counts"][:, REVIEWS]
+    left = (np.minimum(reviews, LARGEST_COUNT // np.maximum(length, 1)) + 1) * length - seen
+    window = arrays["model.step.samples"].shape[1]
+    yield (
+        "review.counts.reviews: as many as the samples seen make",
+        (left < 1) | (left > length + window),
+    )
+    changes = arrays["changes.counts"]
+    number, state = changes[..., CHANGE_NUMBER], changes[..., CHANGE_STATE]
+    yield "changes.counts.state: pending or rejected", (number > 0) != (state > 0)
+    numbers = np.sort(number, axis=1)
+    yield (
+        "changes.counts.number: different ones",
+        ((numbers[:, 1:] == numbers[:, :-1]) & (numbers[:, 1:] > 0)).any(axis=1),
+    )
