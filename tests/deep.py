@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the extra deep")
 
 from newnormal import M2N2  # noqa: E402 - after the check that PyTorch is there
 from newnormal.models import find  # noqa: E402
-from newnormal.models.deep.base import Batch  # noqa: E402
+from newnormal.models.deep.base import WindowBatch  # noqa: E402
 from newnormal.types import Bools, Floats  # noqa: E402
 from tests.naive_metrics import auroc  # noqa: E402
 
@@ -25,11 +25,11 @@ def waves(samples: int, seed: int) -> Floats:
     return np.sin(np.arange(samples)[:, None] / 4 + np.arange(3)) + noise
 
 
-def random_batch(count: int, window: int) -> Batch:
+def random_batch(count: int, window: int) -> WindowBatch:
     """Windows of three channels, with nothing missing."""
     values = np.random.default_rng(3).normal(size=(count, window, 3)).astype(np.float32)
     windows = torch.from_numpy(values)
-    return Batch(windows, torch.ones_like(windows))
+    return WindowBatch(windows, torch.ones_like(windows))
 
 
 def assert_it_learns(

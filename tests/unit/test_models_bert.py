@@ -7,7 +7,7 @@ import pytest
 
 from newnormal.models.base import Training
 from newnormal.models.deep import bert
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.bert import BERT
 from newnormal.types import Bools, Floats
 from tests.deep import assert_it_learns, torch
@@ -38,9 +38,9 @@ def binned(model: BERT, history: Floats) -> BERT:
     return model
 
 
-def as_batch(samples: Floats, window: int = 5) -> Batch:
+def as_batch(samples: Floats, window: int = 5) -> WindowBatch:
     windows = torch.from_numpy(samples.astype(np.float32)).view(-1, window, samples.shape[1])
-    return Batch(windows.nan_to_num(0.0), (~windows.isnan()).float())
+    return WindowBatch(windows.nan_to_num(0.0), (~windows.isnan()).float())
 
 
 @pytest.mark.parametrize("channels", [1, 4, 9])

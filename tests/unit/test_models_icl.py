@@ -11,7 +11,7 @@ import pytest
 from newnormal import M2N2
 from newnormal.errors import ParameterError
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.icl import ICL, part
 from newnormal.types import Bools, Floats
 from tests.deep import assert_it_learns, torch
@@ -62,7 +62,7 @@ def naive(network: Any, sample: Any) -> float:
 def test_the_score_is_the_papers_contrastive_loss(channels: int) -> None:
     model = ICL(3, channels, latent=5)
     windows = torch.randn(2, 3, channels, generator=torch.Generator().manual_seed(1))
-    batch = Batch(windows, torch.ones_like(windows))
+    batch = WindowBatch(windows, torch.ones_like(windows))
     with torch.no_grad():
         comp = model.judge(batch).scores
         ref = [[naive(model.network, sample) for sample in window] for window in windows]
@@ -82,7 +82,7 @@ def test_one_channel_has_no_rest_to_fit() -> None:
 def test_adaptation_descends_on_the_score() -> None:
     model = ICL(4, CHANNELS, latent=5)
     windows = torch.randn(3, 4, CHANNELS, generator=torch.Generator().manual_seed(1))
-    batch = Batch(windows, torch.ones_like(windows))
+    batch = WindowBatch(windows, torch.ones_like(windows))
     errors = model.errors(batch)
     assert errors.shape == (3, 4)
     assert errors.requires_grad

@@ -10,7 +10,7 @@ import pytest
 
 from newnormal import M2N2
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.lstm import LSTM, DiagonalLSTM
 from newnormal.types import Floats
 from tests.deep import torch
@@ -38,7 +38,7 @@ def series(samples: int, seed: int) -> Floats:
     return values
 
 
-def all_of(values: Floats) -> Batch:
+def all_of(values: Floats) -> WindowBatch:
     (batch,) = Batches(values, WINDOW, Training(WINDOW, 1, 10_000, 0)).epoch(shuffled=False)
     return batch
 

@@ -11,7 +11,7 @@ import pytest
 
 from newnormal import M2N2
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.thoc import THOC, DilatedGRU
 from newnormal.types import Floats
 from tests.deep import random_batch, torch, waves
@@ -20,7 +20,7 @@ WINDOW, CHANNELS = 11, 3  # not a multiple of the dilations 2 and 4
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> WindowBatch:
     return random_batch(4, WINDOW)
 
 
@@ -77,7 +77,7 @@ def naive_score(model: THOC, window: Floats) -> float:
     return score
 
 
-def test_recurrence_is_pytorchs_gru_where_nothing_is_skipped(batch: Batch) -> None:
+def test_recurrence_is_pytorchs_gru_where_nothing_is_skipped(batch: WindowBatch) -> None:
     torch.manual_seed(0)
     own, ref = DilatedGRU(CHANNELS, 7), torch.nn.GRU(CHANNELS, 7, batch_first=True)
     with torch.no_grad():
@@ -121,7 +121,7 @@ def test_gradient_of_the_dilated_recurrence_is_that_of_its_differences(dilation:
             assert gradient.view(-1)[at].item() == pytest.approx(slope, abs=2e-3, rel=2e-2)
 
 
-def test_each_layer_reaches_back_by_its_dilation(batch: Batch) -> None:
+def test_each_layer_reaches_back_by_its_dilation(batch: WindowBatch) -> None:
     model = THOC(WINDOW, CHANNELS, latent=4)
     comp = model.network.scales(batch.windows)
     for b in range(2):
@@ -138,7 +138,7 @@ def test_endings_are_the_last_states_of_all_scales(window: int) -> None:
         torch.testing.assert_close(ending, scale[:, -1])
 
 
-def test_score_is_the_distance_from_the_centres(batch: Batch) -> None:
+def test_score_is_the_distance_from_the_centres(batch: WindowBatch) -> None:
     model = THOC(WINDOW, CHANNELS, latent=4)
     with torch.no_grad():
         comp = model.judge(batch).scores
@@ -147,7 +147,7 @@ def test_score_is_the_distance_from_the_centres(batch: Batch) -> None:
         np.testing.assert_allclose(comp[b].numpy(), ref, rtol=1e-5)
 
 
-def test_assignments_to_clusters_sum_to_one(batch: Batch) -> None:
+def test_assignments_to_clusters_sum_to_one(batch: WindowBatch) -> None:
     network = THOC(WINDOW, CHANNELS, latent=4).network
     levels = list(network.levels(network.endings(batch.windows)))
     assert [tuple(level.cosines.shape) for level in levels] == [(4, 1, 6), (4, 6, 6), (4, 6, 6)]
@@ -167,7 +167,7 @@ def test_orthonormal_centres_do_not_overlap() -> None:
     assert network.overlap().item() == pytest.approx(math.sqrt(6) / 3, rel=1e-4)
 
 
-def test_surprise_is_the_error_of_predicting_one_dilation_ahead(batch: Batch) -> None:
+def test_surprise_is_the_error_of_predicting_one_dilation_ahead(batch: WindowBatch) -> None:
     network = THOC(WINDOW, CHANNELS, latent=4).network
     there = batch.there.clone()
     there[0, 5, 1] = 0
@@ -180,11 +180,11 @@ def test_surprise_is_the_error_of_predicting_one_dilation_ahead(batch: Batch) ->
                 gaps = (predict(scale[b, t]) - batch.windows[b, t + ahead]).square()
                 squares += gaps[there[b, t + ahead] > 0].tolist()
         errors.append(np.mean(squares))
-    comp = network.surprise(scales, Batch(batch.windows, there)).item()
+    comp = network.surprise(scales, WindowBatch(batch.windows, there)).item()
     assert comp == pytest.approx(np.mean(errors), rel=1e-5)
 
 
-def test_adaptation_descends_on_the_last_samples_score_alone(batch: Batch) -> None:
+def test_adaptation_descends_on_the_last_samples_score_alone(batch: WindowBatch) -> None:
     model = THOC(WINDOW, CHANNELS, latent=4)
     errors, judged = model.errors(batch), model.judge(batch)
     assert judged.reconstruction is None

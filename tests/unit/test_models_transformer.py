@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.transformer import (
     AnomalyTransformer,
     divergence,
@@ -28,7 +28,7 @@ def model() -> AnomalyTransformer:
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> WindowBatch:
     return random_batch(2, WINDOW)
 
 
@@ -72,7 +72,7 @@ def test_divergence_is_kullback_and_leiblers() -> None:
 
 
 def test_associations_are_distributions_over_the_window(
-    model: AnomalyTransformer, batch: Batch
+    model: AnomalyTransformer, batch: WindowBatch
 ) -> None:
     made, associations = model.network(batch.windows)
     assert made.shape == batch.windows.shape
@@ -85,7 +85,7 @@ def test_associations_are_distributions_over_the_window(
 
 
 def test_score_is_the_error_times_the_softmax_of_minus_the_discrepancy(
-    model: AnomalyTransformer, batch: Batch
+    model: AnomalyTransformer, batch: WindowBatch
 ) -> None:
     with torch.no_grad():
         judged = model.judge(batch)
@@ -110,7 +110,7 @@ def test_score_is_the_error_times_the_softmax_of_minus_the_discrepancy(
 
 
 def test_attention_is_drawn_from_the_prior_and_the_prior_to_the_attention(
-    model: AnomalyTransformer, batch: Batch
+    model: AnomalyTransformer, batch: WindowBatch
 ) -> None:
     def discrepancy() -> float:
         _, associations = model.network(batch.windows)
@@ -135,7 +135,7 @@ def test_attention_is_drawn_from_the_prior_and_the_prior_to_the_attention(
 
 
 def test_adaptation_descends_on_the_reconstruction_error_alone(
-    model: AnomalyTransformer, batch: Batch
+    model: AnomalyTransformer, batch: WindowBatch
 ) -> None:
     made, _ = model.network(batch.windows)
     expected = (made - batch.windows).square().mean(-1)
@@ -155,13 +155,13 @@ def test_adaptation_descends_on_the_reconstruction_error_alone(
     }
 
 
-def test_a_missing_value_does_not_count(model: AnomalyTransformer, batch: Batch) -> None:
+def test_a_missing_value_does_not_count(model: AnomalyTransformer, batch: WindowBatch) -> None:
     there = batch.there.clone()
     there[0, 4, 1] = 0
     windows = batch.windows * there
     made, _ = model.network(windows)
     squares = (made - windows).square()[0, 4].detach()
-    comp = model.errors(Batch(windows, there))[0, 4].item()
+    comp = model.errors(WindowBatch(windows, there))[0, 4].item()
     assert comp == pytest.approx(float(squares[[0, 2]].mean()))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from newnormal import M2N2
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches
+from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.usad import USAD
 from newnormal.types import Floats
 from tests.deep import torch
@@ -23,9 +23,9 @@ def model() -> USAD:
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> WindowBatch:
     windows = torch.rand(6, WINDOW, CHANNELS, generator=torch.Generator().manual_seed(0))
-    return Batch(windows, torch.ones_like(windows))
+    return WindowBatch(windows, torch.ones_like(windows))
 
 
 def parts(model: USAD, x: Any) -> tuple[Any, Any, Any]:
@@ -60,7 +60,7 @@ def test_widths_are_the_mlps_and_the_decoders_end_in_a_sigmoid() -> None:
     assert sum(each.numel() for each in network.parameters()) == 883_043  # the paper's 3.53 MB
 
 
-def test_score_weighs_both_residuals(model: USAD, batch: Batch) -> None:
+def test_score_weighs_both_residuals(model: USAD, batch: WindowBatch) -> None:
     first, _, again = parts(model, batch.windows)
     x = batch.windows
     ref = 0.1 * ((x - first) ** 2).mean(-1) + 0.9 * ((x - again) ** 2).mean(-1)
@@ -73,7 +73,7 @@ def test_score_weighs_both_residuals(model: USAD, batch: Batch) -> None:
 
 @pytest.mark.parametrize("epoch", [1, 2, 10])
 def test_losses_move_from_reconstruction_to_the_contest(
-    model: USAD, batch: Batch, epoch: int
+    model: USAD, batch: WindowBatch, epoch: int
 ) -> None:
     x = batch.windows
     one, two, contest = (((x - made) ** 2).mean() for made in parts(model, x))
@@ -83,7 +83,7 @@ def test_losses_move_from_reconstruction_to_the_contest(
 
 
 def test_adaptation_descends_on_both_reconstructions_and_not_on_the_contest(
-    model: USAD, batch: Batch
+    model: USAD, batch: WindowBatch
 ) -> None:
     x = batch.windows
     first, second, _ = parts(model, x)
@@ -91,10 +91,10 @@ def test_adaptation_descends_on_both_reconstructions_and_not_on_the_contest(
     torch.testing.assert_close(model.errors(batch), ref)
 
 
-def test_a_missing_value_does_not_count(model: USAD, batch: Batch) -> None:
+def test_a_missing_value_does_not_count(model: USAD, batch: WindowBatch) -> None:
     there = batch.there.clone()
     there[0, 1, 2] = 0
-    partly = Batch(batch.windows * there, there)
+    partly = WindowBatch(batch.windows * there, there)
     first, _, again = parts(model, partly.windows)
     seen = partly.windows[0, 1, :2]
     ref = (

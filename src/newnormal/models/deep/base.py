@@ -35,7 +35,7 @@ except ImportError:
 _BOUND = threading.RLock()
 
 
-class Batch(NamedTuple):
+class WindowBatch(NamedTuple):
     """Standardised windows, 0 where missing, and what of them was observed."""
 
     windows: Tensor  # (B, L, C)
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
         return squares.sum(-1) / self.there.sum(-1).clamp(min=1)
 
 
-class Judged(NamedTuple):
+class BatchScores(NamedTuple):
     """A model's result for a batch."""
 
     scores: Tensor  # (B, L)
@@ -69,16 +69,18 @@ class Batches:
     def __len__(self) -> int:
         return math.ceil(len(self.starts) / self._size)
 
-    def epoch(self, shuffled: bool = True) -> Iterator[Batch]:
+    def epoch(self, shuffled: bool = True) -> Iterator[WindowBatch]:
         """Go once through all windows."""
         order = self._rng.permutation(len(self.starts)) if shuffled else np.arange(len(self.starts))
         for at in range(0, len(order), self._size):
             yield self.take(self.starts[order[at : at + self._size]])
 
-    def take(self, chosen: NDArray[np.int64]) -> Batch:
+    def take(self, chosen: NDArray[np.int64]) -> WindowBatch:
         """Return the windows that start at `chosen`."""
         rows = chosen[:, None] + np.arange(self._window)
-        return Batch(torch.from_numpy(self._values[rows]), torch.from_numpy(self._there[rows]))
+        return WindowBatch(
+            torch.from_numpy(self._values[rows]), torch.from_numpy(self._there[rows])
+        )
 
 
 class DeepModel(Model):
@@ -107,11 +109,11 @@ class DeepModel(Model):
         """Return the network, untrained."""
 
     @abstractmethod
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score a batch; called without gradients and in evaluation mode."""
 
     @abstractmethod
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the errors (B, L) that adaptation descends on."""
 
     @abstractmethod
@@ -200,7 +202,7 @@ class DeepModel(Model):
             at += count
 
 
-def _batch(block: Block) -> Batch:
+def _batch(block: Block) -> WindowBatch:
     """Return windows as the network takes them."""
     windows, there = block.windows.astype(np.float32), block.there.astype(np.float32)
-    return Batch(torch.from_numpy(windows), torch.from_numpy(there))
+    return WindowBatch(torch.from_numpy(windows), torch.from_numpy(there))

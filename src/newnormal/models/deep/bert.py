@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from newnormal.errors import StateError
 from newnormal.models.base import Training, checked
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _BINS = 32
 _BELOW, _ABOVE = 0, _BINS + 1  # outside of what history had
@@ -58,14 +58,16 @@ class BERT(DeepModel):
 
     def build(self) -> nn.Module:
         """Return the network."""
-        return _Network(self.channels)
+        return _BERTNetwork(self.channels)
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by the probability the hidden words were not given."""
         likelihoods, there = self._likelihoods(batch), batch.there
-        return Judged(1 - (likelihoods.exp() * there).sum(-1) / there.sum(-1).clamp(min=1), None)
+        return BatchScores(
+            1 - (likelihoods.exp() * there).sum(-1) / there.sum(-1).clamp(min=1), None
+        )
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the mean negative log-likelihood of a sample's words, each hidden once."""
         likelihoods, there = self._likelihoods(batch), batch.there
         return -(likelihoods * there).sum(-1) / there.sum(-1).clamp(min=1)
@@ -100,13 +102,13 @@ class BERT(DeepModel):
             raise StateError("model.own.edges: expected increasing numbers, found others")
         self.edges = torch.from_numpy(edges)
 
-    def words(self, batch: Batch) -> Tensor:
+    def words(self, batch: WindowBatch) -> Tensor:
         """Return the batch's samples as words (B·L, C)."""
         values = batch.windows.flatten(0, 1).T.contiguous()  # (C, B·L)
         words = torch.searchsorted(self.edges, values, right=True).T
         return torch.where(batch.there.flatten(0, 1) > 0, words, _MISSING)
 
-    def _likelihoods(self, batch: Batch) -> Tensor:
+    def _likelihoods(self, batch: WindowBatch) -> Tensor:
         """Return the log-likelihood (B, L, C) of each word while its hand is hidden."""
         words = self.words(batch)  # (N, C)
         N, C = words.shape
@@ -118,7 +120,7 @@ class BERT(DeepModel):
         return (every.view(hidden.shape) * hidden).sum(0).view(batch.windows.shape)
 
 
-class _Network(nn.Module):
+class _BERTNetwork(nn.Module):
     """The log-likelihood of words (N, C) of which some are hidden → (N, C)."""
 
     offsets: Tensor  # (C,) where a channel's words begin

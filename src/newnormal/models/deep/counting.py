@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from newnormal.models.deep.base import Batch, DeepModel
+from newnormal.models.deep.base import DeepModel, WindowBatch
 from newnormal.models.deep.thoc import DilatedGRU
 
 
@@ -132,7 +132,7 @@ def _in_the_open() -> Iterator[None]:
             yield
 
 
-def _window(model: DeepModel) -> Batch:
+def _window(model: DeepModel) -> WindowBatch:
     shape = (1, model.window, model.channels)
     values = torch.rand(shape, generator=torch.Generator().manual_seed(0))
-    return Batch(values, torch.ones(shape))
+    return WindowBatch(values, torch.ones(shape))

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from newnormal.errors import ParameterError
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _WIDTH = 200  # u, of the embeddings
 _TEMPERATURE = 0.01  # τ
@@ -54,13 +54,13 @@ class ICL(DeepModel):
 
     def build(self) -> nn.Module:
         """Return F and G."""
-        return _Network(self.channels)
+        return _ICLNetwork(self.channels)
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by the contrastive loss."""
-        return Judged(self.errors(batch), None)
+        return BatchScores(self.errors(batch), None)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the mean contrastive loss over a sample's parts."""
         samples = batch.windows.flatten(0, 1)  # (B·L, C)
         losses: Tensor = self.network(samples)
@@ -82,7 +82,7 @@ class ICL(DeepModel):
             yield total / len(batches.starts)
 
 
-class _Network(nn.Module):
+class _ICLNetwork(nn.Module):
     """The loss of samples (N, C) → (N,)."""
 
     inside: Tensor  # (m, k) the channels of each part

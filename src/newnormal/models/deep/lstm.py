@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from newnormal.errors import StateError
 from newnormal.models.base import Training, checked
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _AT_ONCE = 256  # windows of history whose errors are taken at once
 _RIDGE = 1e-4  # of the channels' mean variance
@@ -48,13 +48,13 @@ class LSTM(DeepModel):
         """Return encoder and decoder."""
         return _EncoderDecoder(self.channels, self.hidden, self.layers, self.dropout)
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by the errors' distance from history's."""
         made = self.network(batch.windows)
         distances = self._distances(*self._vectors(batch, made))
-        return Judged(distances.view(batch.windows.shape[:2]), made)
+        return BatchScores(distances.view(batch.windows.shape[:2]), made)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the mean squared residuals."""
         return batch.mean_squares(self.network(batch.windows) - batch.windows)
 
@@ -110,7 +110,7 @@ class LSTM(DeepModel):
             batch = batches.take(batches.starts[at : at + _AT_ONCE])
             yield self._vectors(batch, self.network(batch.windows))
 
-    def _vectors(self, batch: Batch, made: Tensor) -> tuple[Tensor, Tensor]:
+    def _vectors(self, batch: WindowBatch, made: Tensor) -> tuple[Tensor, Tensor]:
         """Return the samples' error vectors and what of them was observed, (N, C) with N = B·L."""
         residuals = (made - batch.windows).double()
         return self._error(residuals).flatten(0, 1), batch.there.double().flatten(0, 1)

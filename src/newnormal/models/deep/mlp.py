@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 
 class TorchMLP(DeepModel):
@@ -25,12 +25,12 @@ class TorchMLP(DeepModel):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
         return nn.Sequential(*layers[:-1])
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by the mean squared residual."""
         made = self._reconstruct(batch)
-        return Judged(batch.mean_squares(made - batch.windows), made)
+        return BatchScores(batch.mean_squares(made - batch.windows), made)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the scores."""
         return batch.mean_squares(self._reconstruct(batch) - batch.windows)
 
@@ -47,6 +47,6 @@ class TorchMLP(DeepModel):
                 total += loss.item() * len(batch.windows)
             yield total / len(batches.starts)
 
-    def _reconstruct(self, batch: Batch) -> Tensor:
+    def _reconstruct(self, batch: WindowBatch) -> Tensor:
         made: Tensor = self.network(batch.windows.flatten(1))
         return made.view_as(batch.windows)

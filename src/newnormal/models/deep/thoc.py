@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from newnormal.kernels import gru
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _HIDDEN = 64
 _DILATIONS = (1, 2, 4)
@@ -52,17 +52,17 @@ class THOC(DeepModel):
     """
 
     reconstructs: ClassVar[bool] = False
-    network: _Network
+    network: _THOCNetwork
 
-    def build(self) -> _Network:
+    def build(self) -> _THOCNetwork:
         """Return the network."""
-        return _Network(self.channels)
+        return _THOCNetwork(self.channels)
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Give all samples of a window the score of its last one."""
-        return Judged(self._scores(batch)[:, None].expand(-1, self.window), None)
+        return BatchScores(self._scores(batch)[:, None].expand(-1, self.window), None)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the score at the last sample, and 0 at the others."""
         return nn.functional.pad(self._scores(batch)[:, None], (self.window - 1, 0))
 
@@ -87,7 +87,7 @@ class THOC(DeepModel):
                 total += loss.item() * len(batch.windows)
             yield total / len(batches.starts)
 
-    def _scores(self, batch: Batch) -> Tensor:
+    def _scores(self, batch: WindowBatch) -> Tensor:
         return self.network.distances(self.network.endings(batch.windows))
 
 
@@ -152,7 +152,7 @@ class _Level(NamedTuple):
     reached: Tensor  # (B, K) how much of the sample is in each cluster; sums to 1
 
 
-class _Network(nn.Module):
+class _THOCNetwork(nn.Module):
     """Recurrent layers, the centres of each, and what merges and predicts."""
 
     def __init__(self, channels: int) -> None:
@@ -221,7 +221,7 @@ class _Network(nn.Module):
         norms = [torch.linalg.matrix_norm(centers @ centers.T - unit) for centers in self.centers]
         return torch.stack(norms).mean()
 
-    def surprise(self, scales: list[Tensor], batch: Batch) -> Tensor:
+    def surprise(self, scales: list[Tensor], batch: WindowBatch) -> Tensor:
         """Return the error of predicting a sample one dilation ahead, mean over layers."""
         errors = []
         for scale, ahead, predict in zip(scales, _DILATIONS, self.predictors, strict=True):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _WIDTH = 128  # its authors: 512
 _HEADS = 8
@@ -54,15 +54,15 @@ class AnomalyTransformer(DeepModel):
 
     def build(self) -> nn.Module:
         """Return the network."""
-        return _Network(self.window, self.channels)
+        return _TransformerNetwork(self.window, self.channels)
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by reconstruction error times the softmax of minus the discrepancy."""
         made, associations = self.network(batch.windows)
         nearness = torch.softmax(-_TEMPERATURE * _discrepancy(associations), dim=-1)  # (B, L)
-        return Judged(nearness * batch.mean_squares(made - batch.windows), made)
+        return BatchScores(nearness * batch.mean_squares(made - batch.windows), made)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the reconstruction errors."""
         made, _ = self.network(batch.windows)
         return batch.mean_squares(made - batch.windows)
@@ -81,7 +81,7 @@ class AnomalyTransformer(DeepModel):
                 total += reported.item() * len(batch.windows)
             yield total / len(batches.starts)
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def _losses(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
         """Return the minimax loss, and the reconstruction error in it."""
         made, associations = self.network(batch.windows)
         error = batch.mean_squares(made - batch.windows).mean()
@@ -134,7 +134,7 @@ def _discrepancy(associations: list[_Association]) -> Tensor:
     return torch.stack(layers).sum(0)
 
 
-class _Network(nn.Module):
+class _TransformerNetwork(nn.Module):
     """Embedding, layers of anomaly attention, and a linear way back to the channels."""
 
     positions: Tensor

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from newnormal.models.base import Training
-from newnormal.models.deep.base import Batch, Batches, DeepModel, Judged
+from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 
 class USAD(DeepModel):
@@ -46,14 +46,14 @@ class USAD(DeepModel):
         decoders = {name: _layers(widths[::-1], nn.Sigmoid()) for name in ("decoder1", "decoder2")}
         return nn.ModuleDict({"encoder": _layers(widths, nn.ReLU()), **decoders})
 
-    def judge(self, batch: Batch) -> Judged:
+    def judge(self, batch: WindowBatch) -> BatchScores:
         """Score by both residuals: of the first reconstruction, and of that one's own."""
         first = self._decoded(batch.windows, "decoder1")
         again = self._decoded(first, "decoder2")
         scores = 0.1 * self._error(batch, first) + 0.9 * self._error(batch, again)
-        return Judged(scores, first)
+        return BatchScores(scores, first)
 
-    def errors(self, batch: Batch) -> Tensor:
+    def errors(self, batch: WindowBatch) -> Tensor:
         """Return the mean error of the two autoencoders."""
         both = [self._decoded(batch.windows, name) for name in ("decoder1", "decoder2")]
         return (self._error(batch, both[0]) + self._error(batch, both[1])) / 2
@@ -75,7 +75,7 @@ class USAD(DeepModel):
                     total += loss.item() * len(batch.windows)
             yield total / len(batches.starts)
 
-    def _losses(self, batch: Batch, epoch: int) -> tuple[Tensor, Tensor]:
+    def _losses(self, batch: WindowBatch, epoch: int) -> tuple[Tensor, Tensor]:
         first = self._decoded(batch.windows, "decoder1")
         second = self._decoded(batch.windows, "decoder2")
         again = self._error(batch, self._decoded(first, "decoder2")).mean()
@@ -90,7 +90,7 @@ class USAD(DeepModel):
         made: Tensor = parts[decoder](parts["encoder"](windows.flatten(1)))
         return made.view_as(windows)
 
-    def _error(self, batch: Batch, made: Tensor) -> Tensor:
+    def _error(self, batch: WindowBatch, made: Tensor) -> Tensor:
         return batch.mean_squares(made - batch.windows)
 
 
