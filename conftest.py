@@ -1,11 +1,11 @@
-"""What holds for every test: a clean environment, compiled code that cannot be stale, markers."""
+"""What holds for every test: a clean environment, compiled code that cannot be stale."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +13,8 @@ from typing import Any
 
 import hypothesis
 import pytest
-from filelock import FileLock
 
 _HERE = Path(__file__).parent
-_LOCK = _HERE / ".pytest_cache" / "external.lock"
 
 # Tests, and the programs that they start, see these variables and no others: PYTHONUNBUFFERED, LANG
 # or COLUMNS of one machine would hide a defect that others have. Windows needs many of its own.
@@ -47,22 +45,6 @@ collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/
 # The same cases every time, and none fails for how long it took.
 hypothesis.settings.register_profile("newnormal", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("newnormal")
-
-
-# ------------------------------------------------------------------ markers
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run the tests marked `external` one at a time, whatever the number of workers.
-
-    A lock on a file rather than a group of xdist's: version 3.8 does not group with pytest 9.
-    """
-    if not item.get_closest_marker("external"):
-        return (yield)
-    _LOCK.parent.mkdir(exist_ok=True)
-    with FileLock(_LOCK):
-        return (yield)
 
 
 # ------------------------------------------------------------------ what is missing

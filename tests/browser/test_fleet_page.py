@@ -6,16 +6,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from newnormal.reports.writing import page_of
 from tests.browser import made
 from tests.browser.conftest import Visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
-
-pytestmark = pytest.mark.external
 
 
 def names(page: Page) -> list[str]:

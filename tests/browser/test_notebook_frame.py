@@ -12,8 +12,6 @@ from tests.plots.runs import alarm, change, over, run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.external
-
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_frame_draws_its_picture_and_the_table_has_the_notebooks_colours(

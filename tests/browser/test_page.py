@@ -16,8 +16,6 @@ from tests.browser.conftest import SPIKE, Visit, run_of
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.external
-
 MINUTE = 60.0
 
 

@@ -38,7 +38,6 @@ def address(tmp_path: Path) -> Iterator[str]:
         process.communicate()
 
 
-@pytest.mark.external
 def test_a_newcomer_sees_machines_and_an_alarm_and_accepts_a_change_by_hand(
     browser: Browser, address: str
 ) -> None:

@@ -15,8 +15,6 @@ from tests.service.fake_service import FakeService, served
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-pytestmark = pytest.mark.external
-
 STREAMS = 2_000
 NODES = 5_000
 JSON = 1_000_000  # bytes

@@ -17,8 +17,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-pytestmark = pytest.mark.external
-
 ODD = "<img src=x onerror=alert(1)> & 'press'/\"7\""
 
 

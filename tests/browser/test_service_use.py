@@ -19,8 +19,6 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.external
-
 PLACES = ["#/", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/item/incident-1", "#/health"]
 SAID = "text => document.querySelector('.nn-counts').textContent.includes(text)"
 

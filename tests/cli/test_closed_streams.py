@@ -53,7 +53,6 @@ def without_reader(*arguments: object) -> Done:
     return Done(process.returncode, "", process.stderr)
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("redirections", ["2>&-", "2>/dev/full"])
 def test_messages_that_cannot_be_written_are_lost_and_nothing_else(
     redirections: str, newnormal: Command, plant: Plant
@@ -72,7 +71,6 @@ def test_messages_that_cannot_be_written_are_lost_and_nothing_else(
     assert shell(redirections, "nonsense").returncode in (1, 2)
 
 
-@pytest.mark.external
 def test_standard_error_may_be_gone(newnormal: Command, plant: Plant) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -89,7 +87,6 @@ def test_standard_error_may_be_gone(newnormal: Command, plant: Plant) -> None:
     assert process.stdout == newnormal("score", plant.model, plant.live).stdout
 
 
-@pytest.mark.external
 @pytest.mark.parametrize(("redirections", "text"), [(">/dev/full", FULL), (">&-", CLOSED)])
 def test_output_that_cannot_be_written_is_an_error(
     redirections: str, text: str, plant: Plant
@@ -110,7 +107,6 @@ def test_output_that_cannot_be_written_is_an_error(
         assert done.stderr.endswith(text), arguments
 
 
-@pytest.mark.external
 def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> None:
     for arguments in (
         ("score", plant.model, plant.live),
@@ -122,7 +118,6 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
         assert "error" not in done.stderr
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])
 def test_a_checkpoint_does_not_go_beyond_the_output(
     how: str, newnormal: Command, plant: Plant
@@ -134,7 +129,6 @@ def test_a_checkpoint_does_not_go_beyond_the_output(
     assert newnormal(*arguments).stdout == expected
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("how", [">/dev/full", "gone"])
 def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, site: Site) -> None:
     arguments = ("watch", site.fleet, site.live, "--by", "host")
@@ -145,7 +139,6 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
     assert len(again.stdout.splitlines()) == len(site.lines)
 
 
-@pytest.mark.external
 def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:
     arguments = ("watch", plant.model, plant.live, "--state", plant.state)
     done = newnormal(*arguments, "-o", "/dev/full")
@@ -154,7 +147,6 @@ def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant
     assert not plant.state.exists()
 
 
-@pytest.mark.external
 def test_standard_input_may_be_closed(plant: Plant) -> None:
     for arguments in (("watch", plant.model, "-"), ("fit", "-", "-o", plant.folder / "x.nn")):
         done = shell("<&-", *arguments)
@@ -163,7 +155,6 @@ def test_standard_input_may_be_closed(plant: Plant) -> None:
         assert shell("<&- >&- 2>&-", *arguments).returncode == 1
 
 
-@pytest.mark.external
 def test_files_do_not_take_the_place_of_closed_streams(plant: Plant) -> None:
     done = shell("<&- 2>&-", "watch", plant.model, plant.live, "--state", plant.state)
     assert done.returncode == 0

@@ -137,7 +137,6 @@ def test_feedback_that_cannot_be_applied_changes_nothing(
     assert pending.read_bytes() == before
 
 
-@pytest.mark.external
 def test_running_watch_applies_feedback_before_its_next_samples(
     plant: Plant, state: Path, newnormal: Command
 ) -> None:
@@ -416,7 +415,6 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
     assert f"distance from normal {found['distance']:.3g} × the limit" in shown
 
 
-@pytest.mark.external
 def test_watch_that_waits_for_samples_applies_feedback_without_them(
     plant: Plant, state: Path, newnormal: Command
 ) -> None:

@@ -68,7 +68,6 @@ def test_feedback_that_waits_is_applied_before_the_next_samples(
     assert Queue(alarmed.fleet, print).empty
 
 
-@pytest.mark.external
 def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_it(
     alarmed: Site, newnormal: Command
 ) -> None:

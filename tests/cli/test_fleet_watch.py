@@ -175,7 +175,6 @@ def killed_after(site: Site, lines: int, *options: str) -> list[str]:
     return seen + rest.split("\n")[:-1]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("lines", [1, 200])
 def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same(
     site: Site, newnormal: Command, lines: int
@@ -221,7 +220,6 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
     assert before.stdout + after.stdout == expected
 
 
-@pytest.mark.external
 def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
     site: Site, newnormal: Command
 ) -> None:
@@ -234,7 +232,6 @@ def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
     assert "100 judged before" in after.stderr
 
 
-@pytest.mark.external
 def test_a_signal_is_a_clean_stop_and_a_second_watch_is_refused(
     site: Site, newnormal: Command
 ) -> None:

@@ -49,7 +49,6 @@ def killed(
     return folder
 
 
-@pytest.mark.external
 @pytest.mark.parametrize(
     ("pipe", "act", "options"),
     [
@@ -86,7 +85,6 @@ def test_kill_between_feedback_and_checkpoint_changes_no_byte_of_the_output(
         )
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
 def test_feedback_that_no_watch_dequeued_is_applied_where_the_kill_was(
     plant: Plant, pipe: bool

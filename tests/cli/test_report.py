@@ -111,7 +111,6 @@ def test_options_of_reading_hold(plant: Plant, newnormal: Command) -> None:
     assert found.meta["streams"][0]["samples"] == 50
 
 
-@pytest.mark.external
 def test_from_standard_input(plant: Plant, newnormal: Command) -> None:
     output = plant.folder / "report.html"
     text = plant.live.read_text()

@@ -65,7 +65,6 @@ def test_an_experiment_writes_its_files_and_says_where(
     assert "computed 2 results, wrote" in again.stderr
 
 
-@pytest.mark.external
 def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TOY)
     (tmp_path / "rows.toml").write_text('[[row]]\nmodel = "mine:Toy"\nname = "Again"\nbatch = 4\n')

@@ -300,7 +300,6 @@ def samples(count: int) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.external
 def test_samples_that_were_acknowledged_are_there_after_sigterm(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.post("/api/v1/samples", samples(100))["samples"] == 100
@@ -311,13 +310,11 @@ def test_samples_that_were_acknowledged_are_there_after_sigterm(tmp_path: Path) 
         assert served.get("/api/v1/streams")["items"][0]["samples"] == 100
 
 
-@pytest.mark.external
 def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.end(signal.SIGINT) == 0
 
 
-@pytest.mark.external
 def test_the_first_start_has_a_page_that_says_so_and_stops_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,7 +337,6 @@ def test_the_first_start_has_a_page_that_says_so_and_stops_at_once(
     assert not (tmp_path / "newnormal-data").exists()
 
 
-@pytest.mark.external
 def test_readyz_says_no_before_the_port_closes(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         served.process.send_signal(signal.SIGTERM)
@@ -354,7 +350,6 @@ def test_readyz_says_no_before_the_port_closes(tmp_path: Path) -> None:
         assert 503 in found
 
 
-@pytest.mark.external
 def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path):
         done = subprocess.run(
@@ -370,7 +365,6 @@ def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert "hint: stop the other service, or give another folder with --data" in done.stderr
 
 
-@pytest.mark.external
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
 def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
     path = tmp_path / "service.toml"
@@ -409,7 +403,6 @@ def test_sighup_while_it_starts_or_an_error_of_ours_ends_nothing(
     assert "error: not reloaded: AttributeError: _delivery" in capfd.readouterr().err
 
 
-@pytest.mark.external
 def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.status("/api/v1/streams") == 200
@@ -426,7 +419,6 @@ def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Pa
         assert done.stdout.strip() not in served.text()
 
 
-@pytest.mark.external
 def test_the_demo_has_an_alarm_an_incident_and_a_change_for_a_person_to_accept(
     tmp_path: Path,
 ) -> None:

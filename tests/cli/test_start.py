@@ -6,7 +6,6 @@ import sys
 import pytest
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("heavy", ["numba", "numpy"])
 def test_the_command_line_starts_without_what_commands_need(heavy: str) -> None:
     code = f"import newnormal.cli.app, sys; sys.exit({heavy!r} in sys.modules)"

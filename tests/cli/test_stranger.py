@@ -60,7 +60,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "venv/bin"
 
 
-@pytest.mark.external
 def test_from_the_install_to_an_alarm(installed: Path, tmp_path: Path) -> None:
     newnormal = installed / "newnormal"
     text = run(newnormal, "example", cwd=tmp_path).stdout

@@ -54,7 +54,6 @@ def test_flush_judges_the_tail_as_score_does(plant: Plant, newnormal: Command) -
     assert len(scored.stdout.splitlines()) == 400
 
 
-@pytest.mark.external
 def test_a_verdict_arrives_as_soon_as_its_stride_is_full(plant: Plant) -> None:
     watch = started(plant, "-")
     assert watch.stdin is not None
@@ -125,7 +124,6 @@ def test_without_a_state_nothing_is_written(plant: Plant, newnormal: Command) ->
     assert sorted(path.name for path in plant.folder.iterdir()) == ["live.csv", "plant.nn"]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("kill_after", [1, 40, 203])
 def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
     plant: Plant, newnormal: Command, kill_after: int
@@ -146,7 +144,6 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
     assert resumed == expected[first:]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: signal.Signals) -> None:
     expected = whole(plant, newnormal)
@@ -168,7 +165,6 @@ def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: sign
     assert "102 judged before" in after.stderr
 
 
-@pytest.mark.external
 def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
     plant: Plant, newnormal: Command
 ) -> None:
@@ -181,7 +177,6 @@ def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
-@pytest.mark.external
 def test_a_resumed_pipe_without_times_goes_on_and_says_so(plant: Plant, newnormal: Command) -> None:
     body = [line.split(",", 1)[1] for line in plant.lines]
     one = newnormal("watch", plant.model, "-", stdin="\n".join(body) + "\n")
@@ -254,7 +249,6 @@ def test_strict_stops_at_a_bad_line_and_loses_nothing_before_it(
     assert (done.stdout + after.stdout).splitlines() == expected
 
 
-@pytest.mark.external
 def test_an_unknown_column_is_told_once_and_ignored(plant: Plant, newnormal: Command) -> None:
     text = "time,a,b,c,host\n2026-02-01T00:00:00,1,2,3,x\n2026-02-01T00:01:00,1,2,3,y\n"
     done = newnormal("watch", plant.model, "-", stdin=text)
@@ -265,7 +259,6 @@ def test_an_unknown_column_is_told_once_and_ignored(plant: Plant, newnormal: Com
     assert dropped.stdout == done.stdout
 
 
-@pytest.mark.external
 def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     objects = []
@@ -326,7 +319,6 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
     assert whole(plant, newnormal) == expected
 
 
-@pytest.mark.external
 def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:100])
@@ -352,7 +344,6 @@ def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal
     assert plant.state.read_bytes() == broken
 
 
-@pytest.mark.external
 def test_a_reader_that_goes_away_is_not_an_error_report(plant: Plant) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -378,7 +369,6 @@ def followed(plant: Plant, verdicts: int) -> subprocess.Popen[str]:
     return watch
 
 
-@pytest.mark.external
 def test_the_checkpoint_of_a_rotated_file_is_not_resumed_in_its_successor(
     plant: Plant, newnormal: Command
 ) -> None:
@@ -396,7 +386,6 @@ def test_the_checkpoint_of_a_rotated_file_is_not_resumed_in_its_successor(
     assert json.loads(done.stdout.splitlines()[0])["time"] == body[150].split(",")[0]
 
 
-@pytest.mark.external
 def test_a_clean_stop_writes_the_checkpoint_though_the_file_is_gone(plant: Plant) -> None:
     watch = followed(plant, 399)
     plant.live.unlink()
@@ -461,7 +450,6 @@ def test_a_bad_time_in_the_first_line_read_is_a_bad_line(
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
-@pytest.mark.external
 def test_an_input_in_which_no_line_fits_is_refused_not_skipped(
     plant: Plant, newnormal: Command
 ) -> None:
@@ -491,7 +479,6 @@ def test_a_file_rewritten_behind_its_beginning_is_another_input(
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
 
 
-@pytest.mark.external
 def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) -> None:
     text = "\n".join(plant.lines[:61])
     done = newnormal("watch", plant.model, "-", "--state", plant.state, stdin=text)
@@ -527,7 +514,6 @@ def test_a_checkpoint_as_the_model_goes_on_exactly_in_the_next_file(
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
-@pytest.mark.external
 def test_verdicts_are_utf8_whatever_the_terminal_says(plant: Plant, tmp_path: Path) -> None:
     model = tmp_path / "names.nn"
     history = read(plant.live).values
@@ -605,7 +591,6 @@ def test_detector_that_cannot_be_saved_is_refused_at_the_start(
     assert newnormal("watch", plant.model, plant.live).returncode == 0
 
 
-@pytest.mark.external
 def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
     plant: Plant, newnormal: Command
 ) -> None:

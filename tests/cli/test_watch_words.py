@@ -113,7 +113,6 @@ def test_a_fleet_names_its_streams_first(newnormal: Command, site: Site) -> None
         assert line.startswith(f"{event['stream']:{width}}  {str(event['time'])[:10]} ")
 
 
-@pytest.mark.external
 def test_a_terminal_gets_text_in_colour_and_a_pipe_json(newnormal: Command, moved: Plant) -> None:
     expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
     done = on_terminal("watch", moved.model, moved.live)
@@ -128,7 +127,6 @@ def test_a_terminal_gets_text_in_colour_and_a_pipe_json(newnormal: Command, move
         assert json.loads(done.stdout.splitlines()[1])["sample"] == 0, more
 
 
-@pytest.mark.external
 def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved: Plant) -> None:
     done = on_terminal("watch", moved.model, moved.live)
     assert "open, 1,800 samples, last " in done.stdout
@@ -142,7 +140,6 @@ def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved
     assert "\r" not in quiet
 
 
-@pytest.mark.external
 def test_messages_make_room_for_themselves(moved: Plant) -> None:
     text = moved.live.read_text().splitlines()
     moved.live.write_text("\n".join([*text[:1200], "nonsense", *text[1200:]]) + "\n")
@@ -155,7 +152,6 @@ def test_messages_make_room_for_themselves(moved: Plant) -> None:
     assert "\x1b" not in apart.stderr
 
 
-@pytest.mark.external
 def test_no_color_and_the_width_of_the_terminal_are_respected(moved: Plant) -> None:
     done = on_terminal("watch", moved.model, moved.live, width=60, environment={"NO_COLOR": "1"})
     assert not re.search(r"\x1b\[[0-9;]*3[0-9]", done.stdout)
@@ -165,7 +161,6 @@ def test_no_color_and_the_width_of_the_terminal_are_respected(moved: Plant) -> N
     assert len(wide) < len(lines)
 
 
-@pytest.mark.external
 def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
     expected = newnormal(
         "watch", copied(site), site.live, "--by", "host", "--format", "text"
@@ -175,7 +170,6 @@ def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
     assert plain(done.stdout) == expected
 
 
-@pytest.mark.external
 def test_a_terminal_that_is_gone_is_an_error_and_nothing_is_lost(
     moved: Plant, newnormal: Command
 ) -> None:
@@ -189,7 +183,6 @@ def test_a_terminal_that_is_gone_is_an_error_and_nothing_is_lost(
     assert len(again.splitlines()) >= len(expected.splitlines())
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_pipe_without_a_reader_is_a_failure_without_a_word(form: str, moved: Plant) -> None:
     from tests.cli.test_closed_streams import without_reader

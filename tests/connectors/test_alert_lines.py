@@ -158,7 +158,6 @@ def test_check_says_whether_it_can_be_written(tmp_path: Path) -> None:
         AlertLinesSink("log", {"path": "x", "file": "y"})
 
 
-@pytest.mark.external
 def test_files_in_and_lines_out_until_an_alarm_is_written(tmp_path: Path) -> None:
     """A file that grows, the real service, and the alarm as a line of another file."""
     logs, alerts = tmp_path / "logs", tmp_path / "alerts.jsonl"

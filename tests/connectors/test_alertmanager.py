@@ -325,7 +325,6 @@ def test_the_guide_has_all_options() -> None:
     assert named == known | secrets
 
 
-@pytest.mark.external
 def test_alertmanager_takes_the_configuration_of_the_guide(tmp_path: Path) -> None:
     [block] = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     (tmp_path / "alertmanager.yml").write_text(block)
@@ -375,7 +374,6 @@ class Case:
         self.store.close()
 
 
-@pytest.mark.external
 def test_alarms_fire_stay_and_resolve_at_alertmanager_and_it_notifies_once_each(
     tmp_path: Path, listener: Listener
 ) -> None:
@@ -460,7 +458,6 @@ def test_alarms_fire_stay_and_resolve_at_alertmanager_and_it_notifies_once_each(
         assert f"ok      sink am: Alertmanager 0.25.0 at 127.0.0.1:{manager.port}, " in output
 
 
-@pytest.mark.external
 def test_nothing_is_lost_when_alertmanager_is_killed_and_restarted_under_load(
     tmp_path: Path,
 ) -> None:

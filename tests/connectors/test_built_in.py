@@ -43,7 +43,6 @@ def test_each_is_found_by_its_name(find: Callable[[str], type], table: dict[str,
         assert f"{kind.__module__}:{kind.__name__}" == path
 
 
-@pytest.mark.external
 def test_importing_them_imports_no_library() -> None:
     modules = {path.partition(":")[0] for _, table in TABLES for path in table.values()}
     libraries = {"paho", "confluent_kafka", "httpx", "cramjam", "google.protobuf", "opentelemetry"}

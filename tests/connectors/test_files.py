@@ -758,7 +758,6 @@ class Writer(threading.Thread):
         return self.file.written
 
 
-@pytest.mark.external
 def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()

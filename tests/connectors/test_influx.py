@@ -473,7 +473,6 @@ def plant_points(influx: Any, first: int, last: int, begin: int, fault: int) -> 
     return points
 
 
-@pytest.mark.external
 def test_influxdbs_client_writes_until_an_alarm_opens(tmp_path: Path) -> None:
     library: Any = pytest.importorskip("influxdb_client")
     synchronous = library.client.write_api.SYNCHRONOUS

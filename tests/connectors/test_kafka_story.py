@@ -64,7 +64,6 @@ def sending(kafka: Kafka) -> Numbers:
     return Numbers(send)
 
 
-@pytest.mark.external
 @pytest.mark.slow
 def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
     tmp_path: Path, record_property: Any
@@ -148,7 +147,6 @@ def statuses(kafka: Kafka, item: str) -> list[str]:
     return [each.value["status"] for each in kafka.messages("alarms") if each.key == item]
 
 
-@pytest.mark.external
 def test_from_a_topic_with_history_to_an_alarm_on_a_topic_and_its_end(tmp_path: Path) -> None:
     with Kafka() as kafka:
         kafka.topic("metrics", PARTITIONS)

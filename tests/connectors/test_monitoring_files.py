@@ -193,7 +193,6 @@ def test_every_rule_has_a_severity_words_and_a_test() -> None:
         assert rule["for"]
 
 
-@pytest.mark.external
 def test_promtool_takes_the_rules_and_their_tests() -> None:
     promtool = found("promtool")
     for command in (
@@ -210,7 +209,6 @@ def test_promtool_takes_the_rules_and_their_tests() -> None:
 _MAY_BE_EMPTY = {"New alarms A", "Alerts that wait A", "Alerts delivered A"}
 
 
-@pytest.mark.external
 def test_a_real_prometheus_answers_every_query_and_knows_of_an_alarm(tmp_path: Path) -> None:
     pytest.importorskip("cramjam")
     for name in ("scrape", "send"):

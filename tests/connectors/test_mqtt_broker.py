@@ -158,7 +158,6 @@ def read(source: MqttSource, count: int) -> list[tuple[str, str, float]]:
 # ------------------------------------------------------------------ what they promise
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_source_keeps_its_promises(brokers: Brokers, made: Made, version: object) -> None:
     times = [{"ts": 1767225600 + each, "temp": each} for each in range(5)]
@@ -192,7 +191,6 @@ class Keys(Collection[str]):
         return until(lambda: key in list(self), f"the alert {key}")
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_sink_keeps_its_promises(brokers: Brokers, version: object) -> None:
     options = brokers.sink_options(version=version, topic="contract/{kind}/{stream}")
@@ -214,7 +212,6 @@ def test_the_sink_keeps_its_promises(brokers: Brokers, version: object) -> None:
 # ------------------------------------------------------------------ in
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_wildcards_name_streams_and_each_message_counts_once(
     brokers: Brokers, made: Made, version: object
@@ -250,7 +247,6 @@ def test_wildcards_name_streams_and_each_message_counts_once(
     assert read(source, len(expected)) == sorted(expected)
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_retained_messages_are_ignored_or_taken(
     brokers: Brokers, made: Made, version: object
@@ -269,7 +265,6 @@ def test_retained_messages_are_ignored_or_taken(
     assert read(takes, 1) == [("press", "value", 2.0)]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_messages_that_came_while_nobody_was_there_are_kept(
     brokers: Brokers, made: Made, version: object
@@ -282,7 +277,6 @@ def test_messages_that_came_while_nobody_was_there_are_kept(
     assert len(read(source, 2500)) == 2500
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_logged_and_not_acknowledged_is_not_taken_twice(
     brokers: Brokers, made: Made, version: object
@@ -304,7 +298,6 @@ def test_what_was_logged_and_not_acknowledged_is_not_taken_twice(
     assert logged + len(read(source, 200 - logged)) == 200
 
 
-@pytest.mark.external
 def test_two_clients_with_the_same_id_are_told_of(brokers: Brokers, made: Made) -> None:
     options = brokers.options(client_id="twin", topics=["twins/{stream}"])
     one, other = MqttSource("bus", options), MqttSource("bus", options)
@@ -320,7 +313,6 @@ def test_two_clients_with_the_same_id_are_told_of(brokers: Brokers, made: Made) 
     )
 
 
-@pytest.mark.external
 def test_what_a_source_is_told_at_the_check(brokers: Brokers, made: Made) -> None:
     options = brokers.options(retained="take", topics=["checked/{stream}"])
     source = MqttSource("bus", options)
@@ -342,7 +334,6 @@ def refused(options: dict[str, Any]) -> str:
     return str(caught.value).partition(": ")[2]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_password_is_needed_and_works(brokers: Brokers, made: Made, version: object) -> None:
     options = brokers.options("password", version=version, client_id=f"password-{version}")
@@ -357,7 +348,6 @@ def test_a_password_is_needed_and_works(brokers: Brokers, made: Made, version: o
     assert read(source, 1) == [("press", "temp", 1.0)]
 
 
-@pytest.mark.external
 def test_alerts_that_the_broker_does_not_allow_are_told(brokers: Brokers, made: Made) -> None:
     login = {"user": "me", "password": "swordfish"}
     sink = MqttSink("bus", brokers.sink_options("password", **login))
@@ -373,7 +363,6 @@ def test_alerts_that_the_broker_does_not_allow_are_told(brokers: Brokers, made: 
     allowed.send(ALERT)
 
 
-@pytest.mark.external
 def test_tls_is_spoken_and_certificates_are_checked(brokers: Brokers, made: Made) -> None:
     folder = brokers.folder
     trusted = {"ca_file": f"{folder}/ca.pem"}
@@ -397,7 +386,6 @@ def test_tls_is_spoken_and_certificates_are_checked(brokers: Brokers, made: Made
     sink.send(ALERT)
 
 
-@pytest.mark.external
 def test_websockets_are_spoken(brokers: Brokers, made: Made) -> None:
     url = f"ws://127.0.0.1:{brokers.ports['web']}/mqtt"
     options = {"url": url, "topics": ["plant/{stream}/{channel}"], "client_id": "web"}
@@ -409,7 +397,6 @@ def test_websockets_are_spoken(brokers: Brokers, made: Made) -> None:
     sink.send(ALERT)
 
 
-@pytest.mark.external
 def test_a_broker_without_qos_1_is_told_of(brokers: Brokers, made: Made) -> None:
     source = subscribed(made, brokers.options("low", client_id="low"))
     assert "the broker grants QoS 0 for 'plant/+/+'" in source.notice()
@@ -422,7 +409,6 @@ def test_a_broker_without_qos_1_is_told_of(brokers: Brokers, made: Made) -> None
 # ------------------------------------------------------------------ out
 
 
-@pytest.mark.external
 def test_who_subscribes_later_finds_open_items_alone(brokers: Brokers, made: Made) -> None:
     sink = MqttSink("bus", brokers.sink_options(retain=True, topic="open/{stream}/{item}"))
     made.append(sink)
@@ -447,7 +433,6 @@ def test_who_subscribes_later_finds_open_items_alone(brokers: Brokers, made: Mad
 # ------------------------------------------------------------------ by configuration
 
 
-@pytest.mark.external
 def test_the_service_checks_both(brokers: Brokers, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("swordfish\n")
     (tmp_path / "secret").chmod(0o600)

@@ -52,7 +52,6 @@ def messages(number: int) -> list[tuple[str, bytes]]:
 # ---------------------------------------------------------------------- kills
 
 
-@pytest.mark.external
 def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Path) -> None:
     """Killed after messages are in the log and before the broker has their acknowledgements."""
     with Mosquitto(tmp_path / "broker", BROKER) as broker:
@@ -103,7 +102,6 @@ def parts(client: Client) -> set[str]:
     return set(client.health()["parts"])
 
 
-@pytest.mark.external
 def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_and_nothing_is_doubled(
     tmp_path: Path,
 ) -> None:
@@ -161,7 +159,6 @@ def published(first: int, count: int, fault: float = 0.0) -> list[tuple[str, byt
     return found
 
 
-@pytest.mark.external
 def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Path) -> None:
     with Mosquitto(tmp_path / "broker", BROKER) as broker:
         service = Newnormal(

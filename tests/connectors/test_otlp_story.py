@@ -50,7 +50,6 @@ class Program:
         return self.provider.force_flush(60_000)
 
 
-@pytest.mark.external
 def test_the_sdk_exports_to_the_service_also_when_that_is_killed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -114,7 +113,6 @@ def exported(moment: str, load: float, served: float) -> dict[str, Any]:
     return {"resource": {"attributes": attributes}, "scopeMetrics": [{"metrics": metrics}]}
 
 
-@pytest.mark.external
 def test_a_fault_in_what_is_sent_is_an_alarm(tmp_path: Path) -> None:
     service = Newnormal(tmp_path, "[streams]\nhistory = 300\n")
     begin = time.time() - 420 * 15

@@ -100,7 +100,6 @@ def asked(prometheus: Prometheus, first: int, last: int) -> Values:
     return values
 
 
-@pytest.mark.external
 def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twice(
     tmp_path: Path,
 ) -> None:
@@ -151,7 +150,6 @@ def newest(service: Newnormal) -> int:
 FAULTY = host_name(1)
 
 
-@pytest.mark.external
 def test_from_history_to_an_alarm_on_the_page_and_in_alertmanager_and_resolved_after_it(
     tmp_path: Path,
 ) -> None:

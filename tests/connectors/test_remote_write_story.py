@@ -106,7 +106,6 @@ CHANNELS = {
 }
 
 
-@pytest.mark.external
 def test_samples_of_a_real_prometheus_are_there_once_when_either_is_killed(tmp_path: Path) -> None:
     service = Newnormal(tmp_path / "service", "")
     with targets(2) as made:
@@ -208,7 +207,6 @@ def _check_rates(found: dict[str, list[float | None]], times: dict[float, float]
     assert len(missing) <= 4, missing  # the first, the first after the service began, those cut
 
 
-@pytest.mark.external
 def test_the_configuration_of_the_guide_is_one_of_prometheus(tmp_path: Path) -> None:
     guide = Path(__file__).parents[2] / "docs" / "guides" / "remote-write.md"
     text = guide.read_text().partition("```yaml\n")[2].partition("```")[0]
@@ -222,7 +220,6 @@ def test_the_configuration_of_the_guide_is_one_of_prometheus(tmp_path: Path) -> 
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-@pytest.mark.external
 def test_a_fault_in_what_is_sent_is_an_alarm(tmp_path: Path) -> None:
     service = Newnormal(tmp_path, "[streams]\nhistory = 300\n")
     labels = {"job": "node", "instance": "db1:9100"}

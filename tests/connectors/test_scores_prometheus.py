@@ -38,7 +38,6 @@ def samples_of(prometheus: Prometheus, name: str) -> dict[str, dict[int, float]]
     }
 
 
-@pytest.mark.external
 def test_prometheus_takes_scores_and_refuses_in_words(tmp_path: Path) -> None:
     with Prometheus(tmp_path, CONFIG, RECEIVES) as prometheus:
         write = {"url": f"{prometheus.url}/api/v1/write"}
@@ -59,7 +58,6 @@ def test_prometheus_takes_scores_and_refuses_in_words(tmp_path: Path) -> None:
         assert list(alarms["press-1"].values()) == [0.0, 0.0, 0.0, 1.0, 0.0, 1.0]
 
 
-@pytest.mark.external
 def test_a_prometheus_that_takes_no_remote_write_is_named_with_what_to_do(tmp_path: Path) -> None:
     with Prometheus(tmp_path, CONFIG) as prometheus:
         sink = RemoteWriteSink("prom", {"url": f"{prometheus.url}/api/v1/write"})
@@ -70,7 +68,6 @@ def test_a_prometheus_that_takes_no_remote_write_is_named_with_what_to_do(tmp_pa
         assert "--web.enable-remote-write-receiver" in (caught.value.hint or "")
 
 
-@pytest.mark.external
 def test_no_score_is_lost_when_prometheus_or_the_service_is_killed(tmp_path: Path) -> None:
     with (
         Listener() as chat,

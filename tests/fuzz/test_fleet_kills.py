@@ -13,7 +13,6 @@ import pytest
 from tests.counts import count
 
 
-@pytest.mark.external
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX: processes that are forked and killed")
 def test_a_kill_at_any_moment_loses_nothing_and_changes_nothing(

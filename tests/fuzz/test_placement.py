@@ -77,7 +77,6 @@ def digests(perturb: str | None, cases: int) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.external
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's MALLOC_PERTURB_")
 def test_what_fresh_memory_holds_changes_no_bit(
     record_property: Callable[[str, object], None],

@@ -51,7 +51,6 @@ def check(steps: dict[str, list[str]]) -> None:
         assert len(files) <= MOST, files
 
 
-@pytest.mark.external
 def test_a_verdict_crosses_at_most_fourteen_files(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     history = np.sin(np.arange(1_000) / 9)[:, None] + rng.normal(0, 0.1, (1_000, 3))
@@ -61,7 +60,6 @@ def test_a_verdict_crosses_at_most_fourteen_files(tmp_path: Path) -> None:
     assert "kernels/members.py" in steps["quiet"]
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("state", ["quiet", "quantile"])
 def test_a_verdict_of_a_recorded_state_crosses_no_more(state: str) -> None:
     check(traced(GOLDEN / f"{state}.nn"))

@@ -151,7 +151,6 @@ def test_the_container_installs_by_the_script_alone_and_runs_as_nobody_special()
     assert "packaging/install.sh" in read(".ci/run")
 
 
-@pytest.mark.external
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs sh")
 def test_the_install_script_says_how_it_is_used_and_refuses_a_full_folder(tmp_path: Path) -> None:
     script = str(ROOT / "packaging" / "install.sh")
@@ -176,7 +175,6 @@ def test_ci_runs_every_part_and_the_quick_tests_are_there() -> None:
     assert all((ROOT / name).is_file() for name in quick)
 
 
-@pytest.mark.external
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_ci_takes_no_interpreter_that_does_not_run(tmp_path: Path) -> None:
     shim = tmp_path / "python3.99"

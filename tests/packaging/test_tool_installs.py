@@ -32,7 +32,6 @@ def run(command: list[str], folder: Path, env: dict[str, str]) -> str:
     return done.stdout
 
 
-@pytest.mark.external
 @pytest.mark.skipif(not INSTALLERS or not WHEEL, reason="needs pipx and uv, as .ci/run has them")
 @pytest.mark.parametrize("installer", ["pipx", "uv"])
 def test_the_wheel_works_as_a_tool_of_its_own(installer: str, tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def test_what_is_committed_is_small_and_has_its_outputs(path: Path) -> None:
     assert pictures.count("image/png") >= 2
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
 def test_it_runs(path: Path) -> None:
     for needed in ("nbclient", "ipykernel", "pandas", "matplotlib"):

@@ -234,7 +234,6 @@ def test_without_matplotlib_the_error_says_what_to_install(
         )
 
 
-@pytest.mark.external
 def test_pyplot_is_never_loaded_and_matplotlib_only_when_drawing(tmp_path: Path) -> None:
     script = f"""
 import sys

@@ -82,7 +82,6 @@ runner.run(planned(runner))
 """
 
 
-@pytest.mark.external
 def test_a_run_killed_half_way_does_only_what_is_left(root: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     script = KILLED.format(tests=str(Path(__file__).parent), root=str(root), cache=str(cache))

@@ -28,7 +28,6 @@ def test_what_lies_between_blocks_in_use_is_given_back() -> None:
     assert len(kept) == 100
 
 
-@pytest.mark.external
 def test_threads_share_what_is_free() -> None:
     """In a process of its own, as it cannot be undone; heaps of threads have their own places."""
     if memory._trim() is None:

@@ -78,7 +78,6 @@ def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) 
     return total
 
 
-@pytest.mark.external
 @pytest.mark.slow
 def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
     tmp_path: Path, receiver: Receiver, record_property: Any

@@ -183,7 +183,6 @@ while True:
 """
 
 
-@pytest.mark.external
 def test_after_a_kill_every_record_that_was_acknowledged_is_there(path: Path) -> None:
     acknowledged = 0
     for run in range(4):

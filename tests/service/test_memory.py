@@ -17,7 +17,6 @@ from benchmarks.service import measure
 _MORE = 0.03  # of the memory, that may be added from the first third to the end
 
 
-@pytest.mark.external
 @pytest.mark.slow
 def test_the_memory_of_the_service_stays_as_it_is_under_load(
     record_property: Callable[[str, object], None],

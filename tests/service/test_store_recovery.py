@@ -220,7 +220,6 @@ while True:
 """
 
 
-@pytest.mark.external
 def test_a_writer_killed_in_the_middle_leaves_its_last_checkpoint_whole(tmp_path: Path) -> None:
     for run in range(3):
         path = tmp_path / f"{run}.sqlite"

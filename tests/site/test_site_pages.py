@@ -72,7 +72,6 @@ def pages(site: Path) -> dict[Path, Read]:
 # ---------------------------------------------------------------------- the pages
 
 
-@pytest.mark.external
 @needs_zensical
 def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
     sources = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
@@ -81,7 +80,6 @@ def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
         assert (site / place).with_suffix(".html").is_file(), place
 
 
-@pytest.mark.external
 @needs_zensical
 def test_every_page_can_be_reached_from_the_front_page_by_its_navigation(site: Path) -> None:
     front = Read(site / "index.html")
@@ -89,7 +87,6 @@ def test_every_page_can_be_reached_from_the_front_page_by_its_navigation(site: P
     assert set(pages(site)) - reached <= {site / "index.html"}
 
 
-@pytest.mark.external
 @needs_zensical
 def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
     read = pages(site)
@@ -105,7 +102,6 @@ def test_every_link_leads_to_a_page_and_a_place_in_it(site: Path) -> None:
                 assert anchor in read[target].ids, f"{path.relative_to(site)} links to {link}"
 
 
-@pytest.mark.external
 @needs_zensical
 def test_no_page_and_no_stylesheet_loads_anything_from_elsewhere(site: Path) -> None:
     for path, page in pages(site).items():
@@ -134,7 +130,6 @@ def page() -> Iterator[Any]:
         yield page
 
 
-@pytest.mark.external
 @needs_zensical
 def test_search_finds_a_page_from_a_folder_without_a_network(site: Path, page: Any) -> None:
     page.goto((site / "index.html").as_uri())
@@ -151,7 +146,6 @@ def test_search_finds_a_page_from_a_folder_without_a_network(site: Path, page: A
     assert [url for url in page.asked if not url.startswith(("file:", "data:", "blob:"))] == []
 
 
-@pytest.mark.external
 @needs_zensical
 @pytest.mark.parametrize("name", ["index", "method", "results/drift", "reference/cli"])
 def test_no_page_is_wider_than_a_phone(site: Path, page: Any, name: str) -> None:
@@ -160,7 +154,6 @@ def test_no_page_is_wider_than_a_phone(site: Path, page: Any, name: str) -> None
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.external
 @needs_zensical
 def test_the_dark_site_is_dark_and_pictures_keep_their_white_ground(site: Path, page: Any) -> None:
     page.emulate_media(color_scheme="dark")

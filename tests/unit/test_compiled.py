@@ -42,7 +42,6 @@ def python(code: str, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.external
 def test_a_kernel_is_compiled_anew_when_the_file_of_another_has_changed(tmp_path: Path) -> None:
     shutil.copytree(Path(newnormal.__file__).parent, tmp_path / "newnormal")
     report = (
@@ -64,7 +63,6 @@ def test_a_kernel_is_compiled_anew_when_the_file_of_another_has_changed(tmp_path
     assert hits_and_misses() == "0 1"
 
 
-@pytest.mark.external
 def test_kernels_work_where_no_cache_folder_can_be_written() -> None:
     # Numba gives up caching (RuntimeError: no locator) where none of its places can be written.
     blocked = (
@@ -95,7 +93,6 @@ def test_a_kernel_without_a_cache_is_still_compiled(monkeypatch: pytest.MonkeyPa
     assert kernel.signatures
 
 
-@pytest.mark.external
 def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
     """Both compile the forward pass and what it calls, both write to one place, both are right."""
     both = [python(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]

@@ -556,7 +556,6 @@ def test_the_catalogue_says_all_of_each_data_set() -> None:
         assert entry.source.startswith("https://")
 
 
-@pytest.mark.external
 def test_importing_the_data_sets_imports_nothing_heavy() -> None:
     code = (
         "import sys, newnormal.datasets;"

@@ -269,7 +269,6 @@ detector.save(sys.argv[1])
 """
 
 
-@pytest.mark.external
 def test_two_processes_give_the_same_file_bit_for_bit(tmp_path: Path) -> None:
     contents = set()
     for number in range(2):

@@ -66,7 +66,6 @@ def test_a_copy_made_while_it_is_used_is_whole(busy: Detector) -> None:
             twin.run(HISTORY[:10])
 
 
-@pytest.mark.external
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_can_use_it(busy: Detector) -> None:
     series: Floats = HISTORY[:10]
@@ -91,7 +90,6 @@ def test_a_forked_child_can_use_it(busy: Detector) -> None:
         assert ended == [0]
 
 
-@pytest.mark.external
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_detector_in_use_for_long_is_refused_in_a_forked_child() -> None:
     entered, leave = threading.Event(), threading.Event()

@@ -128,7 +128,6 @@ def run_console(page: Path, example: Example) -> None:
         )
 
 
-@pytest.mark.external
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_example_of_a_page_runs(
@@ -154,7 +153,6 @@ def test_every_example_of_a_page_runs(
                 os.kill(int(path.read_text()), signal.SIGKILL)
 
 
-@pytest.mark.external
 def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_core(
     tmp_path: Path,
 ) -> None:

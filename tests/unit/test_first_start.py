@@ -92,7 +92,6 @@ def test_jobs_have_names_of_their_own_and_the_longest_comes_first(command: str) 
     assert [job.seconds for job in jobs] == sorted((job.seconds for job in jobs), reverse=True)
 
 
-@pytest.mark.external
 def test_what_is_compiled_ahead_is_what_the_commands_call(tmp_path: Path) -> None:
     path = tmp_path / "plant.nn"
     rng = np.random.default_rng(1)
@@ -142,7 +141,6 @@ def test_one_process_compiles_all_in_order_and_reports_the_share() -> None:
     assert compiled_here(jobs) == [1, 1, 1]
 
 
-@pytest.mark.external
 def test_other_processes_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     echo = "import sys\nfor line in sys.stdin: print(line.strip(), flush=True)"
     monkeypatch.setattr(first_start, "_PROGRAM", echo)
@@ -153,7 +151,6 @@ def test_other_processes_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen[-1][1] == pytest.approx(1.0)
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("program", ["raise SystemExit(1)", "print('another')"])
 def test_what_another_process_did_not_compile_this_one_does(
     program: str, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +171,6 @@ def test_where_no_python_can_be_started_this_process_compiles_alone(
     assert compiled_here(jobs) == [1] * 4
 
 
-@pytest.mark.external
 def test_an_interrupt_ends_the_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[Any] = []
     real = first_start._started
@@ -197,7 +193,6 @@ def test_once_it_is_stopped_no_other_kernel_is_begun() -> None:
     assert compiled_here(jobs) == [1, 1, 0, 0]
 
 
-@pytest.mark.external
 def test_once_it_is_stopped_it_does_not_wait_for_the_other_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -207,7 +202,6 @@ def test_once_it_is_stopped_it_does_not_wait_for_the_other_processes(
     assert sum(compiled_here(jobs)) == 3
 
 
-@pytest.mark.external
 def test_a_process_compiles_the_kernels_that_it_is_given(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", first_start._PROGRAM, FIT],

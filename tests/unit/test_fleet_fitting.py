@@ -92,7 +92,6 @@ def test_a_detector_comes_through_messages_bit_for_bit(name: str) -> None:
     assert_same(fitted(outcome.result), here)
 
 
-@pytest.mark.external
 def test_processes_fit_the_same_bits() -> None:
     histories = {name: history(at) for at, name in enumerate(DETECTORS)}
     names = deque(DETECTORS)
@@ -105,7 +104,6 @@ def test_processes_fit_the_same_bits() -> None:
         assert_same(fitted(found[name].result), here)
 
 
-@pytest.mark.external
 def test_two_workers_give_what_one_gives() -> None:
     histories = {f"web-{at}": history(at) for at in range(5)}
     detectors = dict.fromkeys(histories, M2N2(**QUICK))
@@ -122,7 +120,7 @@ def test_two_workers_give_what_one_gives() -> None:
 # ------------------------------------------------------------------ what fails
 
 
-@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.external)])
+@pytest.mark.parametrize("workers", [1, 2])
 def test_a_failing_stream_is_an_error_by_name_and_the_others_go_on(workers: int) -> None:
     histories = {"good": history(0), "short": to_table(np.zeros((3, 2))), "fine": history(1)}
     detectors = dict.fromkeys(histories, M2N2(**QUICK))
@@ -202,7 +200,6 @@ jobs.main()
 """
 
 
-@pytest.mark.external
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
     monkeypatch: pytest.MonkeyPatch,
@@ -221,7 +218,6 @@ def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
     assert isinstance(found["a"].result, M2N2) and isinstance(found["b"].result, M2N2)
 
 
-@pytest.mark.external
 def test_processes_that_cannot_start_fail_their_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", "raise SystemExit(7)")
     running = Pool(1, FitTasks({"a": M2N2()}, {"a": history(0)}), deque("a"))
@@ -234,7 +230,6 @@ def test_processes_that_cannot_start_fail_their_streams(monkeypatch: pytest.Monk
 WAITING = "import sys; sys.stdout.write('x' * 3); sys.stdout.flush(); sys.stdin.read()"
 
 
-@pytest.mark.external
 def test_closing_ends_processes_in_the_middle_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", WAITING)
     detectors = dict.fromkeys(("a", "b", "c"), M2N2(**QUICK))
@@ -245,7 +240,6 @@ def test_closing_ends_processes_in_the_middle_of_a_fit(monkeypatch: pytest.Monke
     assert list(running) == []
 
 
-@pytest.mark.external
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     script = tmp_path / "script.py"

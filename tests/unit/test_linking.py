@@ -147,7 +147,6 @@ def test_without_compilation_it_is_the_function_itself() -> None:
     assert linked(plain) is plain
 
 
-@pytest.mark.external
 def test_code_from_the_cache_finds_what_it_calls_in_another_process(tmp_path: Path) -> None:
     found = [
         subprocess.run(

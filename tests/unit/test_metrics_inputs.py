@@ -167,7 +167,6 @@ def test_inputs_are_left_as_they_were() -> None:
     assert predictions.tolist() == [False, False, True, False]
 
 
-@pytest.mark.external
 def test_importing_the_metrics_imports_neither_scikit_learn_nor_numba() -> None:
     program = (
         "import sys, newnormal.metrics as m; m.f1([0, 1], [0, 1]); m.best_f1([0, 1], [0, 1]); "

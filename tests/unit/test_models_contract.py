@@ -430,6 +430,5 @@ for name in set(BUILT_IN) - {"mlp", "pca"}:
 """
 
 
-@pytest.mark.external
 def test_without_pytorch_each_of_its_models_says_what_to_install() -> None:
     subprocess.run([sys.executable, "-c", _WITHOUT_TORCH], check=True)

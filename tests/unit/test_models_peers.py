@@ -227,7 +227,6 @@ def test_every_class_of_rows_is_found_and_no_class_of_series_or_graphs() -> None
     assert not {"BaseDetector", "TimeSeriesOD", "KShape", "CoLA", "EmbeddingOD"} & set(found)
 
 
-@pytest.mark.external
 def test_naming_a_detector_does_not_import_pyod() -> None:
     code = (
         "import sys; from newnormal import M2N2; M2N2(model='pyod:ECOD'); "
@@ -271,7 +270,6 @@ except MissingExtraError as error:
 """
 
 
-@pytest.mark.external
 def test_without_pytorch_a_neural_detector_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_TORCH], check=True, capture_output=True, text=True

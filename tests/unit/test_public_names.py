@@ -76,19 +76,16 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = newnormal.Detecter
 
 
-@pytest.mark.external
 def test_importing_newnormal_imports_nothing_heavy() -> None:
     assert not imported_by("import newnormal") & set(HEAVY)
 
 
-@pytest.mark.external
 def test_the_detector_needs_no_extra() -> None:
     found = imported_by("import newnormal; newnormal.Detector")
     assert not (found - BY_NUMBA) & set(OPTIONAL)
     assert {"numpy", "numba"} <= found
 
 
-@pytest.mark.external
 def test_fitting_and_judging_an_array_needs_no_extra() -> None:
     found = imported_by(
         "import numpy, newnormal; x = numpy.arange(60.0).reshape(30, 2);"

@@ -433,7 +433,6 @@ def test_the_channels_of_an_open_alarm_keep_their_order(tmp_path: Path) -> None:
     assert list(after.channels.items()) == list(before.channels.items())
 
 
-@pytest.mark.external
 @pytest.mark.parametrize("value", [9_999_999.0, 2.0**32 - 1, -1e300])
 def test_a_channel_that_stands_absurdly_far_away_for_an_hour_is_saved_and_loaded(
     tmp_path: Path, value: float

@@ -113,35 +113,6 @@ def test_the_page_of_long_tests_has_cases_seconds_failures_and_the_machine() -> 
     assert rows_of(text) == figures
 
 
-@pytest.mark.external
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_the_script_of_ci_is_bash() -> None:
     subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=True)
-
-
-def starters(tree: ast.Module) -> set[str]:
-    """Return the functions of a test file that start a program, by themselves or through others."""
-    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    uses = {
-        name: {ast.unparse(each) for each in ast.walk(function) if isinstance(each, ast.expr)}
-        | {argument.arg for argument in function.args.args}
-        for name, function in functions.items()
-    }
-    found = {"subprocess.run", "subprocess.Popen"}
-    while more := {name for name in uses if name not in found and uses[name] & found}:
-        found |= more
-    return found & set(functions)
-
-
-def test_every_test_that_starts_a_program_is_marked() -> None:
-    unmarked = []
-    for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        tree = ast.parse(path.read_text())
-        marks = {
-            each.name: " ".join(map(ast.unparse, each.decorator_list))
-            for each in tree.body
-            if isinstance(each, ast.FunctionDef)
-        }
-        tests = [name for name in starters(tree) if name.startswith("test_")]
-        unmarked += [f"{path.name}: {name}" for name in tests if "external" not in marks[name]]
-    assert unmarked == []

@@ -25,7 +25,6 @@ def tracked() -> list[str]:
     return [name for name in done.stdout.split("\0") if (ROOT / name).is_file()]
 
 
-@pytest.mark.external
 def test_results_are_markdown_csv_and_one_png_a_figure() -> None:
     kept = [Path(name) for name in tracked() if name.startswith("docs/results/")]
     assert {path.suffix for path in kept if path.name != ".gitignore"} == {".md", ".csv", ".png"}
@@ -50,7 +49,6 @@ def test_every_page_of_results_names_the_commit_that_computed_it() -> None:
         assert re.search(r"computed by commit [0-9a-f]{7}", text), page.name
 
 
-@pytest.mark.external
 def test_the_source_distribution_has_no_pictures_of_results_and_is_under_3_mb() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     sdist = project["tool"]["hatch"]["build"]["targets"]["sdist"]
