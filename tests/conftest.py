@@ -1,9 +1,33 @@
 """What tests of all kinds share."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from benchmarks.browser import chromium
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session")
+def any_browser() -> Iterator[Browser | None]:
+    """One Chromium for all tests: Playwright starts once in a thread. None without it."""
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture
+def browser(any_browser: Browser | None) -> Browser:
+    """Chromium; without it the test is skipped."""
+    if any_browser is None:
+        pytest.skip("needs playwright and chromium")
+    return any_browser
 
 
 @pytest.fixture(scope="session")

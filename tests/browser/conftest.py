@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from benchmarks.browser import DRAWN, chromium
+from benchmarks.browser import DRAWN
 from newnormal.reports.writing import page_of
 from tests.browser import made
 
@@ -54,14 +54,6 @@ class Visit(Protocol):
         dark: bool = False,
         **options: Any,
     ) -> Page: ...
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        if found is None:
-            pytest.skip("needs playwright and chromium")
-        yield found
 
 
 @pytest.fixture(scope="session")

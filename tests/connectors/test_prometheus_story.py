@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
@@ -14,7 +14,6 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from benchmarks.browser import chromium
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.connectors.programs import Alertmanager, Newnormal, Prometheus, found
 from tests.connectors.stories import NO_FITS, logged, sample_count, source_health
@@ -22,6 +21,9 @@ from tests.connectors.targets import Targets, host_name, metric_name, open_metri
 from tests.http_server import Listener
 from tests.service.killing import opened
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 EVERY = 0.2  # s
 NS = 200_000_000
@@ -151,9 +153,9 @@ FAULTY = host_name(1)
 
 
 def test_from_history_to_an_alarm_on_the_page_and_in_alertmanager_and_resolved_after_it(
-    tmp_path: Path,
+    tmp_path: Path, any_browser: Browser | None
 ) -> None:
-    with Targets(3, 3) as targets, Listener() as pager, chromium() as browser:
+    with Targets(3, 3) as targets, Listener() as pager:
         prometheus = with_history(tmp_path / "prometheus", targets, 150)
         alertmanager = Alertmanager(tmp_path / "alertmanager", to_pager(pager))
         tables = source(prometheus, 140, 0.3)
@@ -181,8 +183,8 @@ def test_from_history_to_an_alarm_on_the_page_and_in_alertmanager_and_resolved_a
                 (active,) = until(lambda: alerts(alertmanager, alarm), "it in Alertmanager")
                 assert active["labels"]["stream"] == FAULTY
                 until(lambda: paged(pager, alarm) == ["firing"], "the pager")
-                if browser is not None:
-                    page = browser.new_page()
+                if any_browser is not None:
+                    page = any_browser.new_page()
                     page.goto(f"{service.url}/#/inbox")
                     page.locator(f"[data-item='{alarm['key']}']:has-text('{FAULTY}')").wait_for()
                     page.close()
@@ -190,7 +192,7 @@ def test_from_history_to_an_alarm_on_the_page_and_in_alertmanager_and_resolved_a
                 until(lambda: not client.item(alarm["key"])["open"], "the end of the alarm")
                 until(lambda: paged(pager, alarm) == ["firing", "resolved"], "the pager again")
                 assert alerts(alertmanager, alarm) == []
-    if browser is None:
+    if any_browser is None:
         pytest.skip("needs playwright and chromium")
 
 

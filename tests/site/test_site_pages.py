@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pytest
 
-from benchmarks.browser import chromium
 from docs.site.stage import PAGES, rewrite, stage
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[2]
 
@@ -118,16 +120,14 @@ def test_no_page_and_no_stylesheet_loads_anything_from_elsewhere(site: Path) -> 
 
 
 @pytest.fixture
-def page() -> Iterator[Any]:
+def page(browser: Browser) -> Iterator[Any]:
     """A page of Chromium without a network; every address that it asks for is in `page.asked`."""
-    with chromium() as browser:
-        if browser is None:
-            pytest.skip("needs playwright and chromium")
-        context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
-        page: Any = context.new_page()
-        page.asked = []
-        page.on("request", lambda request: page.asked.append(request.url))
-        yield page
+    context = browser.new_context(offline=True, viewport={"width": 1280, "height": 800})
+    page: Any = context.new_page()
+    page.asked = []
+    page.on("request", lambda request: page.asked.append(request.url))
+    yield page
+    context.close()
 
 
 @needs_zensical
