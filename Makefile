@@ -22,7 +22,7 @@ serve: .venv/serve ## Install the service and run it with twenty simulated machi
 
 test: .venv/dev ## Install the development tools and run the whole test suite.
 	@echo "==> running the tests"
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist worksteal
 	@echo "==> all tests passed; next: 'make check' for lint, types and imports, 'make bench' for speed"
 
 soak: .venv/dev ## Run the long tests in full and write docs/soak.md.
