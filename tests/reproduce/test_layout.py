@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import newnormal
 import newnormal_reproduce
 from newnormal.models import peers
 from newnormal_reproduce.engine import competitors
@@ -45,6 +47,21 @@ def test_there_are_four_folders_and_a_registry() -> None:
         *("engine", "paper", "ours", "report"),
         "registry.py",
     }
+
+
+def test_no_class_has_the_name_of_another_one_here_or_in_newnormal() -> None:
+    sources = [*FILES, *Path(newnormal.__file__).parent.rglob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
+    names = Counter(
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    here = {
+        node.name
+        for tree in trees[: len(FILES)]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert [name for name in sorted(here) if names[name] > 1] == []
 
 
 def test_the_pages_name_the_rows_that_pyods_detectors_are_given() -> None:
