@@ -23,9 +23,9 @@ def service() -> FakeService:
 
 @pytest.fixture
 def client(service: FakeService) -> Iterator[Client]:
-    from tests.service.asgi import client_of
+    from tests.service import asgi
 
-    with client_of(service) as made:
+    with asgi.Client(service) as made:
         yield made
 
 

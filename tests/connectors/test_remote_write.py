@@ -28,7 +28,7 @@ from newnormal.service.secrets import hash_token
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import RemoteWrite, Row
 from tests.counts import count
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService, fake_config
 
 BEGIN = 1_767_225_600_000  # ms
@@ -673,7 +673,7 @@ def test_a_token_is_sent_as_programs_can(header: str) -> None:
     tokens = (TokenConfig("a", "write", hash_token("nn_write")),)
     service = FakeService(1, config=fake_config(tokens=tokens, host="0.0.0.0"))
     sent = body(("a", NODE, [(0, 1.0)]))
-    with client_of(service) as client:
+    with Client(service) as client:
         assert post(client, sent, Authorization=header).status_code == 204
         wrong = header[:-2] + "00"
         assert post(client, sent, Authorization=wrong).status_code == 401

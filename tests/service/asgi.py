@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -78,12 +77,6 @@ class Client:
 
     def delete(self, path: str, **given: Any) -> httpx.Response:
         return self.request("DELETE", path, **given)
-
-
-@contextmanager
-def client_of(service: FakeService, **options: Any) -> Iterator[Client]:
-    with Client(service, **options) as made:
-        yield made
 
 
 class Following:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from newnormal.service.service import Service
-from tests.service.running import config_of, running
+from newnormal.service.store import Store
+from tests.service.running import Start, config_of, running
 
 if TYPE_CHECKING:
     from tests.service.asgi import Client
@@ -17,16 +18,36 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service that runs, whose fits are made when a test says so."""
-    with running(config_of(tmp_path), monkeypatch) as made:
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Starts a service whose fits are made when a test says so; again with the same data."""
+    return lambda **changes: running(config_of(tmp_path, **changes), monkeypatch)
+
+
+@pytest.fixture
+def service(start: Start) -> Iterator[Service]:
+    """A service that runs."""
+    with start() as made:
         yield made
 
 
 @pytest.fixture
 def client(service: FakeService) -> Iterator[Client]:
     """A client of the service of a module, without a network."""
-    from tests.service.asgi import client_of
+    from tests.service import asgi
 
-    with client_of(service) as made:
+    with asgi.Client(service) as made:
         yield made
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Of a store."""
+    return tmp_path / "store.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    """An empty store."""
+    made = Store(path)
+    yield made
+    made.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,9 @@ PERIOD = 60 * SECOND
 START = 1_767_225_600 * SECOND
 CHANNELS = ("a", "b")
 HISTORY = 150
+
+
+Start = Callable[..., AbstractContextManager[Service]]  # takes changes of the configuration
 
 
 class HeldFits:

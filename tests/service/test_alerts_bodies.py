@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,13 +129,6 @@ def test_the_same_event_makes_the_same_alert() -> None:
 
 
 # ------------------------------------------------------------------ maintenance windows
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Any:
-    store = Store(tmp_path / "store.sqlite")
-    yield store
-    store.close()
 
 
 def test_a_window_covers_items_that_opened_in_it_and_not_at_its_end() -> None:

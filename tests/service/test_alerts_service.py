@@ -15,6 +15,7 @@ from tests.service.fake_service import FakeService, served
 from tests.service.receiver import Receiver
 from tests.service.running import (
     HISTORY,
+    Start,
     arrival,
     config_of,
     fits,
@@ -78,12 +79,9 @@ class Plant(MemoryPullSource):
         super().__init__([arrival(0, samples(0, HISTORY), "pulled")], name, options)
 
 
-def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path, sources=(SourceConfig("plant", f"{__name__}:Plant", {}),))
+def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(start: Start) -> None:
     for count in (HISTORY, 0):
-        with running(config, monkeypatch) as service:
+        with start(sources=(SourceConfig("plant", f"{__name__}:Plant", {}),)) as service:
 
             def message() -> Any:
                 return service.health()["parts"].get("source plant", {}).get("message")
@@ -98,11 +96,9 @@ def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(
             assert service.input_position("plant") == {"input": "plant", "at": HISTORY}
 
 
-def test_the_client_works_with_the_service_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_client_works_with_the_service_itself(start: Start) -> None:
     with (
-        running(config_of(tmp_path), monkeypatch) as service,
+        start() as service,
         served(cast(FakeService, service)) as address,
         Client(address) as client,
     ):

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from newnormal.service.api import access
 from newnormal.service.config import TokenConfig
 from newnormal.service.secrets import hash_token
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService, app_of, fake_config
 
 ROLES = ("read", "write", "operate")
@@ -177,10 +177,10 @@ def test_a_token_of_the_store_counts_until_it_is_revoked(
 
 
 def test_without_a_token_an_address_that_others_reach_answers_nobody() -> None:
-    with client_of(FakeService(3, config=fake_config(host="0.0.0.0"))) as client:
+    with Client(FakeService(3, config=fake_config(host="0.0.0.0"))) as client:
         assert client.get(f"{API}/streams").status_code == 401
     insecure = fake_config(host="0.0.0.0", insecure=True)
-    with client_of(FakeService(3, config=insecure)) as client:
+    with Client(FakeService(3, config=insecure)) as client:
         assert client.get(f"{API}/streams").status_code == 200
 
 
@@ -209,7 +209,7 @@ def test_a_login_gives_a_cookie_that_scripts_and_other_sites_do_not_get(client: 
 
 def test_the_cookie_is_for_https_alone_where_the_page_is_reached_by_it() -> None:
     config = fake_config(tokens=TOKENS, public_url="https://watch.example")
-    with client_of(FakeService(3, config=config)) as client:
+    with Client(FakeService(3, config=config)) as client:
         found = client.post(f"{API}/login", json={"token": "nn_read"})
         assert "Secure" in found.headers["set-cookie"]
 
@@ -250,7 +250,7 @@ def test_a_session_outlives_a_restart_and_the_store_has_no_cookie(
     login(client)
     cookie = client.client.cookies["newnormal_session"]
     assert cookie not in repr(service.store.settings.all("sessions"))
-    with client_of(service) as other:
+    with Client(service) as other:
         sent = {"cookie": f"newnormal_session={cookie}"}
         assert other.get(f"{API}/streams", headers=sent).status_code == 200
 
@@ -305,7 +305,7 @@ def test_a_login_needs_a_token(client: Client, body: Any) -> None:
 
 @pytest.fixture
 def local() -> Iterator[Client]:
-    with client_of(FakeService(20)) as made:
+    with Client(FakeService(20)) as made:
         yield made
 
 
@@ -349,7 +349,7 @@ def test_what_a_page_of_another_site_reads_is_refused(local: Client) -> None:
 
 def test_the_page_behind_a_proxy_changes_things_by_its_public_address() -> None:
     config = fake_config(public_url="https://watch.example")
-    with client_of(FakeService(3, config=config)) as client:
+    with Client(FakeService(3, config=config)) as client:
         sent = {"origin": "https://watch.example", "x-newnormal": "1"}
         found = client.post(f"{API}/samples", content=SAMPLE, headers=sent)
         assert found.status_code == 200
@@ -381,7 +381,7 @@ def test_a_name_that_was_pointed_at_this_machine_is_refused(host: str, status: i
     config = fake_config(
         allowed_hosts=("plant.example",), public_url="https://watch.example:8443/x"
     )
-    with client_of(FakeService(3, config=config)) as client:
+    with Client(FakeService(3, config=config)) as client:
         for path in ("/", f"{API}/streams", "/metrics"):
             found = client.get(path, headers={"host": host})
             assert found.status_code == status
@@ -392,7 +392,7 @@ def test_with_tokens_any_host_will_do_unless_some_are_named(client: Client) -> N
     sent = {"host": "newnormal.internal:8765", **bearer("read")}
     assert client.get(f"{API}/streams", headers=sent).status_code == 200
     config = fake_config(tokens=TOKENS, allowed_hosts=("plant.example",))
-    with client_of(FakeService(3, config=config)) as other:
+    with Client(FakeService(3, config=config)) as other:
         assert other.get(f"{API}/streams", headers=sent).status_code == 421
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from newnormal.service.api import events
-from tests.service.asgi import API, Following, client_of, run_apart
+from tests.service.asgi import API, Client, Following, run_apart
 from tests.service.fake_service import FakeService, app_of, fake_config
 
 PATH = f"{API}/events"
@@ -195,7 +195,7 @@ def test_subscribers_are_let_go_when_the_service_stops() -> None:
 
 @pytest.mark.parametrize("place", ["x", "1", "1-", "-1-0", "1-0-0", "9" * 30 + "-0", "\u0661-0"])
 def test_a_place_that_is_none_is_refused(place: str) -> None:
-    with client_of(FakeService(2)) as client:
+    with Client(FakeService(2)) as client:
         for path in ("events", "events.json"):
             found = client.get(f"{API}/{path}", params={"after": place})
             assert found.status_code == 422
@@ -204,7 +204,7 @@ def test_a_place_that_is_none_is_refused(place: str) -> None:
 
 def test_a_list_of_events_goes_on_after_the_last_one() -> None:
     service = FakeService(60)
-    with client_of(service) as client:
+    with Client(service) as client:
         found: list[Any] = []
         after: str | None = None
         while True:

@@ -14,7 +14,7 @@ import pytest
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.problems import HttpProblem
-from tests.service.asgi import API, Client, client_of, run_apart
+from tests.service.asgi import API, Client, run_apart
 from tests.service.fake_service import FakeService, fake_config
 
 LIMITS = {"max_body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
@@ -23,7 +23,7 @@ SAMPLE = {"stream": "a", "time": 0, "values": {"x": 1}}
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with client_of(FakeService(3, config=fake_config(limits=LIMITS))) as made:
+    with Client(FakeService(3, config=fake_config(limits=LIMITS))) as made:
         yield made
 
 
@@ -173,7 +173,7 @@ def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
 
 def test_a_client_may_make_so_many_requests_a_second_and_others_are_not_concerned() -> None:
     config = fake_config(limits={"requests_per_second": 5})
-    with client_of(FakeService(3, config=config)) as client:
+    with Client(FakeService(3, config=config)) as client:
         now = [0.0]
         _guard(client)._clock = lambda: now[0]
         statuses = [client.get(f"{API}/session").status_code for _ in range(15)]
@@ -197,7 +197,7 @@ def test_clients_that_are_counted_are_limited_in_number(monkeypatch: pytest.Monk
     from newnormal.service.api import guard
 
     monkeypatch.setattr(guard, "_MOST_CLIENTS", 3)
-    with client_of(FakeService(3)) as client:
+    with Client(FakeService(3)) as client:
         for last in range(6):
             other = client.another(f"10.0.0.{last}")
             client.runner.run(other.get("/healthz"))

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from newnormal.service import metrics
 from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig, TokenConfig
 from newnormal.service.secrets import hash_token
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService
 from tests.service.test_api_access import NEEDED, PUBLIC
 
@@ -87,7 +87,7 @@ def test_an_error_that_nobody_thought_of_tells_nothing_of_the_program(
         raise RuntimeError("the secret path /var/x")
 
     monkeypatch.setattr(service, "streams", broken)
-    with client_of(service) as client, pytest.raises(RuntimeError):
+    with Client(service) as client, pytest.raises(RuntimeError):
         client.get(f"{API}/streams")
     assert "the secret path" in caplog.text
 
@@ -115,7 +115,7 @@ def test_a_log_that_cannot_be_written_takes_no_samples_and_says_so(
 
 
 def test_before_the_store_is_open_everything_else_waits(service: FakeService) -> None:
-    with client_of(service) as client:
+    with Client(service) as client:
         service.store = None  # type: ignore[assignment]
         found = client.get(f"{API}/streams")
         assert found.status_code == 503 and "found one that starts" in found.json()["error"]
@@ -135,7 +135,7 @@ def test_settings_have_no_secret() -> None:
         sinks=(SinkConfig("chat", "webhook", {"url": "https://x/secret-1", "secret": "secret-2"}),),
         sources=(SourceConfig("bus", "mqtt", {"password": "secret-3"}),),
     )
-    with client_of(FakeService(2, config=config)) as client:
+    with Client(FakeService(2, config=config)) as client:
         found = client.get(f"{API}/settings", headers={"authorization": "Bearer nn_me"})
     assert "secret-" not in found.text and "sha256" not in found.text
     body = found.json()
@@ -147,7 +147,7 @@ def test_settings_have_no_secret() -> None:
 
 def test_settings_say_how_fast_simulated_machines_are() -> None:
     for demo, found in ((True, {"machines": 20, "minutes_a_second": 20}), (False, None)):
-        with client_of(FakeService(2, config=ServiceConfig(demo=demo))) as client:
+        with Client(FakeService(2, config=ServiceConfig(demo=demo))) as client:
             assert client.get(f"{API}/settings").json()["simulated"] == found
 
 

@@ -16,7 +16,7 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder
 from newnormal.io.registry import DECODERS
 from newnormal.service.limits import LimitError, ServiceBusy
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService
 
 SAMPLE = {"stream": "press-1", "time": "2026-01-31T12:00:00Z", "values": {"temperature": 21.5}}
@@ -127,7 +127,7 @@ def words(monkeypatch: pytest.MonkeyPatch, service: FakeService) -> Iterator[Cli
     import sys
 
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or _this())
-    with client_of(service) as made:
+    with Client(service) as made:
         yield made
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.asgi import API, Client, client_of
+from tests.service.asgi import API, Client
 from tests.service.fake_service import PERIOD, SECOND, START, FakeService
 
 
@@ -102,7 +102,7 @@ def test_an_offset_skips_entries(client: Client) -> None:
 
 
 def test_a_list_takes_less_than_750_bytes_a_stream() -> None:
-    with client_of(FakeService(2000)) as client:
+    with Client(FakeService(2000)) as client:
         size = 0
         cursor: str | None = None
         for _ in range(4):
@@ -318,7 +318,7 @@ def test_what_takes_too_long_is_a_503_that_says_it_goes_on(
 
 def test_all_of_two_thousand_streams_in_lists_are_less_than_a_megabyte() -> None:
     size = 0
-    with client_of(FakeService(2_000)) as client:
+    with Client(FakeService(2_000)) as client:
         for offset in range(0, 2_000, 100):
             size += len(client.get(f"{API}/streams?limit=100&offset={offset}").content)
     assert size < 1_000_000

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,12 +15,11 @@ from newnormal.types import Floats
 from tests.service.running import (
     HISTORY,
     SECOND,
+    Start,
     arrival,
-    config_of,
     fits,
     number,
     push,
-    running,
     settle,
 )
 
@@ -32,13 +29,14 @@ N = HISTORY + 10  # the next sample
 
 
 @pytest.fixture
-def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    with started(tmp_path, monkeypatch) as found:
-        yield found
+def started(start: Start) -> Start:
+    return lambda: start(sinks=SINKS, streams={"accept_after": "never"})
 
 
-def started(folder: Path, patch: pytest.MonkeyPatch) -> AbstractContextManager[Service]:
-    return running(config_of(folder, sinks=SINKS, streams={"accept_after": "never"}), patch)
+@pytest.fixture
+def service(started: Start) -> Iterator[Service]:
+    with started() as made:
+        yield made
 
 
 def calm(first: int, count: int) -> Floats:
@@ -90,12 +88,10 @@ def without_b(first: int, count: int, since: int) -> Floats:
 # ---------------------------------------------------------------------- gaps that are known
 
 
-def test_a_gap_of_the_services_own_has_no_alert(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(tmp_path, monkeypatch) as service:
+def test_a_gap_of_the_services_own_has_no_alert(started: Start) -> None:
+    with started() as service:
         go_live(service)
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         send(service, N + 30, calm(N + 30, 5))
         assert items(service, "alarm", open_only=False) == [("alarm-1-1-1", "closed")]
         assert alerts(service) == []
@@ -103,12 +99,10 @@ def test_a_gap_of_the_services_own_has_no_alert(
         assert alerts(service) == ["alarm-1-1-2:fired", "alarm-1-1-2:resolved"]
 
 
-def test_what_else_happens_in_the_first_samples_after_a_restart_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(tmp_path, monkeypatch) as service:
+def test_what_else_happens_in_the_first_samples_after_a_restart_is_told(started: Start) -> None:
+    with started() as service:
         go_live(service, *NAMES)
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         send(service, N + 30, without_b(N + 30, 60, 20))
         assert items(service, "alarm", open_only=False)[0] == ("alarm-1-1-1", "closed")  # the gap
         assert alerts(service, about="b missing") == ["alarm-1-1-2:fired"]
@@ -123,21 +117,19 @@ def test_what_else_happens_in_the_first_samples_after_a_restart_is_told(
 
 
 def test_streams_that_fail_together_after_a_restart_are_an_incident_with_an_alert(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Start,
 ) -> None:
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         go_live(service, *NAMES)
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         send(service, N, calm(N, 4) + 8, *NAMES)
         assert alerts(service, "incident") == ["incident-1:fired"]
 
 
-def test_streams_that_come_back_one_after_the_other_are_no_incident(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(tmp_path, monkeypatch) as service:
+def test_streams_that_come_back_one_after_the_other_are_no_incident(started: Start) -> None:
+    with started() as service:
         go_live(service, *NAMES)
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         for name in NAMES:  # in records of their own
             send(service, N + 30, calm(N + 30, 5), name)
         assert items(service, "incident") == [("incident-1", "open")]
@@ -145,13 +137,11 @@ def test_streams_that_come_back_one_after_the_other_are_no_incident(
         assert alerts(service) == []
 
 
-def test_what_ends_in_the_first_samples_after_a_restart_is_resolved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(tmp_path, monkeypatch) as service:
+def test_what_ends_in_the_first_samples_after_a_restart_is_resolved(started: Start) -> None:
+    with started() as service:
         go_live(service)
         send(service, N, without_b(N, 20, 0))
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         send(service, N + 20, calm(N + 20, 10))
         assert alerts(service, about="b missing") == ["alarm-1-1-1:fired", "alarm-1-1-1:resolved"]
 
@@ -173,13 +163,11 @@ def test_a_gap_that_was_told_is_not_told_again_by_the_next_model(service: Servic
     assert alerts(service, about="no sample") == told
 
 
-def test_a_restart_during_the_first_fit_has_no_alert(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with started(tmp_path, monkeypatch) as service:
+def test_a_restart_during_the_first_fit_has_no_alert(started: Start) -> None:
+    with started() as service:
         send(service, 0, calm(0, HISTORY))
         send(service, HISTORY, calm(HISTORY, 10))
-    with started(tmp_path, monkeypatch) as service:
+    with started() as service:
         send(service, N + 30, calm(N + 30, 5))
         fits(service).fit()
         settle(service)

@@ -17,13 +17,12 @@ from newnormal.service.service import Service
 from tests.service.killing import assert_same, contents, replayed
 from tests.service.running import (
     HISTORY,
+    Start,
     arrival,
-    config_of,
     fits,
     go_live,
     number,
     push,
-    running,
     samples,
     settle,
     state,
@@ -111,10 +110,8 @@ def test_what_the_service_itself_logs_is_logged_once_there_is_room(
     until(lambda: state(service) == "live", "the model")
 
 
-def test_a_store_that_is_full_is_reported_and_caught_up_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_a_store_that_is_full_is_reported_and_caught_up_with(tmp_path: Path, start: Start) -> None:
+    with start() as service:
         go_live(service)
         pages(service.store.connection.database, None)
         first = HISTORY
@@ -139,9 +136,9 @@ def test_a_store_that_is_full_is_reported_and_caught_up_with(
 
 
 def test_a_checkpoint_that_cannot_be_written_is_tried_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Start
 ) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+    with start() as service:
         go_live(service)
         tried = []
 

@@ -20,6 +20,7 @@ from tests.service.running import (
     PERIOD,
     SECOND,
     START,
+    Start,
     arrival,
     config_of,
     fits,
@@ -95,10 +96,8 @@ def test_after_one_sample_20_hours_ahead_faults_are_judged_and_alarm(service: Se
     assert service.store.items.page(kinds=["alarm"], limit=500).items
 
 
-def test_a_stream_without_a_model_is_not_blinded_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_a_stream_without_a_model_is_not_blinded_either(start: Start) -> None:
+    with start() as service:
         send(service, *range(12), 12 + HOURS_20, *range(12, 20))
         view = shown(service)
         assert (view.samples, view.counts["jumped"], view.counts["late"]) == (20, 1, 0)
@@ -230,10 +229,8 @@ def position_of(applier: Applier) -> int:
     return applier.position
 
 
-def test_what_is_held_when_history_is_uploaded_is_not_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_what_is_held_when_history_is_uploaded_is_not_lost(start: Start) -> None:
+    with start() as service:
         send(service, *range(HISTORY, HISTORY + 12), HISTORY + 1440)
         past = arrival(0, samples(0, HISTORY))
         service.push([past], history=True).result()
@@ -245,10 +242,8 @@ def test_what_is_held_when_history_is_uploaded_is_not_lost(
         assert shown(service).samples == HISTORY + 15
 
 
-def test_channels_at_several_connections_come_back_after_a_gap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path, streams={"period": 10 * SECOND}), monkeypatch) as service:
+def test_channels_at_several_connections_come_back_after_a_gap(start: Start) -> None:
+    with start(streams={"period": 10 * SECOND}) as service:
         for at in [*range(20), *range(2000, 2020)]:
             for shift, channel in enumerate(("a", "b", "c")):
                 time = np.array([START + at * 10 * SECOND + shift * SECOND])

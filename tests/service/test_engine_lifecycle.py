@@ -23,13 +23,12 @@ from tests.service.running import (
     PERIOD,
     SECOND,
     START,
+    Start,
     arrival,
-    config_of,
     fits,
     go_live,
     number,
     push,
-    running,
     samples,
     settle,
     state,
@@ -181,11 +180,8 @@ def test_a_model_whose_file_is_damaged_cannot_be_restored_and_the_service_goes_o
     assert service.health()["status"] == "ok"
 
 
-def test_a_fit_on_a_schedule_that_fails_waits_before_it_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path, streams={"refit_every": 50 * PERIOD})
-    with running(config, monkeypatch) as service:
+def test_a_fit_on_a_schedule_that_fails_waits_before_it_is_made_again(start: Start) -> None:
+    with start(streams={"refit_every": 50 * PERIOD}) as service:
         go_live(service)
         push(service, arrival(HISTORY, samples(HISTORY, 49)))
         assert not fits(service).jobs
@@ -306,11 +302,10 @@ def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
 
 
 def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start,
 ) -> None:
     names = ("m", "n", "o")
-    config = config_of(tmp_path, sinks=(SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),))
-    with running(config, monkeypatch) as service:
+    with start(sinks=(SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),)) as service:
         go_live(service, *names)
         noticed = START + (HISTORY + 50) * PERIOD
         for each in list(service.applier.streams):
@@ -325,12 +320,9 @@ def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
         assert [each["kind"] for each in fired] == ["silence"] * 3
 
 
-def test_an_open_step_is_closed_by_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_step_is_closed_by_the_clock(start: Start) -> None:
     now = 0.0
-    config = config_of(tmp_path, streams={"lateness": 90 * 10**9})
-    with running(config, monkeypatch) as service:
+    with start(streams={"lateness": 90 * 10**9}) as service:
         settle(service)
         push(service, arrival(0, samples(0, 1)))
         streams = service.applier.streams
@@ -344,13 +336,10 @@ def test_an_open_step_is_closed_by_the_clock(
         assert service.store.samples.count(1) == 1
 
 
-def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(start: Start) -> None:
     """Channel b stops: steps wait for it three periods each, and after five for it no more."""
     now = 0.0
-    config = config_of(tmp_path, streams={"period": 10 * SECOND})
-    with running(config, monkeypatch) as service:
+    with start(streams={"period": 10 * SECOND}) as service:
         settle(service)
         streams = service.applier.streams
         clock = StreamClock(lambda: 0, lambda: now)
@@ -455,11 +444,8 @@ def test_a_key_that_names_nothing_is_an_error_in_words(
 # ------------------------------------------------------------------ limits, callers, followers
 
 
-def test_limits_on_streams_and_channels_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path, limits=Limits(streams=1, channels=2))
-    with running(config, monkeypatch) as service:
+def test_limits_on_streams_and_channels_are_kept(start: Start) -> None:
+    with start(limits=Limits(streams=1, channels=2)) as service:
         push(service, arrival(0, samples(0, 2), "one"))
         with pytest.raises(LimitError, match="expected at most 1 streams, found 2"):
             service.push([arrival(0, samples(0, 2), "two")])
@@ -473,10 +459,8 @@ def test_a_caller_who_goes_away_stops_nothing(service: Service) -> None:
     assert service.store.samples.count(1) == 4
 
 
-def test_a_service_that_has_stopped_takes_nothing_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_a_service_that_has_stopped_takes_nothing_in(start: Start) -> None:
+    with start() as service:
         pass
     with pytest.raises(ServiceBusy, match="expected a service that runs"):
         service.push([arrival(0, samples(0, 2))])

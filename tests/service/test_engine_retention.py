@@ -20,6 +20,7 @@ from tests.service.killing import assert_same, contents, opened
 from tests.service.running import (
     DAY,
     HISTORY,
+    Start,
     arrival,
     config_of,
     fits,
@@ -120,10 +121,8 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 # ------------------------------------------------------------------ items
 
 
-def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path, retention=Retention()), monkeypatch) as service:
+def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: Start) -> None:
+    with start(retention=Retention()) as service:
         push(service, old(arrival(0, samples(0, HISTORY))))
         fits(service).fit()
         settle(service)

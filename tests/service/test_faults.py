@@ -34,6 +34,7 @@ from tests.service.running import (
     PERIOD,
     SECOND,
     START,
+    Start,
     arrival,
     config_of,
     go_live,
@@ -90,11 +91,8 @@ def test_nothing_is_acknowledged_or_kept_in_a_file_that_was_removed(
         assert service.store.samples.count(number(service)) == 20
 
 
-def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path, streams={"history": 10**6})
-    with running(config, monkeypatch) as service:
+def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(start: Start) -> None:
+    with start(streams={"history": 10**6}) as service:
         push(service, arrival(0, samples(0, 2000)))
         service.checkpoint()
         end = START + 10_000 * PERIOD
@@ -152,12 +150,12 @@ def test_nobody_else_can_read_what_is_kept_in_a_folder_that_was_there(
 
 
 def test_a_store_that_cannot_be_read_is_a_503_on_every_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start: Start
 ) -> None:
     def fail(*_: Any) -> None:
         raise StateError("store.sqlite: expected a database, found damage", hint="restore a backup")
 
-    with running(config_of(tmp_path), monkeypatch) as service:
+    with start() as service:
         monkeypatch.setattr(service.store.settings, "all", fail)
         status, headers, body = asked(
             service, Request("GET", b"/api/v1/streams", b"", [_HOST], [b""])
@@ -190,32 +188,28 @@ def test_health_is_told_by_the_tokens_of_before_where_the_store_cannot_be_read(
 
 
 def test_no_room_for_an_uploaded_file_is_a_503(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start: Start
 ) -> None:
     def fail(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    with running(config_of(tmp_path), monkeypatch) as service:
+    with start() as service:
         monkeypatch.setattr(tempfile, "mkstemp", fail)
         path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n"
         status, headers, text = asked(service, Request("POST", path, b"stream=x", [_HOST], [body]))
     assert status == 503 and "retry-after" in headers and b"No space left" in text
 
 
-def test_history_of_a_stream_that_has_a_model_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_history_of_a_stream_that_has_a_model_is_refused(start: Start) -> None:
+    with start() as service:
         go_live(service)
         path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n2026-01-02,2\n"
         status, _, text = asked(service, Request("POST", path, b"stream=m", [_HOST], [body]))
     assert status == 409 and b"found 'm', which is live" in text
 
 
-def test_a_history_without_any_value_is_a_failed_fit_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(config_of(tmp_path), monkeypatch) as service:
+def test_a_history_without_any_value_is_a_failed_fit_in_words(start: Start) -> None:
+    with start() as service:
         push(service, arrival(0, samples(0, HISTORY) * np.nan))
         settle(service)
         found = service.stream_named("m")
@@ -227,10 +221,9 @@ def test_a_history_without_any_value_is_a_failed_fit_in_words(
 
 
 def test_streams_and_channels_that_are_not_applied_yet_count_for_the_limits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start: Start
 ) -> None:
-    config = config_of(tmp_path, limits=Limits(streams=10, channels=4))
-    with running(config, monkeypatch) as service:
+    with start(limits=Limits(streams=10, channels=4)) as service:
         applier, goes_on = service.applier, threading.Event()
         apply = applier.apply
 

@@ -15,7 +15,7 @@ from newnormal.service.config import Limits, SinkConfig, SourceConfig
 from newnormal.service.connectors import check_connections
 from newnormal.service.service import Service
 from newnormal.testing import MemoryPullSource
-from tests.service.running import START, config_of, running
+from tests.service.running import START, Start, config_of
 from tests.waiting import until
 
 PLANT = SourceConfig("plant", "tests.service.test_reload:Plant", {})
@@ -68,10 +68,10 @@ WRONG = [
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_an_error_in_a_source_or_a_sink_leaves_everything_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], start: Start
 ) -> None:
     monkeypatch.delenv("NO", raising=False)
-    with running(config_of(tmp_path, sources=(PLANT,)), monkeypatch) as service:
+    with start(sources=(PLANT,)) as service:
         until(lambda: service.stream_named("m"), "the sample of the source")
         before, names = service.config, service.sinks.names
         with pytest.raises(NewnormalError):

@@ -25,11 +25,6 @@ ALWAYS = (0, 2**62)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.sqlite"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[Store]:
     """Three streams of 40,000 seconds."""
     made = Store(path, clock=lambda: 500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -18,18 +17,6 @@ from tests.service.naive_store import BEGIN, SECOND, NaiveStore, some_rows
 
 ALWAYS = (0, 2**62)
 NAMES = ("a", "b", "c", "d")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "store.sqlite"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    with_store = Store(path)
-    yield with_store
-    with_store.close()
 
 
 def assert_same_rows(comp: StoredRows, ref: StoredRows) -> None:
