@@ -21,6 +21,12 @@ from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
 
 
+def checkpoint(store: Store, position: int, state: bytes) -> None:
+    store.samples.flush()
+    store.save_checkpoint(position, state)
+    store.commit(sync=True)
+
+
 def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed(
     tmp_path: Path,
 ) -> None:
@@ -51,9 +57,7 @@ def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed
                 case "commit":
                     store.commit()
                 case "checkpoint":
-                    store.samples.flush()
-                    store.save_checkpoint(position, b"state")
-                    store.commit(sync=True)
+                    checkpoint(store, position, b"state")
                     kept = [*kept[-1:], (position, list(naive.samples))]
                 case "kill":
                     store.close()
@@ -83,9 +87,7 @@ def test_a_store_goes_back_to_either_checkpoint_after_retention(tmp_path: Path, 
     counts = {}
     for position in (10, 20):
         counts[position] = {stream: store.samples.count(stream) for stream in (1, 2)}
-        store.samples.flush()
-        store.save_checkpoint(position, b"")
-        store.commit(sync=True)
+        checkpoint(store, position, b"")
         if position == 10:  # of stream 1, what a fit judged that began long ago is replaced
             store.samples.add(1, rows(20_480, 30_000))
             store.samples.add(2, rows(30_000, 20_480))
@@ -101,9 +103,7 @@ def test_a_store_goes_back_to_either_checkpoint_after_retention(tmp_path: Path, 
         assert len(store.samples.rows(1, 20_479, 29_999)) == 9_521
         store.samples.add(1, rows(20_480, 30_000))
         store.samples.add(2, rows(30_000, 20_480))
-    store.samples.flush()
-    store.save_checkpoint(30, b"")
-    store.commit(sync=True)
+    checkpoint(store, 30, b"")
     report = FolderReport(tmp_path)
     _store(path, report, _Positions(), set())
     assert report.problems == []
@@ -117,10 +117,7 @@ def item(stream: int) -> Item:
     return Item(f"alarm-{stream}", "alarm", stream, 1, 1, "open", 1, 2, None, 1.5, "a: high", {}, 1)
 
 
-def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "store.sqlite"
+def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(path: Path) -> None:
     store = Store(path)
     for stream in (1, 2):
         store.samples.add(stream, some_rows(np.random.default_rng(0), 0, 600, ("a",)))
@@ -148,17 +145,12 @@ def test_a_removed_stream_is_hidden_at_once_and_deleted_two_checkpoints_later(
     store.close()
 
 
-def test_a_checkpoint_that_counts_on_samples_which_are_not_there_is_an_error(
-    tmp_path: Path,
-) -> None:
-    store = Store(tmp_path / "store.sqlite")
+def test_a_checkpoint_that_counts_on_samples_which_are_not_there_is_an_error(store: Store) -> None:
     with pytest.raises(StateError, match="expected 5 samples of stream 3, found 0"):
         store.return_to(0, {3: 5})
-    store.close()
 
 
-def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "store.sqlite"
+def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
     Store(path).close()
     with sqlite3.connect(path) as newer:
         newer.execute("INSERT INTO migrations VALUES (2)")
@@ -169,10 +161,8 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_checkpoints_are_kept_and_later_ones_go_when_the_log_is_applied_again(
-    tmp_path: Path,
+    store: Store, path: Path
 ) -> None:
-    path = tmp_path / "store.sqlite"
-    store = Store(path)
     assert store.checkpoint() is None
     for position in (5, 9, 12):
         store.save_checkpoint(position, b"at %d" % position)
@@ -190,7 +180,6 @@ def test_two_checkpoints_are_kept_and_later_ones_go_when_the_log_is_applied_agai
     other.close()
     with pytest.raises(StateError, match="the checkpoint at position 10 is damaged"):
         store.checkpoint()
-    store.close()
 
 
 _WRITER = """
