@@ -256,7 +256,7 @@ class NaiveRange:
         self.start: list[float] = [0.0] * (4 * C)
         self.position: list[float] = [0.0] * (4 * C)
         self.distances, self.jumps = [0.0] * C, [0.0] * C
-        self.owned: set[int] = set()  # the channels of open changes
+        self.in_change: set[int] = set()  # the channels of open changes
         self.has_crossed = False  # since the newest review
 
     @property
@@ -290,7 +290,7 @@ class NaiveRange:
         if self.seen < 60 or self.seen % 8 != 0:
             return False
         self.measure()
-        far = any(self.distances[c] > 1 for c in range(self.C) if c not in self.owned)
+        far = any(self.distances[c] > 1 for c in range(self.C) if c not in self.in_change)
         crosses = far and not self.has_crossed
         self.has_crossed = self.has_crossed or crosses
         return crosses
@@ -301,8 +301,8 @@ class NaiveRange:
         level = [value - centre for value, centre in zip(self.levels, params.centre, strict=True)]
         unexplained = self.position[:C]
         if all(count <= 30 for count in self.missing):
-            for c in self.owned or range(C):
-                row = params.blend[c].tolist()
+            for c in self.in_change or range(C):
+                row = params.unexplained[c].tolist()
                 unexplained[c] = sum(w * each for w, each in zip(row, level, strict=True))
         rough = [math.log(step + 0.001) for step in self.steps]
         still = [math.log(count + 1) for count in self.still]
@@ -321,7 +321,7 @@ class NaiveRange:
         """Return the channels of no change whose own level or roughness went far."""
         found = set()
         wander = self.wander(self.seen - (self.marked or 0))
-        for c in set(range(self.C)) - self.owned:
+        for c in set(range(self.C)) - self.in_change:
             for j in range(self.C + c, 4 * self.C, self.C):
                 p = self.position[j]
                 out = max(self.lows[j] - p, p - self.highs[j]) / self.params.margins[j]
@@ -332,8 +332,8 @@ class NaiveRange:
 
     def wander(self, lag: int) -> list[float]:
         """Return how far a normal position goes in so many samples, rounded up to 8 times 2^k."""
-        k = min(max(0, math.ceil(math.log2(max(lag, 1) / 8))), len(self.params.wanders) - 1)
-        found: list[float] = self.params.wanders[k].tolist()
+        k = min(max(0, math.ceil(math.log2(max(lag, 1) / 8))), len(self.params.max_drift) - 1)
+        found: list[float] = self.params.max_drift[k].tolist()
         return found
 
     def mark(self) -> None:
@@ -368,14 +368,14 @@ class NaiveRange:
 
     def own(self, channels: set[int]) -> None:
         """Give channels to a change: from here on they explain nothing of the others."""
-        self.owned |= channels
+        self.in_change |= channels
         for c in range(self.C):
-            if c not in self.owned:
+            if c not in self.in_change:
                 self.position[c] = self.start[c]
         self.measure_if_known()
 
     def disown(self, channels: set[int]) -> None:
-        self.owned -= channels
+        self.in_change -= channels
         self.measure_if_known()
 
     def widen(self, positions: list[list[float]], explained: list[float]) -> None:
@@ -384,7 +384,7 @@ class NaiveRange:
         The range of channels that belong to a change grows by what this one explains of them.
         """
         for j, column in enumerate(zip(*positions, strict=True)):
-            if j % self.C in self.owned:
+            if j % self.C in self.in_change:
                 if j < self.C:
                     self.lows[j] += min(explained[j], 0.0)
                     self.highs[j] += max(explained[j], 0.0)
@@ -548,7 +548,7 @@ class NaiveLoop:
 
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
-        far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.owned}
+        far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.in_change}
         channels = self.range.moved() or {max(far, key=lambda c: far[c])}
         alarm = self.recent_alarm()
         names = [self.log.channels[c] for c in channels]
@@ -621,7 +621,7 @@ class NaiveLoop:
         far = {
             c: max(self.range.distances[c], self.range.jumps[c])
             for c in outside
-            if c not in self.range.owned
+            if c not in self.range.in_change
         }
         if far:
             self.open(self.range.moved() or {max(far, key=lambda c: far[c])}, alarm)
@@ -799,7 +799,7 @@ class NaiveLoop:
             if c not in change.channels:
                 for k in change.channels:
                     moved = squeezed(change.after[k]) - squeezed(change.before[k])
-                    found[c] += float(self.range.params.blend[c, k]) * moved
+                    found[c] += float(self.range.params.unexplained[c, k]) * moved
         return found
 
     def reject(self, change: NaiveChange) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.acceptance import NormalRange, TimedAcceptance
-from newnormal.acceptance.reviewed import KEPT_LEVELS
+from newnormal.acceptance.review import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
@@ -39,7 +39,7 @@ from newnormal.thresholds import (
 )
 from newnormal.tuning import choose
 from newnormal.tuning.choose import early_samples
-from newnormal.tuning.phases import Phases
+from newnormal.tuning.progress import FitProgress
 from newnormal.types import Floats, Floats32, Times
 
 _LEARNED_NOTHING = (
@@ -128,12 +128,12 @@ def fit_m2n2(
     model = find(config.model)(config.window, len(channels), config.latent)
     _check_adapts(config, model)
     scaler = model.scaler(history)
-    told = Phases(on_epoch, on_phase)
-    told.begin("learning history", 0.0, 0.9, config.epochs)
+    progress = FitProgress(on_epoch, on_phase)
+    progress.begin("learning history", 0.0, 0.9, config.epochs)
     how = config.training_stride(), config.epochs, config.batch, config.seed
-    weights, losses = model.fit(scaler.apply(history), Training(*how, on_epoch=told.on_epoch))
+    weights, losses = model.fit(scaler.apply(history), Training(*how, on_epoch=progress.on_epoch))
     _check_weights(weights)
-    told.begin("scoring history", 0.9, 1.0)
+    progress.begin("scoring history", 0.9, 1.0)
     # History is scored as it was learned: the model frozen, the trend at history's mean.
     stride = config.judging_stride()
     held = StepParams(

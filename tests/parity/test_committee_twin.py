@@ -209,7 +209,7 @@ class Pair:
             assert tally[AGE] == stream.age
             assert_near(own.levels[j], expert.level, rtol=1e-9, atol=1e-12)
             if held:
-                for kept, all_ in ((own.residuals, expert.rests), (own.trails, expert.trails)):
+                for kept, all_ in ((own.residuals, expert.rests), (own.past_trends, expert.trails)):
                     newest = np.array(all_[-held:])
                     assert_near(kept[j, -held:], newest, rtol=1e-9, atol=1e-12)
             self.compare_weights(j)
@@ -339,7 +339,7 @@ def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: 
     size = pair.model.network.size
     spoilt = pair.comp.weights[expert * size : (expert + 1) * size]
     spoilt[:] = 1e30  # finite, but its products are not
-    pair.own.reaches[expert] = 1e32
+    pair.own.weight_bounds[expert] = 1e32
     network = pair.model.network
     pair.ref.experts[expert].stream.layers = naive.copy_layers(network.layers(spoilt))
     pair.walk(series[8:])

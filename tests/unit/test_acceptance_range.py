@@ -30,10 +30,10 @@ def daily(seed: int, length: int, channels: int = 3) -> Floats:
     seed=st.integers(0, 10_000),
     channels=st.integers(1, 4),
     marked=st.integers(0, 500),
-    owned=st.integers(0, 500),
+    in_change=st.integers(0, 500),
 )
 def test_compiled_loop_equals_its_slow_twin_after_every_sample(
-    seed: int, channels: int, marked: int, owned: int
+    seed: int, channels: int, marked: int, in_change: int
 ) -> None:
     rng = np.random.default_rng(seed)
     comp = NormalRange.fit(daily(seed, 400, channels))
@@ -48,9 +48,9 @@ def test_compiled_loop_equals_its_slow_twin_after_every_sample(
         if number == marked:
             comp.mark()
             ref.mark()
-        if number == owned:  # as when a change of the first channel opens, and a review comes
-            comp.state.owned[0] = 1
-            ref.owned = {0}
+        if number == in_change:  # as when a change of the first channel opens, and a review comes
+            comp.state.in_change[0] = 1
+            ref.in_change = {0}
             comp.state.counts[CROSSED] = 0
             ref.has_crossed = False
         drift = comp.measure(sample[None])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from newnormal.acceptance import reviewed
+from newnormal.acceptance import review
 from newnormal.base import Parts
 from newnormal.core.phases import SampleClock, TimeClock
 from newnormal.core.state import Fitted, StreamState, copied
@@ -23,7 +23,7 @@ from tests.house import write_blocks
 
 def test_what_the_kernel_keeps_of_quiet_levels_is_what_a_review_keeps() -> None:
     kept = [alarm.LOCATION, alarm.HEIGHT, alarm.START_HEIGHT, alarm.START_LOCATION]
-    assert kept == reviewed.KEPT_LEVELS and len(kept) == reviewed.MOVED_WEIGHTS
+    assert kept == review.KEPT_LEVELS and len(kept) == review.MOVED_WEIGHTS
 
 
 def test_the_file_of_views_is_what_the_lines_of_the_arrays_give() -> None:

@@ -196,7 +196,7 @@ def test_a_fact_that_does_not_fit_is_named(
         ("pending", "changes.channels", ALL, 2, "changes.channels: expected 0 or 1"),
         ("pending", "changes.after", ALL, 1e9, "changes.after: expected numbers within"),
         ("pending", "drift.counts", drift.CROSSED, 2, "drift.counts.crossed: a whole number from"),
-        ("pending", "drift.owned", ALL, 0.5, "drift.owned: expected 0 or 1"),
+        ("pending", "drift.in_change", ALL, 0.5, "drift.in_change: expected 0 or 1"),
         ("pending", "drift.start", ALL, 1e9, "drift.start: expected numbers within"),
         ("pending", "review.counts", REVIEWS, 0, "reviews: as many as the samples seen make"),
         ("pending", "review.counts", LAST_ALARM, 99, "last_alarm: a whole number from 0 to alarm"),

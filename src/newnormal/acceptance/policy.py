@@ -49,7 +49,7 @@ _LONGEST = 60  # samples between reviews, at most
 _SCORED = 0.5  # of `accept_after`: how long a shadow's scores are kept
 # A shadow learns from scores this many times the threshold; from any, one wild sample could throw
 # its weights out of all bounds.
-EAGER = 100.0
+LEARNING_MARGIN = 100.0
 _MOST_SCORES = 1 << 20
 _MOST_POSITIONS = 2048
 
@@ -115,9 +115,11 @@ class TimedAcceptance:
         counts = shadow.model.step.counts
         rows = int(counts[PENDING]) + len(samples)
         out = blank_out(rows, samples.shape[1])
-        threshold = EAGER * float(state.learn_threshold[0])
+        threshold = LEARNING_MARGIN * float(state.learn_threshold[0])
         params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-        fitted.model.eager(EAGER).advance(samples, flush, shadow.model, params, out, phases)
+        fitted.model.with_learning_margin(LEARNING_MARGIN).advance(
+            samples, flush, shadow.model, params, out, phases
+        )
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
             shadow.scores[shadow.counts[SHADOW_NEXT]] = score

@@ -45,7 +45,7 @@ _SURPRISED = 5.0
 _WIDE = 2.0
 _LEAST = (1.0, 1.0, 2.0, 2.0)
 _NO_STEPS = np.log(2 * LEAST_STEP)
-_LAGS = 24  # rows of `wanders`: lags up to 67 million samples
+_LAGS = 24  # rows of `max_drift`: lags up to 67 million samples
 # From where it was, a position may go a quarter farther than history's ever went in as long a time.
 _WANDER = 1.25
 SURELY = 10  # samples, before which a jump's end is not extrapolated
@@ -110,10 +110,10 @@ class NormalRange(NamedTuple):
         wide = np.minimum(_STEADY + _SURPRISED * _surprise(positions), _WIDE)
         extent = np.where(np.isinf(highs), 0.0, highs - lows)
         margins = np.maximum(wide * extent, least)
-        wanders = _WANDER * np.maximum(_farthest(positions), least / 2)
-        wanders[:, 3 * C :] = np.inf  # what moves at all stops standing still at once
-        wanders = pad_lags(wanders)
-        params = DriftParams(scaler.mean, scaler.scale, centre, blend, margins, wanders)
+        max_drift = _WANDER * np.maximum(_farthest(positions), least / 2)
+        max_drift[:, 3 * C :] = np.inf  # what moves at all stops standing still at once
+        max_drift = pad_lags(max_drift)
+        params = DriftParams(scaler.mean, scaler.scale, centre, blend, margins, max_drift)
         return cls(params, initial(lows, highs))
 
     @property
@@ -143,8 +143,8 @@ class NormalRange(NamedTuple):
         beyond = np.maximum(state.lows[own] - position, position - state.highs[own])
         found: NDArray[np.bool_] = np.asarray(beyond / self.params.margins[own] > _FAR)
         if state.counts[MARK] >= 0:
-            lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.wanders))
-            found |= np.abs(position - state.start[own]) > self.params.wanders[lag, own]
+            lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.max_drift))
+            found |= np.abs(position - state.start[own]) > self.params.max_drift[lag, own]
         return np.asarray(found.reshape(3, C).any(axis=0))
 
     def measure(self, samples: Floats) -> DriftOut:
@@ -186,7 +186,7 @@ class NormalRange(NamedTuple):
 
     def jumped(self, one: Floats, other: Floats, lag: int) -> bool:
         """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
-        wander = self.params.wanders[lag_index(lag, len(self.params.wanders))]
+        wander = self.params.max_drift[lag_index(lag, len(self.params.max_drift))]
         normal = np.maximum(wander, self.params.margins / 2)
         return bool((self._apart(one, other) > normal).any())
 
@@ -268,9 +268,9 @@ def initial(lows: Floats, highs: Floats) -> DriftState:
     return state
 
 
-def pad_lags(wanders: Floats) -> Floats:
+def pad_lags(max_drift: Floats) -> Floats:
     """Return the distances at a fixed number of lags: beyond history's length the last holds."""
-    padded: Floats = wanders[np.minimum(np.arange(_LAGS), len(wanders) - 1)]
+    padded: Floats = max_drift[np.minimum(np.arange(_LAGS), len(max_drift) - 1)]
     return padded
 
 

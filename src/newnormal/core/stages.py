@@ -56,7 +56,7 @@ class Scorer(Protocol):
         """Shift the trend by what it has not yet followed of a jump `age` samples ago."""
         ...
 
-    def eager(self, factor: float) -> Scorer:
+    def with_learning_margin(self, factor: float) -> Scorer:
         """Return the model that learns also from samples that score so many times as high."""
         ...
 

@@ -123,7 +123,7 @@ class CompiledGroup(Group):
         sizes = {
             **model.sizes,
             "B": len(model.params.members.rhythm_levels),
-            "W": len(fitted.drift.wanders),
+            "W": len(fitted.drift.max_drift),
         }
         shadow = blank_shadow(
             stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.policy import EAGER
+from newnormal.acceptance.policy import LEARNING_MARGIN
 from newnormal.alarms.feedback_target import PAST, keep_newest
 from newnormal.alarms.silence import longest_silence
 from newnormal.base import BaseDetector, Parts
@@ -38,7 +38,9 @@ def fit_arrays(fitted: Fitted) -> FitArrays:
     watched = fitted.never_missing
     if watched is None:
         watched = np.zeros(len(fitted.channels), np.bool_)
-    limits = StreamLimits(*longest_silence(fitted.period), acceptance.timing.review_length, EAGER)
+    limits = StreamLimits(
+        *longest_silence(fitted.period), acceptance.timing.review_length, LEARNING_MARGIN
+    )
     return FitArrays(
         fitted.step,
         model.params,

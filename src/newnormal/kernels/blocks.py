@@ -332,10 +332,10 @@ def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
 @inlined
 def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
     """Return `limits` of a FitArrays."""
-    limits_numbers = floats(base + at[36], 4)
+    streamlimits_numbers = floats(base + at[36], 4)
     return StreamLimits(
-        limits_numbers[0],
-        limits_numbers[1],
-        limits_numbers[2],
-        limits_numbers[3],
+        streamlimits_numbers[0],
+        streamlimits_numbers[1],
+        streamlimits_numbers[2],
+        streamlimits_numbers[3],
     )

@@ -77,10 +77,10 @@ class CommitteeState(NamedTuple):
     # Each expert's trend, in history's standard deviations
     levels: Annotated[Floats, Array("J", "C", range=BOUNDED)]
     # The trends that were subtracted from the newest samples
-    trails: Annotated[Floats, Array("J", "L", "C", range=BOUNDED)]
+    past_trends: Annotated[Floats, Array("J", "L", "C", range=BOUNDED)]
     # The newest samples minus those trends
     residuals: Annotated[Floats, Array("J", "L", "C", range=BOUNDED_OR_NAN, first=np.nan)]
-    reaches: Annotated[Floats, Array("J", 1, range=ANY)]  # as StepState.reach, an expert each
+    weight_bounds: Annotated[Floats, Array("J", 1, range=ANY)]  # as StepState.reach, an expert each
     counts: Annotated[Ints, STEP_COUNTS.of_each("J")]  # as StepState.counts, an expert each
     # The smoothed votes together; NaN before the first
     smooth: Annotated[Floats, Array(1, range=OBSERVED, first=np.nan)]
@@ -273,7 +273,7 @@ def advance_in(
     for j in range(J):
         trails, residuals = work.trails[j, :R], work.residuals[j, :R]
         for r in range(pending):
-            copy(state.trails[j, L - pending + r], trails[r])
+            copy(state.past_trends[j, L - pending + r], trails[r])
             copy(state.residuals[j, L - pending + r], residuals[r])
         detrend(
             scaled[pending:],
@@ -289,7 +289,7 @@ def advance_in(
             held,
             step.weights[part],
             step.good[part],
-            state.reaches[j],
+            state.weight_bounds[j],
             state.counts[j],
         )
         expert_params = StepParams(
@@ -303,7 +303,7 @@ def advance_in(
             params.rates[j] if step_params.lr != 0 else np.float32(0),
         )
         advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
-        _append(trails[pending:], state.trails[j])
+        _append(trails[pending:], state.past_trends[j])
         if j == params.reported_expert:
             for r in range(R):
                 for c in range(C):

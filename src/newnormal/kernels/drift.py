@@ -65,7 +65,9 @@ class DriftState(NamedTuple):
 
     levels: Annotated[Floats, Array("C", range=LEVEL)]  # in history's standard deviations
     steps: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the mean absolute step
-    still: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the samples since it last moved
+    unchanged_for: Annotated[
+        Floats, Array("C", range=NOT_NEGATIVE)
+    ]  # the samples since it last moved
     # The newest value; NaN before the first
     last: Annotated[Floats, Array("C", range=OBSERVED, first=np.nan)]
     # The samples for which it has been missing
@@ -74,11 +76,11 @@ class DriftState(NamedTuple):
     start: Annotated[Floats, Array("4C", seldom=True)]  # the position at the mark
     # Of each channel from the accepted normal, when last measured; limit 1
     distances: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
-    # From the mark; 1 is as far as a normal stream wanders in that time
+    # From the mark; 1 is as far as a normal stream max_drift in that time
     jumps: Annotated[Floats, Array("C", range=NOT_NEGATIVE, seldom=True)]
     # The distances at the newest sample that crossed the limit
     crossing: Annotated[Floats, Array("C", range=NOT_NEGATIVE, seldom=True)]
-    owned: Annotated[Floats, Array("C", range=BINARY)]  # 1 for the channels of an open change
+    in_change: Annotated[Floats, Array("C", range=BINARY)]  # 1 for the channels of an open change
     # The range of a position that was accepted as normal
     lows: Annotated[Floats, Array("4C", seldom=True)]
     highs: Annotated[Floats, Array("4C", range=KNOWN, seldom=True)]
@@ -92,11 +94,11 @@ class DriftParams(NamedTuple):
     scale: Annotated[Floats, Array("C", range=POSITIVE)]
     centre: Annotated[Floats, Array("C", range=LEVEL, seldom=True)]  # the usual level
     # From levels to what the others do not explain of them
-    blend: Annotated[Floats, Array("C", "C", seldom=True)]
+    unexplained: Annotated[Floats, Array("C", "C", seldom=True)]
     # Beyond that range: the limit
     margins: Annotated[Floats, Array("4C", range=POSITIVE, seldom=True)]
     # The farthest a normal position goes in EVERY · 2^k samples
-    wanders: Annotated[Floats, Array("W", "4C", range=ABOVE, seldom=True)]
+    max_drift: Annotated[Floats, Array("W", "4C", range=ABOVE, seldom=True)]
 
 
 class DriftOut(NamedTuple):
@@ -122,7 +124,7 @@ def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftO
             farthest = _largest(state.distances)
             if state.counts[CROSSED] == 0:
                 for c in range(C):
-                    if state.distances[c] > 1 and state.owned[c] == 0:
+                    if state.distances[c] > 1 and state.in_change[c] == 0:
                         state.counts[CROSSED] = 1
                 if state.counts[CROSSED]:
                     copy(state.distances, state.crossing)
@@ -171,7 +173,7 @@ def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
         if not np.isnan(state.last[c]):
             step = min(abs(z - state.last[c]), _LONGEST_STEP)
             state.steps[c] += step_share * (step - state.steps[c])
-            state.still[c] = 0.0 if step > 0 else state.still[c] + 1
+            state.unchanged_for[c] = 0.0 if step > 0 else state.unchanged_for[c] + 1
         state.last[c] = z
 
 
@@ -211,18 +213,18 @@ def measure(state: DriftState, params: DriftParams) -> None:
     for c in range(C):
         known = known and state.missing[c] <= _MISSED
     # A changed channel explains nothing of the others: what it leaves of them is held.
-    held = _largest(state.owned) > 0
+    held = _largest(state.in_change) > 0
     for c in range(C):
-        if known and (state.owned[c] != 0 or not held):
+        if known and (state.in_change[c] != 0 or not held):
             level = 0.0
             for k in range(C):
-                level += params.blend[c, k] * (state.levels[k] - params.centre[k])
+                level += params.unexplained[c, k] * (state.levels[k] - params.centre[k])
             state.position[c] = level
         state.position[C + c] = state.levels[c] - params.centre[c]
         state.position[2 * C + c] = np.log(state.steps[c] + LEAST_STEP)
-        state.position[3 * C + c] = np.log(state.still[c] + 1)
+        state.position[3 * C + c] = np.log(state.unchanged_for[c] + 1)
 
-    k = lag_index(state.counts[SEEN] - state.counts[MARK], len(params.wanders))
+    k = lag_index(state.counts[SEEN] - state.counts[MARK], len(params.max_drift))
     marked = state.counts[MARK] >= 0
     for c in range(C):
         distance = jump = 0.0
@@ -231,7 +233,7 @@ def measure(state: DriftState, params: DriftParams) -> None:
             p = state.position[j]
             distance = max(distance, max(state.lows[j] - p, p - state.highs[j]) / params.margins[j])
             if marked:
-                jump = max(jump, abs(p - state.start[j]) / params.wanders[k, j])
+                jump = max(jump, abs(p - state.start[j]) / params.max_drift[k, j])
         state.distances[c] = distance
         state.jumps[c] = jump
 

@@ -414,7 +414,7 @@ class Model(ABC):
         """Return the usual distance of each channel from what is expected, or None: not known."""
         return None
 
-    def eager(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
+    def with_learning_margin(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
         """Return the model that learns also from samples that score so many times as high.
 
         What it learns from by the parameters' threshold is for the caller to change.

@@ -266,7 +266,7 @@ class Committee(Model):
         """Return the state before the first sample."""
         state = super().initial(weights)
         each = np.abs(weights, dtype=np.float64).reshape(len(self.plan.memories), -1).sum(axis=1)
-        own = first(CommitteeState, self.sizes, reaches=each[:, None].copy())
+        own = first(CommitteeState, self.sizes, weight_bounds=each[:, None].copy())
         state = state._replace(own=own)
         self._begin(state)
         return state
@@ -322,7 +322,7 @@ class Committee(Model):
         super().forget_samples(state, anew=anew)
         own: CommitteeState = state.own
         own.residuals[:] = np.nan
-        own.trails[:] = own.levels[:, None]
+        own.past_trends[:] = own.levels[:, None]
         own.smooth[:] = np.nan
         own.members.recent[:] = 0
         own.members.counts[:] = 0
@@ -347,7 +347,7 @@ class Committee(Model):
     def _restore_trend(self, state: ModelState, trend: Floats) -> None:
         own: CommitteeState = state.own
         weights = np.abs(state.step.weights, dtype=np.float64)
-        own.reaches[:, 0] = weights.reshape(len(own.reaches), -1).sum(axis=1)
+        own.weight_bounds[:, 0] = weights.reshape(len(own.weight_bounds), -1).sum(axis=1)
         own.counts[:, AGE] = 0
         self._move(state, trend)
 
@@ -359,10 +359,10 @@ class Committee(Model):
     def _move(self, state: ModelState, trends: Floats) -> None:
         """Set the trends, for the samples at hand too."""
         own: CommitteeState = state.own
-        scaled = own.residuals + own.trails
+        scaled = own.residuals + own.past_trends
         own.levels[:] = trends
-        own.trails[:] = own.levels[:, None]
-        own.residuals[:] = scaled - own.trails
+        own.past_trends[:] = own.levels[:, None]
+        own.residuals[:] = scaled - own.past_trends
         state.step.trend[:] = own.levels[self.params.reported_expert]
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
@@ -433,7 +433,7 @@ class Committee(Model):
         if kept is not None:
             places.restore(state.own, kept)
 
-    def eager(self, factor: float) -> Self:
+    def with_learning_margin(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""
         return self.with_params(self.params._replace(learn_below=factor * self.params.learn_below))
 

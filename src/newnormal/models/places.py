@@ -96,7 +96,7 @@ def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
     """Move back what is remembered of the last `age` samples."""
     followed = (1 - decays[:, None] ** age) * shift  # what the trends have followed of it
     own.levels[:] -= followed
-    own.trails[:] -= followed[:, None]
+    own.past_trends[:] -= followed[:, None]
     own.residuals[:] -= (shift - followed)[:, None]
     members = own.members
     members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.reviewed import KEPT
+from newnormal.acceptance.review import KEPT
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.moving import threshold_of
 from newnormal.config import Config
@@ -358,9 +358,11 @@ class _StateReader:
 
     def _drift_params(self) -> DriftParams:
         params = read(DriftParams, "fitted.drift.", self.take)
-        rows = len(params.wanders)
+        rows = len(params.max_drift)
         if not 1 <= rows <= _MOST_LAGS:
-            raise StateError(f"fitted.drift.wanders: expected 1 to {_MOST_LAGS} rows, found {rows}")
+            raise StateError(
+                f"fitted.drift.max_drift: expected 1 to {_MOST_LAGS} rows, found {rows}"
+            )
         return params
 
     def _baseline(self, name: str, weights: NDArray[Any] | None = None) -> Baseline:

@@ -28,7 +28,7 @@ from newnormal.tuning.choice import (
     Choice,
     Member,
 )
-from newnormal.tuning.phases import Phases
+from newnormal.tuning.progress import FitProgress
 from newnormal.tuning.scenarios import scenarios
 from newnormal.types import Floats, Floats32
 
@@ -101,18 +101,18 @@ def choose(
         phases = rhythm = early_rhythm = None
     early_rhythm = rhythm if early_rhythm is None else early_rhythm
     early, held_out = np.split(history, [early_samples(len(history))])
-    told = Phases(on_epoch, on_phase)
+    progress = FitProgress(on_epoch, on_phase)
 
     def train(
         part: Floats, plan: Plan, tables: Tables | None
     ) -> tuple[Committee, Floats32, list[float]]:
         model = Committee(WINDOW, history.shape[1], LATENT, plan)
-        training = _training(len(part), seed, epochs, batch, told.on_epoch)
+        training = _training(len(part), seed, epochs, batch, progress.on_epoch)
         steps = training.epochs * len(plan.memories)
         if part is early:
-            told.begin("learning early history", 0.0, 0.3, steps)
+            progress.begin("learning early history", 0.0, 0.3, steps)
         else:
-            told.begin("learning all of history", 0.6 if tested else 0.0, 0.9, steps)
+            progress.begin("learning all of history", 0.6 if tested else 0.0, 0.9, steps)
         own = None if phases is None else phases[: len(part)]
         return model, *model.fit(part, replace(training, phases=own, rhythm=tables))
 
@@ -120,9 +120,9 @@ def choose(
     if tested:
         model, fitted, _ = train(early, plan, early_rhythm)
         before = early[-LONG:]
-        told.begin("testing on the rest", 0.45, 0.6, _ROUNDS + 1)
+        progress.begin("testing on the rest", 0.45, 0.6, _ROUNDS + 1)
         rest = _after(phases, len(early))
-        choice = _tested(model, fitted, held_out, rest, dropped, seed, told)
+        choice = _tested(model, fitted, held_out, rest, dropped, seed, progress)
         own = _after(phases, len(early) - len(before))
         series = np.concatenate([before, held_out])
         known = _scores(model.with_plan(choice.plan), fitted, series, own)[len(before) :]
@@ -192,16 +192,16 @@ def _tested(
     phases: Floats | None,
     dropped: list[str],
     seed: int,
-    told: Phases | None = None,
+    progress: FitProgress | None = None,
 ) -> Choice:
     """Return what held-out history suggests."""
-    told = Phases() if told is None else told
+    progress = FitProgress() if progress is None else progress
     plan = replace(model.plan, rates=_rates(model, fitted, held_out))
-    told.step()
+    progress.step()
     tested = []
     for series, faulty in scenarios(held_out, _ROUNDS, seed):
         tested.append((series, faulty, model.votes(series, fitted, plan.rates, phases)))
-        told.step()
+        progress.step()
     precision = np.mean(
         [[ranked_precision(faulty, vote) for vote in votes] for _, faulty, votes in tested], axis=0
     )

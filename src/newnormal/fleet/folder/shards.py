@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.reviewed import KEPT
+from newnormal.acceptance.review import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view

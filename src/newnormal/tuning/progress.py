@@ -5,8 +5,8 @@ from __future__ import annotations
 from newnormal.models.base import OnEpoch, OnPhase
 
 
-class Phases:
-    """Tells of the phases of a fit, one after the other, and passes epochs on.
+class FitProgress:
+    """Reports the phases of a fit, one after the other, and passes epochs on.
 
     The shares are those of 20,000 samples of 38 channels, measured; another history has others, so
     that a bar moves unevenly, but never back.
@@ -18,12 +18,12 @@ class Phases:
 
     Examples
     --------
-    >>> phases = Phases(None, lambda what, share: print(f"{what} {share:.2f}"))
-    >>> phases.begin("training", 0.0, 0.5, steps=2)
+    >>> progress = FitProgress(None, lambda what, share: print(f"{what} {share:.2f}"))
+    >>> progress.begin("training", 0.0, 0.5, steps=2)
     training 0.00
-    >>> phases.on_epoch(1, 0.3)
+    >>> progress.on_epoch(1, 0.3)
     training 0.25
-    >>> phases.begin("testing", 0.5, 1.0)
+    >>> progress.begin("testing", 0.5, 1.0)
     testing 0.50
     """
 
@@ -38,12 +38,12 @@ class Phases:
         """Begin a phase of so many steps, which takes the fit from one share to another."""
         self._what, self._start, self._stop = what, start, stop
         self._steps, self._done = max(steps, 1), 0
-        self._tell()
+        self._report()
 
     def step(self) -> None:
         """Count a step of the phase."""
         self._done += 1
-        self._tell()
+        self._report()
 
     def on_epoch(self, done: int, loss: float) -> None:
         """Pass an epoch on, and count it as a step."""
@@ -51,7 +51,7 @@ class Phases:
             self._on_epoch(done, loss)
         self.step()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._on_phase is not None:
             part = min(self._done / self._steps, 1.0)
             self._on_phase(self._what, self._start + part * (self._stop - self._start))
