@@ -6,10 +6,11 @@ import io
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Timer
 from typing import NamedTuple
 
 import numpy as np
@@ -71,12 +72,66 @@ class Plant:
 
     @property
     def state(self) -> Path:
-        """Where a watch may write its checkpoints."""
+        """Where a watch keeps its state."""
         return self.folder / "plant.state"
 
-    def write(self, lines: Iterable[str]) -> None:
-        """Write the live data anew."""
-        self.live.write_text("\n".join(lines) + "\n")
+    def write(self, lines: Sequence[str], path: Path | None = None) -> Path:
+        """Write lines to the live data, or to another file."""
+        path = path or self.live
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def append(self, lines: Sequence[str]) -> None:
+        """Write more lines to the live data."""
+        with self.live.open("a") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+class Running:
+    """The command in a process of its own, that can be written to and read from."""
+
+    def __init__(self, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "newnormal", *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def send(self, lines: Sequence[str]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n".join(lines) + "\n")
+        self.process.stdin.flush()
+
+    def read(self, count: int) -> list[str]:
+        """Return the next lines of its output."""
+        assert self.process.stdout is not None
+        return [self.process.stdout.readline().rstrip("\n") for _ in range(count)]
+
+    def messages(self, count: int) -> list[str]:
+        """Return the next lines of its standard error."""
+        assert self.process.stderr is not None
+        return [self.process.stderr.readline() for _ in range(count)]
+
+    def end(self, number: int | None = None) -> Done:
+        """Wait for its end, after a signal if one is given; return the rest of what it wrote."""
+        process = self.process
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stderr is not None
+        if number is not None:
+            process.send_signal(number)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        limit = Timer(60, process.kill)
+        limit.start()
+        # Not `communicate`, which leaves out what `read` has in its buffer.
+        out, err = process.stdout.read(), process.stderr.read()
+        process.wait()
+        limit.cancel()
+        process.stdout.close()
+        process.stderr.close()
+        return Done(process.returncode, out, err)
 
 
 @pytest.fixture(scope="session")

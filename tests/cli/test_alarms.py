@@ -18,9 +18,8 @@ PENDING = CHANGE + 130  # samples after which the alarm is over and the change w
 
 
 def watched(plant: Plant, newnormal: Command) -> Path:
-    state = plant.folder / "plant.state"
-    assert newnormal("watch", plant.model, plant.live, "--state", state).returncode == 0
-    return state
+    assert newnormal("watch", plant.model, plant.live, "--state", plant.state).returncode == 0
+    return plant.state
 
 
 @pytest.fixture

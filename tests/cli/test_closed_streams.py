@@ -116,6 +116,7 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
         done = without_reader(*arguments)
         assert done.returncode == 1
         assert "error" not in done.stderr
+    assert without_reader("watch", plant.model, plant.live, "-q") == Done(1, "", "")
 
 
 @pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])

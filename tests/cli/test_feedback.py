@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-import subprocess
-import sys
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from newnormal.io.sources.file import FileSource
 from newnormal.runtime.checkpoint import stream_of
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, start_of
 from newnormal.runtime.lock import Lock, WatchProgress
-from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
+from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, lines
 
 
 @pytest.fixture
@@ -43,8 +42,8 @@ def queue(state: Path) -> Queue:
     return Queue(state, pytest.fail)
 
 
-def kinds(printed: str) -> list[str]:
-    return [json.loads(line)["event"] for line in printed.splitlines()]
+def kinds(lines: list[str]) -> list[str]:
+    return [json.loads(line)["event"] for line in lines]
 
 
 def facts(newnormal: Command, state: Path) -> dict[str, Any]:
@@ -61,8 +60,7 @@ ROLLED_BACK = (
 
 
 def watched(plant: Plant, newnormal: Command) -> str:
-    state = plant.folder / "plant.state"
-    done = newnormal("watch", plant.model, plant.live, "--state", state, "--alarms-only")
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -70,7 +68,7 @@ def watched(plant: Plant, newnormal: Command) -> str:
 def test_without_feedback_a_change_is_accepted_in_its_time(
     plant: Plant, newnormal: Command
 ) -> None:
-    found = kinds(watched(plant, newnormal))
+    found = kinds(watched(plant, newnormal).splitlines())
     assert found.index("changed") < found.index("accepted")
 
 
@@ -83,7 +81,7 @@ def test_rejected_in_a_file_it_is_never_accepted(
     (change,) = facts(newnormal, pending)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
-    assert "accepted" not in kinds(rest)
+    assert "accepted" not in kinds(rest.splitlines())
     first = json.loads(rest.splitlines()[0])
     assert (first["event"], first["alarm"], first["change"]["state"]) == (
         *("rejected", None),
@@ -105,7 +103,7 @@ def test_accepted_in_a_file_it_is_over_and_undo_brings_it_back(
     assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
     assert facts(newnormal, pending)["status"] == "normal"
     assert newnormal("undo", pending).stderr == f"{ROLLED_BACK}\n"
-    found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
+    found = kinds(watched(cut(plant, CHANGE + 150), newnormal).splitlines())
     assert found[:3] == ["closed", "accepted", "rolled_back"]
     assert "changed" in found[3:]
     assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
@@ -140,21 +138,9 @@ def test_feedback_that_cannot_be_applied_changes_nothing(
 def test_running_watch_applies_feedback_before_its_next_samples(
     plant: Plant, state: Path, newnormal: Command
 ) -> None:
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", str(plant.model), "-"),
-            *("--state", str(state), "--alarms-only", "--every", "1"),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert watch.stdin is not None
-    assert watch.stdout is not None
-    watch.stdin.write("\n".join(plant.lines[: CHANGE + 100]) + "\n")
-    watch.stdin.flush()
-    assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
+    watch = Running(*("watch", plant.model, "-", "--state", state, "--alarms-only", "--every", 1))
+    watch.send(plant.lines[: CHANGE + 100])
+    assert kinds(watch.read(2)) == ["opened", "changed"]
     done = newnormal("reject", state)
     assert done.stderr == (
         f"{state} is in use by `newnormal watch`: applied there before the next samples\n"
@@ -162,9 +148,10 @@ def test_running_watch_applies_feedback_before_its_next_samples(
     second = newnormal("watch", plant.model, plant.live, "--state", state)
     assert second.returncode == 1
     assert second.stderr.startswith(f"error: {state} is in use by another `newnormal watch`\n")
-    out, err = watch.communicate("\n".join(plant.lines[CHANGE + 100 :]) + "\n", timeout=60)
-    assert f"feedback: {REJECTED}\n" in err
-    assert "accepted" not in kinds(out)
+    watch.send(plant.lines[CHANGE + 100 :])
+    done = watch.end()
+    assert f"feedback: {REJECTED}\n" in done.stderr
+    assert "accepted" not in kinds(done.stdout.splitlines())
     assert [change.state for change in load(state).changes_] == ["rejected"]
     assert queue(state).empty
 
@@ -419,26 +406,16 @@ def test_watch_that_waits_for_samples_applies_feedback_without_them(
     plant: Plant, state: Path, newnormal: Command
 ) -> None:
     cut(plant, CHANGE + 100)
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", str(plant.model), str(plant.live)),
-            *("--state", str(state), "--alarms-only", "--follow"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    watch = Running(
+        *("watch", plant.model, plant.live, "--state", state, "--alarms-only", "--follow")
     )
-    assert watch.stdout is not None
-    assert [json.loads(watch.stdout.readline())["event"] for _ in range(2)] == ["opened", "changed"]
+    assert kinds(watch.read(2)) == ["opened", "changed"]
     deadline = time.monotonic() + 60
     while newnormal("reject", state, "--change", 1).returncode:  # not known yet
         assert time.monotonic() < deadline
-    events: list[dict[str, Any]] = []
-    while not events or events[-1]["event"] != "rejected":
-        events.append(json.loads(watch.stdout.readline()))
-    watch.terminate()
-    _, err = watch.communicate(timeout=60)
-    assert f"feedback: {REJECTED}" in err
+    while kinds(watch.read(1)) != ["rejected"]:
+        pass
+    assert f"feedback: {REJECTED}" in watch.end(signal.SIGTERM).stderr
     assert queue(state).empty
 
 

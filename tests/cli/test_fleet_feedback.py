@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
+import signal
 
 import pytest
 
 from newnormal import Fleet
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Running
 from tests.cli.fleets import Site
 
 IN_FAULT = 4 * 65  # lines: in the middle of the fault
@@ -73,30 +72,22 @@ def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_i
 ) -> None:
     twin = alarmed.folder / "twin.fleet"
     shutil.copytree(alarmed.fleet, twin)
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", alarmed.fleet, alarmed.live),
-            *("--by", "host", "--follow", "--alarms-only"),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    watch = Running(
+        *("watch", alarmed.fleet, alarmed.live, "--by", "host", "--follow", "--alarms-only")
     )
-    assert watch.stdout is not None
-    assert watch.stderr is not None
-    assert "resuming" in watch.stderr.readline()
-    assert "watching" in watch.stderr.readline()
+    resuming, watching = watch.messages(2)
+    assert "resuming" in resuming
+    assert "watching" in watching
     done = newnormal("reject", alarmed.fleet, "web-1")
     assert done.stderr == (
         f"{alarmed.fleet} is in use by `newnormal watch`: applied there before the next samples\n"
     )
-    assert "feedback: web-1: alarm 1 rejected" in watch.stderr.readline()
+    assert "feedback: web-1: alarm 1 rejected" in watch.messages(1)[0]
     newnormal("accept", alarmed.fleet, "web-2")
-    assert "feedback: web-2: alarm 1 accepted" in watch.stderr.readline()
-    event = json.loads(watch.stdout.readline())
+    assert "feedback: web-2: alarm 1 accepted" in watch.messages(1)[0]
+    event = json.loads(watch.read(1)[0])
     assert (event["stream"], event["event"]) == ("web-2", "closed")
-    watch.kill()
-    watch.communicate()
+    watch.end(signal.SIGKILL)
     left = newnormal("accept", alarmed.fleet, "web-3")
     assert "was killed: applied when the next starts" in left.stderr
     alarmed.write(alarmed.lines)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from newnormal import Fleet, load
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.tabular import read_tables
-from tests.cli.conftest import Command
+from tests.cli.conftest import Command, Running
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
 
 
@@ -159,20 +156,9 @@ def test_long_lines_of_one_stream_are_watched_with_an_ordinary_state_file(
 
 def killed_after(site: Site, lines: int, *options: str) -> list[str]:
     """Start a watch that follows the file, kill it after some lines, return what it wrote."""
-    watch = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "newnormal", "watch", site.fleet, site.live),
-            *("--by", "host", "--follow", *options),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert watch.stdout is not None
-    seen = [watch.stdout.readline().rstrip("\n") for _ in range(lines)]
-    watch.kill()
-    rest, _ = watch.communicate()
-    return seen + rest.split("\n")[:-1]
+    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow", *options)
+    seen = watch.read(lines)
+    return seen + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("lines", [1, 200])
@@ -235,26 +221,15 @@ def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
 def test_a_signal_is_a_clean_stop_and_a_second_watch_is_refused(
     site: Site, newnormal: Command
 ) -> None:
-    watch = subprocess.Popen(
-        [sys.executable, "-m", "newnormal", "watch", site.fleet, "-", "--by", "host"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert watch.stdin is not None
-    assert watch.stdout is not None
-    watch.stdin.write("\n".join(["time,host,cpu,mem", *site.lines[:8]]) + "\n")
-    watch.stdin.flush()
-    for _ in range(8):
-        watch.stdout.readline()
+    watch = Running("watch", site.fleet, "-", "--by", "host")
+    watch.send(["time,host,cpu,mem", *site.lines[:8]])
+    watch.read(8)
     second = newnormal("watch", site.fleet, site.live, "--by", "host")
     assert second.returncode == 1
-    assert f"error: {site.fleet} is in use by process {watch.pid}" in second.stderr
-    os.kill(watch.pid, signal.SIGTERM)
-    _, err = watch.communicate(timeout=60)
-    assert watch.returncode == 0, err
-    assert "judged 8 samples" in err
+    assert f"error: {site.fleet} is in use by process {watch.process.pid}" in second.stderr
+    done = watch.end(signal.SIGTERM)
+    assert done.returncode == 0, done.stderr
+    assert "judged 8 samples" in done.stderr
 
 
 def test_another_file_is_read_from_the_start(site: Site, newnormal: Command) -> None:

@@ -20,9 +20,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such locks
 
 
 def watched(plant: Plant, newnormal: Command) -> Path:
-    state = plant.folder / "plant.state"
-    assert newnormal("watch", plant.model, plant.live, "--state", state).returncode == 0
-    return state
+    assert newnormal("watch", plant.model, plant.live, "--state", plant.state).returncode == 0
+    return plant.state
 
 
 def test_the_age_of_a_checkpoint_is_shown_and_that_its_watch_has_ended(

@@ -142,7 +142,7 @@ def test_watch_tells_the_first_bad_lines_of_many_and_counts_all(
 ) -> None:
     lines = [*plant.lines[:20], *["garbage"] * 500, *plant.lines[20:]]
     expected = newnormal("watch", plant.model, plant.live)
-    plant.live.write_text("\n".join(lines) + "\n")
+    plant.write(lines)
     done = newnormal("watch", plant.model, plant.live)
     assert done.stdout == expected.stdout
     assert done.stderr.count("; skipped") == 10

@@ -142,7 +142,7 @@ def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved
 
 def test_messages_make_room_for_themselves(moved: Plant) -> None:
     text = moved.live.read_text().splitlines()
-    moved.live.write_text("\n".join([*text[:1200], "nonsense", *text[1200:]]) + "\n")
+    moved.write([*text[:1200], "nonsense", *text[1200:]])
     arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--every", 100)
     done = on_terminal(*arguments)
     assert "\nline 1201: expected 3 cells, found 1; skipped\n" in plain(done.stdout)
