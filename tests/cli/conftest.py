@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
+import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -178,6 +180,29 @@ def cut(plant: Plant, count: int) -> Plant:
     """Return the same plant, of which the first `count` samples have arrived."""
     plant.live.write_text("\n".join(plant.lines[: count + 1]) + "\n")
     return replace(plant)
+
+
+def labelled(plant: Plant, truth: range) -> Path:
+    """Return the live data with labels, in another file."""
+    head, *rows = plant.live.read_text().splitlines()
+    body = [f"{row},{int(at in truth)}" for at, row in enumerate(rows)]
+    return plant.write([f"{head},truth", *body], plant.folder / "labelled.csv")
+
+
+@pytest.fixture
+def service_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder, and no settings of a service."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith("NEWNORMAL_SERVE_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that this process has."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
 
 @pytest.fixture

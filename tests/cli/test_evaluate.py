@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,16 +14,8 @@ from newnormal.cli import measuring
 from newnormal.runtime.judging import judge_series
 from newnormal.tabular import Table, read
 from newnormal.types import Timeline
-from tests.cli.conftest import CHANGE, Command, Plant, cut
+from tests.cli.conftest import CHANGE, Command, Plant, cut, labelled
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
-
-
-def labelled(plant: Plant, truth: range) -> Path:
-    head, *rows = plant.live.read_text().splitlines()
-    path = plant.folder / "labelled.csv"
-    body = [f"{row},{int(at in truth)}" for at, row in enumerate(rows)]
-    path.write_text("\n".join([f"{head},truth", *body]) + "\n")
-    return path
 
 
 def test_the_verdicts_that_were_made_are_graded(moved: Plant, newnormal: Command) -> None:

@@ -14,7 +14,7 @@ from newnormal.fleet import FleetVerdicts
 from newnormal.fleet.results import StreamError
 from newnormal.tabular import StreamTables, read
 from newnormal.types import Timeline
-from tests.cli.conftest import CHANGE, Command, Plant, cut, lines
+from tests.cli.conftest import CHANGE, Command, Plant, cut, labelled, lines
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
 from tests.reports.made import Page, read_page
 from tests.reports.schema import check_meta
@@ -24,14 +24,6 @@ def page(path: Path) -> Page:
     found = read_page(path.read_text(encoding="utf-8"))
     check_meta(found.meta)
     return found
-
-
-def labelled(plant: Plant, truth: range) -> Path:
-    head, *rows = plant.live.read_text().splitlines()
-    path = plant.folder / "labelled.csv"
-    body = [f"{row},{int(at in truth)}" for at, row in enumerate(rows)]
-    path.write_text("\n".join([f"{head},truth", *body]) + "\n")
-    return path
 
 
 def test_one_command_makes_the_page(moved: Plant, newnormal: Command) -> None:

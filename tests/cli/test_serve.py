@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -27,20 +26,7 @@ from newnormal.service.store import Store
 from tests.cli.conftest import Command
 from tests.waiting import until
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("NEWNORMAL_SERVE_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that somebody else has."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 # ------------------------------------------------------------------ refused

@@ -29,19 +29,7 @@ class Half(MemoryPullSource):
         return "3 series; warning: load gives none"
 
 
-@pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in list(os.environ):
-        if name.startswith("NEWNORMAL_SERVE_"):
-            monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """A port that this process has."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
+pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 @pytest.fixture

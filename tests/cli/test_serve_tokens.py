@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,8 @@ from tests.cli.conftest import Command
 
 
 @pytest.fixture(autouse=True)
-def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def configured(tmp_path: Path, service_folder: None) -> Path:
     """Return a configuration with a data folder of its own, and a secret that is not here."""
-    for name in list(os.environ):
-        if name.startswith("NEWNORMAL_SERVE_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
     path = tmp_path / "etc" / "service.toml"
     path.parent.mkdir()
     path.write_text(

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
+from newnormal.tabular import LineParser, Reading, StreamLines
 from newnormal.tabular.reading import BadCells
 
 NAN = float("nan")
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Any:
-    def _read(text: str, name: str = "plant.csv", **options: Any) -> Table:
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return read(path, **options)
-
-    return _read
 
 
 def test_a_bad_cell_is_one_missing_value_and_counted(table: Any) -> None:

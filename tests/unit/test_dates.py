@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -11,22 +10,12 @@ import numpy as np
 import pytest
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
+from newnormal.tabular import LineParser, Reading, StreamLines
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered
 
 LAST = "2026-12-31T23:59:59"
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Any:
-    def _read(text: str, **options: Any) -> Table:
-        path = tmp_path / "plant.csv"
-        path.write_text(text, encoding="utf-8")
-        return read(path, **options)
-
-    return _read
 
 
 @pytest.mark.parametrize(

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from newnormal.errors import InputError
-from newnormal.tabular import LineParser, Reading, StreamLines, Table, read
+from newnormal.tabular import LineParser, Reading, StreamLines
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal
 from newnormal.tabular.parsing.dialect import find_head
 from newnormal.tabular.reading import Remembered
 
 NAN = float("nan")
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Any:
-    def _read(text: str, **options: Any) -> Table:
-        path = tmp_path / "plant.csv"
-        path.write_text(text, encoding="utf-8")
-        return read(path, **options)
-
-    return _read
 
 
 HEADS = [

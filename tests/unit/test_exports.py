@@ -235,35 +235,6 @@ def test_bare_data_and_results_and_points_are_read() -> None:
     assert text_of("prometheus", scalar) == expected.replace("up", "value")
 
 
-@pytest.mark.parametrize(
-    ("text", "by", "message"),
-    [
-        (
-            '{"status":"error","errorType":"bad_data","error":"1:5: parse error"}',
-            (),
-            "found an error of Prometheus: bad_data: 1:5: parse error",
-        ),
-        (answer(), (), "found an answer without any"),
-        (answer(({"__name__": "up"}, [])), (), "expected values, found none"),
-        (answer(({"a": "1", "b": "2"}, [[1, "2"]])), ("c",), "label 'c', found only 'a', 'b'"),
-        (answer(({}, [[1, "2"]]))[:-9], (), "line 1: expected Prometheus' JSON, found"),
-        (answer(({"__name__": "up"}, [["x", "2"]])), (), "series up: expected pairs such as"),
-        (answer(({"__name__": "up"}, [[1e300, "2"]])), (), "series up: expected pairs such as"),
-        ('{"data":{"resultType":"string","result":[1,"a"]}}', (), "expected a result of Prom"),
-        ("[" * 100_000, (), "expected Prometheus' JSON"),
-        (f'{{"data":[{"9" * 5000}]}}', (), "expected Prometheus' JSON"),
-        ('[{"metric":{"__name__":"h"},"histograms":[]}]', (), "series h: expected numbers, found"),
-        ("5", (), "expected a result of Prometheus, found 5"),
-    ],
-)
-def test_what_prometheus_did_not_mean_is_an_error(
-    text: str, by: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        text_of("prometheus", text, by)
-    assert message in error.value.message
-
-
 def test_values_come_out_as_they_were() -> None:
     values = [0.1, 1e-300, 123456789.123456789, -0.0, 1 / 3]
     points = [[at, repr(value)] for at, value in enumerate(values)]
@@ -382,29 +353,6 @@ def test_influx_1_repeats_headers_and_has_tags_in_names() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "by", "message"),
-    [
-        (
-            "#datatype,string,long\n#group,true,true\n#default,,\n,error,reference\n"
-            ",Failed to parse query,897\n",
-            (),
-            "found an error of InfluxDB: Failed to parse query",
-        ),
-        (LONG, ("rack",), "label 'rack', found only 'host'"),
-        (LONG.replace("_time", "when").replace("dateTime:RFC3339", "string"), (), "column _time"),
-        ("#datatype,string\n#group,false\n", (), "expected samples, found none"),
-        (LONG.partition(",,0")[0], (), "expected samples, found none"),
-        ("_time,_value,_field\n2026-01-01,on,state\n", (), "found only texts in 'state'"),
-        ('_time,_value,_field\n2026-01-01,1,"' + "x" * 200_000, (), "line 2: expected CSV, found"),
-    ],
-)
-def test_what_influx_did_not_mean_is_an_error(text: str, by: tuple[str, ...], message: str) -> None:
-    with pytest.raises(InputError) as error:
-        text_of("influx", text, by)
-    assert message in error.value.message
-
-
 def test_damaged_lines_are_counted_and_left_out() -> None:
     damaged = LONG.replace("2026-01-01T00:01:00Z", "soon")[:-20]
     found = translate("influx", io.BytesIO(damaged.encode()), Reading(), ["host"])
@@ -446,6 +394,62 @@ def test_series_as_rows_are_read_with_commas_and_without_zone() -> None:
 def test_damaged_series_as_rows_are_an_error(text: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         text_of("grafana_rows", text)
+    assert message in error.value.message
+
+
+NOT_OF_PROMETHEUS = [
+    (
+        '{"status":"error","errorType":"bad_data","error":"1:5: parse error"}',
+        (),
+        "found an error of Prometheus: bad_data: 1:5: parse error",
+    ),
+    (answer(), (), "found an answer without any"),
+    (answer(({"__name__": "up"}, [])), (), "expected values, found none"),
+    (answer(({"a": "1", "b": "2"}, [[1, "2"]])), ("c",), "label 'c', found only 'a', 'b'"),
+    (answer(({}, [[1, "2"]]))[:-9], (), "line 1: expected Prometheus' JSON, found"),
+    (answer(({"__name__": "up"}, [["x", "2"]])), (), "series up: expected pairs such as"),
+    (answer(({"__name__": "up"}, [[1e300, "2"]])), (), "series up: expected pairs such as"),
+    ('{"data":{"resultType":"string","result":[1,"a"]}}', (), "expected a result of Prom"),
+    ("[" * 100_000, (), "expected Prometheus' JSON"),
+    (f'{{"data":[{"9" * 5000}]}}', (), "expected Prometheus' JSON"),
+    ('[{"metric":{"__name__":"h"},"histograms":[]}]', (), "series h: expected numbers, found"),
+    ("5", (), "expected a result of Prometheus, found 5"),
+]
+NOT_OF_INFLUX = [
+    (
+        "#datatype,string,long\n#group,true,true\n#default,,\n,error,reference\n"
+        ",Failed to parse query,897\n",
+        (),
+        "found an error of InfluxDB: Failed to parse query",
+    ),
+    (LONG, ("rack",), "label 'rack', found only 'host'"),
+    (LONG.replace("_time", "when").replace("dateTime:RFC3339", "string"), (), "column _time"),
+    ("#datatype,string\n#group,false\n", (), "expected samples, found none"),
+    (LONG.partition(",,0")[0], (), "expected samples, found none"),
+    ("_time,_value,_field\n2026-01-01,on,state\n", (), "found only texts in 'state'"),
+    ('_time,_value,_field\n2026-01-01,1,"' + "x" * 200_000, (), "line 2: expected CSV, found"),
+]
+NOT_OF_GRAFANA = [
+    ("Series;Time;Value\na;b\n", (), "line 2: expected a series, a time and a value"),
+    ("sep=;\nSeries;Time;Value\na;b;1\n", (), "line 3: expected a time, found 'b'"),
+    ("Series;Time;Value\n", (), "expected values, found none"),
+    ("Series;Time\n", (), "expected the columns Series, Time and Value"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "by", "message"),
+    [
+        *(("prometheus", *row) for row in NOT_OF_PROMETHEUS),
+        *(("influx", *row) for row in NOT_OF_INFLUX),
+        *(("grafana_rows", *row) for row in NOT_OF_GRAFANA),
+    ],
+)
+def test_what_a_program_did_not_mean_is_an_error(
+    kind: str, text: str, by: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        text_of(kind, text, by)
     assert message in error.value.message
 
 
