@@ -106,21 +106,11 @@ def as_labels(values: Floats, path: Path) -> Ints:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A spreadsheet's export: columns of numbers, and the label's as text.
+    """A spreadsheet's export: columns of numbers, and the label's as text."""
 
-    Attributes
-    ----------
-    names
-        The names of the number columns.
-    numbers
-        Their cells, NaN where a cell holds no number, shape (T, C).
-    labels
-        The last column's cells, stripped; empty where the sheet has no label.
-    """
-
-    names: tuple[str, ...]
-    numbers: Floats
-    labels: list[str]
+    names: tuple[str, ...]  # of the columns of numbers
+    numbers: Floats  # (T, C), NaN where a cell holds no number
+    labels: list[str]  # the last column, stripped; empty where the sheet has no label
 
 
 def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
@@ -179,6 +169,15 @@ def _number(cell: str) -> float:
 
 def _number_with_comma(cell: str) -> float:
     return _number(cell.replace(",", "."))
+
+
+def check_same_columns(sheet: Sheet, normal: Sheet, path: Path, name: str) -> None:
+    """Raise a DatasetError unless a sheet at a path has the columns of the normal one."""
+    if sheet.names != normal.names:
+        raise DatasetError(
+            f"{path}: expected the columns of {name}, found otherwise: "
+            f"{', '.join(sorted(set(normal.names) ^ set(sheet.names))) or 'another order'}"
+        )
 
 
 def fill_forward(values: Floats) -> None:

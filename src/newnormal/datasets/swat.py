@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.datasets.reading import fill_forward, present, read_sheet
+from newnormal.datasets.reading import check_same_columns, fill_forward, present, read_sheet
 from newnormal.errors import DatasetError
 
 _NORMAL = "SWaT_Dataset_Normal_v0.csv"
@@ -22,11 +22,7 @@ def _streams(folder: Path) -> set[str]:
 def _read(folder: Path, stream: str, typo_is_attack: bool = False) -> Dataset:  # noqa: ARG001
     normal = read_sheet(folder / _NORMAL, after="Timestamp", labelled=True)
     attack = read_sheet(folder / _ATTACK, after="Timestamp", labelled=True)
-    if normal.names != attack.names:
-        raise DatasetError(
-            f"{folder / _ATTACK}: expected the columns of {_NORMAL}, found otherwise: "
-            f"{', '.join(sorted(set(normal.names) ^ set(attack.names))) or 'another order'}"
-        )
+    check_same_columns(attack, normal, folder / _ATTACK, _NORMAL)
     if unknown := set(attack.labels) - _KNOWN:
         raise DatasetError(
             f"{folder / _ATTACK}: expected Normal or Attack in the last column, "

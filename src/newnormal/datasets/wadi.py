@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.datasets.reading import fill_forward, present, read_sheet
+from newnormal.datasets.reading import check_same_columns, fill_forward, present, read_sheet
 from newnormal.errors import DatasetError
 from newnormal.types import Bools, Floats
 
@@ -27,11 +27,7 @@ def _observed(numbers: Floats) -> Bools:
 def _read(folder: Path, stream: str) -> Dataset:  # noqa: ARG001 - there is only one
     normal = read_sheet(folder / _NORMAL, after="Time", labelled=False)
     attack = read_sheet(folder / _ATTACK, after="Time", labelled=True)
-    if normal.names != attack.names:
-        raise DatasetError(
-            f"{folder / _ATTACK}: expected the columns of {_NORMAL}, found otherwise: "
-            f"{', '.join(sorted(set(normal.names) ^ set(attack.names))) or 'another order'}"
-        )
+    check_same_columns(attack, normal, folder / _ATTACK, _NORMAL)
     if unknown := set(attack.labels) - {"1", "-1", "1.0", "-1.0"}:
         raise DatasetError(
             f"{folder / _ATTACK}: expected 1 or -1 in the last column, found {sorted(unknown)[0]!r}"

@@ -24,16 +24,10 @@ def seconds_of(time: np.datetime64) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The axis of a stream.
-
-    Attributes
-    ----------
-    timed
-        Whether it is one of time; it must not be where the stream has none.
-    """
+    """The axis of a stream."""
 
     timeline: Timeline
-    timed: bool
+    timed: bool  # whether it is one of time; it must not be where the stream has none
 
     @classmethod
     def of(cls, timeline: Timeline) -> Axis:

@@ -16,24 +16,12 @@ from newnormal.types import IncidentEvent, Timeline, Verdicts
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The streams of a report.
+    """The streams of a report."""
 
-    Attributes
-    ----------
-    name
-        For the title.
-    timelines
-        One a stream.
-    incidents
-        What happened to incidents.
-    fleet
-        Whether there may be many streams.
-    """
-
-    name: str
-    timelines: tuple[Timeline, ...]
+    name: str  # for the title
+    timelines: tuple[Timeline, ...]  # one a stream
     incidents: Sequence[IncidentEvent] = ()
-    fleet: bool = False
+    fleet: bool = False  # whether there may be many streams
 
     @classmethod
     def of(cls, verdicts: Any, name: str = "", labels: Any = None) -> Self:

@@ -27,41 +27,22 @@ _QUIET = np.timedelta64(1, "h")  # without a false alarm
 
 @dataclass(frozen=True, eq=False)
 class DemoRow:
-    """The results of one detector on the live part.
+    """The results of one detector on the live part."""
 
-    Attributes
-    ----------
-    name
-        ``"frozen"`` or ``"adapting"``.
-    settings
-        The detector's options, as code.
-    verdicts
-        The verdict of each sample.
-    precision, recall, f1
-        Sample by sample, over the whole live part.
-    auroc, auprc
-        Of the score, over all thresholds; AUPRC by the trapezoidal rule.
-    false_alarms, false_alarm_share
-        The number of normal samples after the first shift that were called anomalous, and their
-        share. Samples, not events: an alarm that never ends would count as one event.
-    quiet_after
-        Time from the first shift to the first hour without a false alarm; None if there is none.
-    samples_per_second
-        Of the live run, measured after a warm-up.
-    """
-
-    name: str
-    settings: str
+    name: str  # "frozen" or "adapting"
+    settings: str  # the detector's options, as code
     verdicts: Verdicts
-    precision: float
+    precision: float  # sample by sample, as recall and F1
     recall: float
     f1: float
     auroc: float
-    auprc: float
+    auprc: float  # by the trapezoidal rule
+    # Normal samples after the first shift that were called anomalous. Samples, not events: an
+    # alarm that never ends would count as one event.
     false_alarms: int
     false_alarm_share: float
-    quiet_after: np.timedelta64 | None
-    samples_per_second: float
+    quiet_after: np.timedelta64 | None  # from the first shift to an hour without a false alarm
+    samples_per_second: float  # of the live run, after a warm-up
 
 
 @dataclass(frozen=True, eq=False)
