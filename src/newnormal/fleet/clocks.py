@@ -21,24 +21,24 @@ class Clocks:
     """
 
     def __init__(self, fits: Sequence[Fitted]) -> None:
-        clocks = [None if each.rhythm is None else each.rhythm.clock for each in fits]
-        self._is_timed = np.array([isinstance(each, TimeClock) for each in clocks], np.bool_)
-        self._is_counted = np.array([isinstance(each, SampleClock) for each in clocks], np.bool_)
+        clocks = [None if fit.rhythm is None else fit.rhythm.clock for fit in fits]
+        self._is_timed = np.array([isinstance(clock, TimeClock) for clock in clocks], np.bool_)
+        self._is_counted = np.array([isinstance(clock, SampleClock) for clock in clocks], np.bool_)
         self._zones = np.zeros(len(clocks), np.int64)
         self._bins, self._kinds, self._shifts, self._periods, self._origins = np.ones(
             (5, len(clocks)), np.int64
         )
-        known: dict[str | None, TimeClock] = {}
+        by_zone: dict[str | None, TimeClock] = {}
         for at, clock in enumerate(clocks):
             if isinstance(clock, TimeClock):
-                known.setdefault(clock.zone, clock)
-                self._zones[at] = list(known).index(clock.zone)
+                by_zone.setdefault(clock.zone, clock)
+                self._zones[at] = list(by_zone).index(clock.zone)
                 self._bins[at], self._kinds[at] = clock.bins, clock.kinds
                 self._shifts[at] = clock.shift
             elif isinstance(clock, SampleClock):
                 self._bins[at], self._periods[at] = clock.bins, clock.period
                 self._origins[at] = clock.origin
-        self._by_zone = list(known.values())
+        self._by_zone = list(by_zone.values())
         self._weekdays = np.zeros((8, 7), np.int64)
         for kinds, days in KINDS.items():
             self._weekdays[kinds] = days
@@ -46,24 +46,26 @@ class Clocks:
 
     def phases(self, streams: Ints, times: Ints, numbers: Ints) -> Floats:
         """Return the phase of each row: its stream, its time in ns and its number are given."""
-        found = np.full(len(streams), np.nan)
+        phases = np.full(len(streams), np.nan)
         if not self._is_used:
-            return found
+            return phases
         counted = np.flatnonzero(self._is_counted[streams])
         if len(counted):
-            own = streams[counted]
-            number = numbers[counted] + self._origins[own]
-            found[counted] = number % self._periods[own] * self._bins[own] // self._periods[own]
+            owners = streams[counted]
+            number = numbers[counted] + self._origins[owners]
+            phases[counted] = (
+                number % self._periods[owners] * self._bins[owners] // self._periods[owners]
+            )
         timed = np.flatnonzero(self._is_timed[streams] & (times != NO_TIME))
         if len(timed):
-            own, when = streams[timed], times[timed]
+            owners, when = streams[timed], times[timed]
             local = np.empty_like(when)
             for zone, clock in enumerate(self._by_zone):
-                here = self._zones[own] == zone
+                here = self._zones[owners] == zone
                 local[here] = clock.local(when[here])
-            local -= self._shifts[own]
+            local -= self._shifts[owners]
             day = local // DAY
-            bins = (local - day * DAY) * self._bins[own] // DAY
-            kinds = self._weekdays[self._kinds[own], (day + 3) % 7]
-            found[timed] = kinds * self._bins[own] + bins
-        return found
+            bins = (local - day * DAY) * self._bins[owners] // DAY
+            kinds = self._weekdays[self._kinds[owners], (day + 3) % 7]
+            phases[timed] = kinds * self._bins[owners] + bins
+        return phases

@@ -689,7 +689,9 @@ class Fleet:
         read_manifest(path)  # raises where there is no fleet
         lock = FolderLock(path).acquire()
         try:
-            files = consistent(path, lambda each: read_streams(path, each, model, threshold))
+            files = consistent(
+                path, lambda manifest: read_streams(path, manifest, model, threshold)
+            )
             fleet = cls._of(path, files, model, threshold)
             log = log_of(path, files.manifest, sync=sync)
             end = log_end(log, files.manifest)
@@ -719,7 +721,9 @@ class Fleet:
         try:
             writer = FolderWriter(path)
             if (path / MANIFEST).exists():
-                files = consistent(path, lambda each: read_streams(path, each, model, threshold))
+                files = consistent(
+                    path, lambda manifest: read_streams(path, manifest, model, threshold)
+                )
                 manifest = files.manifest
                 if manifest.log_id is not None or manifest.first < manifest.position:
                     raise StateError(

@@ -74,12 +74,11 @@ class FleetStreams:
     @property
     def period(self) -> np.timedelta64 | None:
         """The median of the streams' periods; None where none has one."""
-        periods = [each.fitted.period for each in self if each.fitted.period is not None]
+        periods = [period for stream in self if (period := stream.fitted.period) is not None]
         if not periods:
             return None
-        return np.timedelta64(
-            int(np.median([int(each.astype(np.int64)) for each in periods])), "ns"
-        )
+        median = np.median([int(period.astype(np.int64)) for period in periods])
+        return np.timedelta64(int(median), "ns")
 
     def where(self, name: str) -> tuple[Group, int]:
         """Return the group of a stream and its position there."""
@@ -91,8 +90,8 @@ class FleetStreams:
     def places(self, group: Group) -> Ints:
         """Return the positions in a group of its streams, in the fleet's order."""
         if id(group) not in self._places:
-            own = [at for other, at in self._where.values() if other is group]
-            self._places[id(group)] = np.array(own, dtype=np.int64)
+            places = [at for other, at in self._where.values() if other is group]
+            self._places[id(group)] = np.array(places, dtype=np.int64)
         return self._places[id(group)]
 
     def add(self, name: str, detector: BaseDetector) -> Stream:
@@ -102,12 +101,11 @@ class FleetStreams:
         if not fitted.alarms.active:
             fitted = fitted.with_alarms(AlarmLog())
         fit = self._fit(fitted)
-        known = self._shape_of.get(fit)
-        if known is None:
+        if fit not in self._shape_of:
             shape = Shape.of(parts.state)
-            known = self._shapes.setdefault(shape.layout, shape), detector.unfitted()
-            self._shape_of[fit] = known
-        shape, shell = known
+            shape = self._shapes.setdefault(shape.layout, shape)
+            self._shape_of[fit] = shape, detector.unfitted()
+        shape, shell = self._shape_of[fit]
         if shell.get_params() != detector.get_params():
             shell = detector.unfitted()
         stream = Stream(name, shell, fit, shape, self._memory.take(shape.layout.nbytes))
@@ -145,7 +143,7 @@ class FleetStreams:
         order = self.names
         self.remove(name)
         stream = self.add(name, detector)
-        self._where = {each: self._where[each] for each in order}
+        self._where = {other: self._where[other] for other in order}
         self._changed()
         return stream
 

@@ -49,14 +49,14 @@ class WatchProgress:
     def parse(cls, content: bytes) -> WatchProgress | None:
         """Return what a lock file holds, None if that cannot be read."""
         try:
-            found = json.loads(content[:_SIZE])
-            seen, alarm, stream = found["seen"], found["alarm"], found["stream"]
-            start, change, newest = (found.get(name) for name in ("start", "change", "newest"))
-            changes = None if found.get("changes") is None else tuple(found["changes"])
+            facts = json.loads(content[:_SIZE])
+            seen, alarm, stream = facts["seen"], facts["alarm"], facts["stream"]
+            start, change, newest = (facts.get(name) for name in ("start", "change", "newest"))
+            changes = None if facts.get("changes") is None else tuple(facts["changes"])
         except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
             return None
         texts = type(stream) is str and type(start) in (str, type(None))
-        numbers = all(type(each) in (int, type(None)) for each in (alarm, change, newest))
+        numbers = all(type(number) in (int, type(None)) for number in (alarm, change, newest))
         if type(seen) is int and numbers and texts and all(type(n) is int for n in changes or ()):
             return cls(seen, alarm, stream, start, change, changes, newest)
         return None

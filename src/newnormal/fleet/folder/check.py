@@ -13,7 +13,7 @@ from newnormal.fleet.fleet import Fleet
 from newnormal.fleet.folder.fits import FitReader
 from newnormal.fleet.folder.listing import read_listing
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.fleet.folder.log import FileLog, Found, gap, scan
+from newnormal.fleet.folder.log import FileLog, LogPart, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
 from newnormal.fleet.folder.recovery import Lost, Read, read_streams
@@ -71,14 +71,14 @@ class FleetReport:
     @property
     def ok(self) -> bool:
         """Whether `Fleet.load` reads everything, perhaps because of the repair."""
-        return self.repaired or all(each.left_by_kill for each in self.problems)
+        return self.repaired or all(problem.left_by_kill for problem in self.problems)
 
     def __str__(self) -> str:
         lines = [f"{self.folder}: {self.streams} streams"]
-        for each in self.problems:
-            lines.append(each.text)
-            verb = "repaired: " if self.repaired and each.repair else "repair: "
-            lines.append(f"  {verb}{each.repair or 'none: restore the folder from a backup'}")
+        for problem in self.problems:
+            verb = "repaired" if self.repaired and problem.repair else "repair"
+            repair = problem.repair or "none: restore the folder from a backup"
+            lines += [problem.text, f"  {verb}: {repair}"]
         if not self.problems:
             lines.append("no problem found")
         return "\n".join(lines)
@@ -110,15 +110,15 @@ def check(
     path = Path(folder)
     lock = FolderLock(path).acquire() if repair and path.is_dir() else None
     try:
-        return _Check(path, (model, threshold)).run(repair)
+        return _Check(path, model, threshold).run(repair)
     finally:
         if lock is not None:
             lock.release()
 
 
 class _Check:
-    def __init__(self, folder: Path, given: tuple[object, object]) -> None:
-        self.folder, self.given = folder, given
+    def __init__(self, folder: Path, *classes: object) -> None:
+        self.folder, self.classes = folder, classes
         self.report = FleetReport(folder)
         self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shards have to be written anew
@@ -138,7 +138,7 @@ class _Check:
             text = f"{file.name} belongs to no checkpoint"
             report.add(text, "remove it", left_by_kill=True)
         if not self.readable:
-            report.problems = [each._replace(repair="") for each in report.problems]
+            report.problems = [problem._replace(repair="") for problem in report.problems]
         elif repair and report.problems:
             self._repair(manifest, read, damage)
             report.repaired = True
@@ -149,22 +149,20 @@ class _Check:
     # ------------------------------------------------------------------ what there is
 
     def _manifests(self) -> None:
-        found: dict[str, Manifest | None] = {}
-        for name in (MANIFEST, COPY):
+        manifests: list[Manifest] = []
+        for name, other in ((MANIFEST, COPY), (COPY, MANIFEST)):
             try:
-                found[name] = Manifest.parse((self.folder / name).read_bytes(), name)
+                manifests.append(Manifest.parse((self.folder / name).read_bytes(), name))
             except (OSError, StateError) as error:
                 text = error.message if isinstance(error, StateError) else f"{name}: no such file"
-                other = COPY if name == MANIFEST else MANIFEST
-                found[name] = None
                 self.report.add(text, f"write it from {other}")
-        if None not in found.values() and found[MANIFEST] != found[COPY]:
+        if len(manifests) == 2 and manifests[0] != manifests[1]:
             text = f"{COPY} is older than {MANIFEST}"
             self.report.add(text, "write it anew", left_by_kill=True)
 
     def _streams(self, manifest: Manifest) -> Read:
         report, folder = self.report, self.folder
-        read = read_streams(folder, manifest, *self.given, skip_damaged=True)
+        read = read_streams(folder, manifest, *self.classes, skip_damaged=True)
         report.streams = len(read.streams)
         self.readable = len(read.streams) > 0
         for lost in read.lost:
@@ -186,10 +184,10 @@ class _Check:
         return read
 
     def _listings(self, manifest: Manifest) -> None:
-        found = {manifest.streams: "write it from the streams"}
+        repairs = {manifest.streams: "write it from the streams"}
         if manifest.events is not None:
-            found[manifest.events] = "go on without these events, which nobody has taken"
-        for name, repair in found.items():
+            repairs[manifest.events] = "go on without these events, which nobody has taken"
+        for name, repair in repairs.items():
             try:
                 read_listing(self.folder, name)
             except (FileNotFoundError, StateError) as error:
@@ -197,11 +195,11 @@ class _Check:
                 self.report.add(text, repair)
                 self.rewrite = True
 
-    def _log(self, manifest: Manifest) -> list[tuple[Path, int, Found]]:
+    def _log(self, manifest: Manifest) -> list[tuple[Path, int, LogPart]]:
         """Return what is damaged in the log's files: file, its position, the part."""
         assert manifest.log_id is not None
         files = FileLog(self.folder, manifest.log_id).files
-        found: list[tuple[Path, int, Found]] = []
+        damage: list[tuple[Path, int, LogPart]] = []
         end = manifest.first
         if files and files[0][0] > manifest.first:
             self._hole(manifest.first, files[0][0])
@@ -213,7 +211,7 @@ class _Check:
                 end = part.end
                 if part.kind not in ("damage", "torn"):
                     continue
-                found.append((path, start, part))
+                damage.append((path, start, part))
                 size = part.end - part.start
                 if part.kind == "torn" and at == len(files) - 1:
                     end = part.start
@@ -226,7 +224,7 @@ class _Check:
         behind = manifest.first < manifest.position
         if behind and end < manifest.position:
             self._hole(end, manifest.position)
-        return found
+        return damage
 
     def _hole(self, start: int, end: int) -> None:
         text = f"the log from position {start} to {end} is missing"
@@ -236,7 +234,7 @@ class _Check:
     # ------------------------------------------------------------------ repair
 
     def _repair(
-        self, manifest: Manifest, read: Read, damage: list[tuple[Path, int, Found]]
+        self, manifest: Manifest, read: Read, damage: list[tuple[Path, int, LogPart]]
     ) -> None:
         self._keep()
         manifest.write(self.folder)
@@ -265,17 +263,20 @@ class _Check:
 
     def _write(self, manifest: Manifest, read: Read) -> None:
         """Write the streams that can be read, up to the end of the log, and those begun again."""
-        fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.given)
+        fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.classes)
         end = LogEnd(manifest.position, manifest.marker, manifest.marked)
         if manifest.log_id is not None:
             log = FileLog(self.folder, manifest.log_id)
             log.lenient = True
             end = log_end(log, manifest, whole=False)
             fleet._replay(log, read, end, None)
-        ordered = [(member.order, member.stream) for _, own in read.shards for member in own]
-        ordered += [each for lost in read.lost for each in _begun_again(read.fits, lost)]
+        ordered = [
+            (member.order, member.stream) for _, members in read.shards for member in members
+        ]
+        for lost in read.lost:
+            ordered += _begun_again(read.fits, lost)
         streams = FleetStreams()
-        for _, stream in sorted(ordered, key=lambda each: each[0]):
+        for _, stream in sorted(ordered, key=lambda pair: pair[0]):
             streams.restore(stream)
         read.streams = fleet._streams = streams
         writer = FolderWriter(self.folder)
@@ -296,12 +297,12 @@ def _fit(fits: FitReader | None, place: tuple[int, int] | None) -> Any:
 
 def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]:
     """Return streams at their start, with their order, where their fit can be read."""
-    found = []
+    streams = []
     for name, place, order in zip(lost.names, lost.fits, lost.orders, strict=True):
         fit = _fit(fits, place)
         if fit is not None:
             block, shape = FleetStreams().common(fit.fitted, fit.shape)
             stream = Stream(name, fit.shell, block, shape)
             stream.put(fit.fitted.initial())
-            found.append((order, stream))
-    return found
+            streams.append((order, stream))
+    return streams

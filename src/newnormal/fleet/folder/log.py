@@ -28,7 +28,7 @@ SEGMENT = 64 << 20  # bytes, after which another file begins
 _BINARY = getattr(os, "O_BINARY", 0)
 
 
-class Found(NamedTuple):
+class LogPart(NamedTuple):
     """A part of a log file: a record, a gap, or what is neither."""
 
     kind: str  # "record", "gap", "damage", or "torn": the beginning of a record
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     record: bytes = b""
 
 
-def scan(path: Path, begin: int, position: int = 0) -> Iterator[Found]:
+def scan(path: Path, begin: int, position: int = 0) -> Iterator[LogPart]:
     """Give the parts of a log file that begins at position `begin`, from a position on."""
     try:
         content = path.read_bytes()
@@ -47,39 +47,39 @@ def scan(path: Path, begin: int, position: int = 0) -> Iterator[Found]:
         raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
     at = max(0, position - begin)
     while at < len(content):
-        found = _part(content, at)
-        yield found._replace(start=begin + found.start, end=begin + found.end)
-        at = found.end
+        part = _part(content, at)
+        yield part._replace(start=begin + part.start, end=begin + part.end)
+        at = part.end
 
 
-def _part(content: bytes, at: int) -> Found:
+def _part(content: bytes, at: int) -> LogPart:
     """Return the part of a log that begins at an offset."""
     head = _header(content, at)
     if head is not None:
         mark, crc, end = head
         if end > len(content):
-            return Found("torn", at, len(content))
+            return LogPart("torn", at, len(content))
         record = content[at + _HEAD.size : end]
         if mark == _GAP:
-            return Found("gap", at, end)
+            return LogPart("gap", at, end)
         if crc == zlib.crc32(record):
-            return Found("record", at, end, record)
+            return LogPart("record", at, end, record)
     elif len(content) - at < _HEAD.size:
-        return Found("torn", at, len(content))
+        return LogPart("torn", at, len(content))
     following = at + 1
     while (following := content.find(_START, following)) >= 0:
         if (head := _header(content, following)) is not None and head[2] <= len(content):
-            return Found("damage", at, following)
+            return LogPart("damage", at, following)
         following += 1
-    return Found("damage", at, len(content))
+    return LogPart("damage", at, len(content))
 
 
 def _header(content: bytes, at: int) -> tuple[bytes, int, int] | None:
     """Return the mark, the CRC and the end of the record that begins at an offset, if one does."""
     if at + _HEAD.size > len(content):
         return None
-    mark, length, crc, own = _HEAD.unpack_from(content, at)
-    if mark not in (_MARK, _GAP) or own != zlib.crc32(content[at : at + _HEAD.size - 4]):
+    mark, length, crc, head_crc = _HEAD.unpack_from(content, at)
+    if mark not in (_MARK, _GAP) or head_crc != zlib.crc32(content[at : at + _HEAD.size - 4]):
         return None
     return mark, crc, at + _HEAD.size + length
 
@@ -129,8 +129,8 @@ class FileLog:
     def files(self) -> list[tuple[int, Path]]:
         """The files, each with the position at which it begins."""
         with suppress(OSError):
-            found = [(log_start(path.name, self.log_id), path) for path in self.folder.iterdir()]
-            return sorted((start, path) for start, path in found if start is not None)
+            starts = [(log_start(path.name, self.log_id), path) for path in self.folder.iterdir()]
+            return sorted((start, path) for start, path in starts if start is not None)
         return []
 
     def append(self, record: bytes) -> int:
@@ -185,16 +185,16 @@ class FileLog:
                     hint=AGAIN,
                 )
             last = path == files[-1][1]
-            for found in scan(path, start, position):
-                wrong = found.kind == "damage" or (found.kind == "torn" and not last)
+            for part in scan(path, start, position):
+                wrong = part.kind == "damage" or (part.kind == "torn" and not last)
                 if wrong and not self.lenient:
                     raise StateError(
-                        f"{path.name}: expected a record at position {found.start}, found damage",
+                        f"{path.name}: expected a record at position {part.start}, found damage",
                         hint=AGAIN,
                     )
-                if found.kind in ("record", "gap"):
-                    yield found.end, found.record  # that of a gap is empty
-                end = found.end
+                if part.kind in ("record", "gap"):
+                    yield part.end, part.record  # that of a gap is empty
+                end = part.end
             end = max(end, start)
 
     def trim(self, position: int) -> None:
@@ -217,8 +217,8 @@ class FileLog:
         if files:
             begin, path = files[-1]
             end = begin
-            for found in scan(path, begin):
-                end = found.start if found.kind == "torn" else found.end
+            for part in scan(path, begin):
+                end = part.start if part.kind == "torn" else part.end
             self.cut = begin + path.stat().st_size - end
             if self.cut:
                 with path.open("r+b") as file:

@@ -119,11 +119,11 @@ class Samples(NamedTuple):
         """Return the body of a record."""
         errors = b""
         if self.errors:
-            found = [
-                [each.stream, each.error.message, each.error.hint, list(each.rows)]
-                for each in self.errors
+            facts = [
+                [refused.stream, refused.error.message, refused.error.hint, list(refused.rows)]
+                for refused in self.errors
             ]
-            errors = json.dumps(found).encode()
+            errors = json.dumps(facts).encode()
         parts = [_SAMPLES.pack(self.flush, len(self.blocks), len(errors)), errors]
         for block in self.blocks:
             parts += block.write()
@@ -158,10 +158,10 @@ class Act(NamedTuple):
     @classmethod
     def read(cls, body: _Reader) -> Act:
         """Return what `write` was called on."""
-        found = json.loads(body.take(body.left))
-        if found["verb"] not in ("accept", "reject", "rollback"):
+        facts = json.loads(body.take(body.left))
+        if facts["verb"] not in ("accept", "reject", "rollback"):
             raise ValueError("verb")
-        return cls(int(found["id"]), found["verb"], found["alarm"], found["change"])
+        return cls(int(facts["id"]), facts["verb"], facts["alarm"], facts["change"])
 
 
 class LogRecord(NamedTuple):
@@ -196,7 +196,7 @@ def parse(record: bytes, position: int) -> LogRecord:
             ACT: Act.read,
             MARKER: lambda _: None,
         }
-        found = LogRecord(kind, readers[kind](body), marker)
+        parsed = LogRecord(kind, readers[kind](body), marker)
         if body.left:
             raise ValueError("length")
     except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
@@ -204,7 +204,7 @@ def parse(record: bytes, position: int) -> LogRecord:
             f"the record before position {position} of the log is not one of newnormal's: {error}",
             hint="give the log that the fleet's folder belongs to",
         ) from error
-    return found
+    return parsed
 
 
 class _Reader:

@@ -142,9 +142,9 @@ def _quietly(gathered: Gathered, flush: bool) -> None:
     """Advance streams, without what the fleet makes of it."""
     for group, rows, _ in gathered.work:
         for at, event in group.advance(rows, flush).events:
-            found = event.change or event.alarm
-            if found is not None:
-                group.streams[at].remember([found])
+            concerned = event.change or event.alarm
+            if concerned is not None:
+                group.streams[at].remember([concerned])
 
 
 def _feedback(read: Read, name: str, body: Act) -> None:
@@ -188,20 +188,20 @@ class _Where:
 
     def gathered(self, body: Samples, end: int) -> Gathered:
         """Return what groups have to take of a record."""
-        found = Gathered()
-        found.errors.extend(body.errors)
+        gathered = Gathered()
+        gathered.errors.extend(body.errors)
         for block in body.blocks:
             at, applies = self._find(block.ids, end)
             for number in np.unique(self._group[at[applies]]).tolist():
                 keep: NDArray[Any] = applies & (self._group[at] == number)
-                self._take(found, block.only(keep), self._groups[number], at[keep])
-        return found
+                self._take(gathered, block.only(keep), self._groups[number], at[keep])
+        return gathered
 
-    def _take(self, found: Gathered, block: LoggedBlock, group: Group, at: Ints) -> None:
+    def _take(self, gathered: Gathered, block: LoggedBlock, group: Group, at: Ints) -> None:
         if block.samples.shape[1] != group.channels:
             raise StateError(
                 f"expected samples of {group.channels} channels in the log, found "
                 f"{block.samples.shape[1]}",
                 hint="give the log that the fleet's folder belongs to",
             )
-        found.work.append((group, block.rows(self._at[at]), block.origin))
+        gathered.work.append((group, block.rows(self._at[at]), block.origin))

@@ -53,8 +53,8 @@ class Shard:
 
 
 @dataclass
-class _Known:
-    """What is known of a stream by its name."""
+class _Entry:
+    """A stream, with its number, its place among the others and its shard."""
 
     id: int
     order: int
@@ -78,7 +78,7 @@ class FolderWriter:
         self.shards: list[Shard] = []
         self.dirty: set[int] = set()
         self.fits = FitWriter(folder)
-        self._known: dict[str, _Known] = {}
+        self._entries: dict[str, _Entry] = {}
         self._next_id = self._next_order = 0
         self._listing: str | None = None  # the file of all streams' names
         self._events = EventWriter()
@@ -94,8 +94,8 @@ class FolderWriter:
             self.shards.append(shard)
             for member in members:
                 shard.members[member.stream.name] = None
-                known = _Known(member.id, member.order, member.stream, shard)
-                self._known[member.stream.name] = known
+                entry = _Entry(member.id, member.order, member.stream, shard)
+                self._entries[member.stream.name] = entry
                 self.fits.know(member.stream.fitted, member.stream.shell, member.fit)
                 self._next_order = max(self._next_order, member.order + 1)
 
@@ -106,30 +106,30 @@ class FolderWriter:
     def arrange(self, streams: FleetStreams) -> None:
         """Give new streams a number and a shard, and forget those that are gone."""
         self._ids.clear()
-        orders = {name: known.order for name, known in self._known.items()}
-        for name, known in list(self._known.items()):
-            if name not in streams or streams[name] is not known.stream:
-                del self._known[name], known.shard.members[name]
-                known.shard.changed = True
+        orders = {name: entry.order for name, entry in self._entries.items()}
+        for name, entry in list(self._entries.items()):
+            if name not in streams or streams[name] is not entry.stream:
+                del self._entries[name], entry.shard.members[name]
+                entry.shard.changed = True
                 self._listing = None
         room = {shard.layout: shard for shard in self.shards if not _is_full(shard)}
         last = -1
         for stream in streams:
-            known_now = self._known.get(stream.name)
-            order = orders.get(stream.name, -1) if known_now is None else known_now.order
+            entry_now = self._entries.get(stream.name)
+            order = orders.get(stream.name, -1) if entry_now is None else entry_now.order
             if order <= last:
                 order, self._next_order = self._next_order, self._next_order + 1
             last = max(last, order)
-            if known_now is not None and known_now.order == order:
+            if entry_now is not None and entry_now.order == order:
                 continue
-            if known_now is not None:
-                known_now.order, known_now.shard.changed = order, True
+            if entry_now is not None:
+                entry_now.order, entry_now.shard.changed = order, True
             else:
                 shard = room.get(stream.shape.layout)
                 if shard is None or _is_full(shard):
                     shard = room[stream.shape.layout] = Shard(stream.shape.layout)
                     self.shards.append(shard)
-                self._known[stream.name] = _Known(self._new_id(), order, stream, shard)
+                self._entries[stream.name] = _Entry(self._new_id(), order, stream, shard)
                 shard.members[stream.name] = None
                 shard.changed = True
             self._listing = None
@@ -156,15 +156,15 @@ class FolderWriter:
     def _of(self, group: Group) -> tuple[Ints, Ints]:
         if id(group) not in self._ids:
             numbers = {id(shard): at for at, shard in enumerate(self.shards)}
-            known = [self._known[stream.name] for stream in group.streams]
-            ids = np.array([each.id for each in known], np.int64)
-            shards = np.array([numbers[id(each.shard)] for each in known], np.int64)
+            entries = [self._entries[stream.name] for stream in group.streams]
+            ids = np.array([entry.id for entry in entries], np.int64)
+            shards = np.array([numbers[id(entry.shard)] for entry in entries], np.int64)
             self._ids[id(group)] = ids, shards
         return self._ids[id(group)]
 
     def id_of(self, name: str) -> int:
         """Return the number of a stream."""
-        return self._known[name].id
+        return self._entries[name].id
 
     # ------------------------------------------------------------------ to the disk
 
@@ -186,35 +186,35 @@ class FolderWriter:
             for shard in self.shards:
                 shard.changed = True
             self._listing = None
-        self.fits.add(known.stream for known in self._known.values())
+        self.fits.add(entry.stream for entry in self._entries.values())
         self.write([at for at, shard in enumerate(self.shards) if shard.changed], position)
         if self._listing is None:
-            known = self._known
+            entries = self._entries.values()
             columns = {
-                "id": [each.id for each in known.values()],
-                "order": [each.order for each in known.values()],
-                "name": list(known),
-                "fit": [list(self.fits.place(each.stream)) for each in known.values()],
+                "id": [entry.id for entry in entries],
+                "order": [entry.order for entry in entries],
+                "name": list(self._entries),
+                "fit": [list(self.fits.place(entry.stream)) for entry in entries],
             }
             self._listing = write_listing(self.folder, "streams", json.dumps(columns))
 
     def _fitted(self) -> list[Stream]:
         """Return the streams whose fits are in the file."""
         return [
-            each.stream
-            for each in self._known.values()
-            if each.shard.file is not None and not each.shard.changed
+            entry.stream
+            for entry in self._entries.values()
+            if entry.shard.file is not None and not entry.shard.changed
         ]
 
     def _member(self, name: str) -> ShardMember:
-        known = self._known[name]
-        return ShardMember(known.id, known.order, known.stream, self.fits.place(known.stream))
+        entry = self._entries[name]
+        return ShardMember(entry.id, entry.order, entry.stream, self.fits.place(entry.stream))
 
     def _layouts(self) -> dict[Layout, int]:
-        found: dict[Layout, int] = {}
+        numbers: dict[Layout, int] = {}
         for shard in self.shards:
-            found.setdefault(shard.layout, len(found))
-        return found
+            numbers.setdefault(shard.layout, len(numbers))
+        return numbers
 
     def publish(
         self,
