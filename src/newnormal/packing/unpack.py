@@ -2,6 +2,8 @@
 
 Nothing is allocated or indexed by what a file holds before that. What does not fit is a StateError
 that names it.
+
+One module because it is one reader: each part is checked against those read before it.
 """
 
 from __future__ import annotations
