@@ -71,11 +71,17 @@ class NaiveThreshold:
     def seen(self) -> int:
         return len(self.scores)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether an open alarm does not go on with the newest score."""
+        return not self.samples or self.samples[-1][1] or math.isnan(self.newest)
+
     def judge(self, score: float, lead: int = -1) -> tuple[float, float, bool, int]:
         """Return the threshold it was compared with, the ratio, the verdict, the open alarm."""
         is_known = 0 <= lead < len(self.raised)
         own = self.height + self.raised[lead] if is_known else self.height
         threshold = self.location + self.spread * own
+        self.newest = score
         if math.isnan(score):
             return threshold, math.nan, False, self.number
         self.scores.append(score)
@@ -167,7 +173,7 @@ class NaiveLog:
         sample: int,
         score: float,
         ratio: float,
-        anomalous: bool,
+        quiet: bool,
         number: int,
         shares: list[float],
         apart: list[float],
@@ -186,7 +192,7 @@ class NaiveLog:
             self.alarm = {"number": number, "start": sample, "end": sample, "score": -math.inf}
             self.alarm |= {"cause": "score", "reason": None}
             self.newest = self.alarm
-        if anomalous or ratio >= 0.75:
+        if not quiet:
             self.alarm["end"] = sample
         if score > self.alarm["score"]:
             named = self.largest(shares)
@@ -531,7 +537,8 @@ class NaiveLoop:
             height = math.log(max(score, 1e-30)) if self.threshold.rate else score
             lead = shares.index(max(shares)) if self.threshold.rate else -1
             level, ratio, anomalous, number = self.threshold.judge(height, lead)
-            self.log.judged(self.judged, score, ratio, anomalous, number, shares, apart)
+            quiet = self.threshold.quiet
+            self.log.judged(self.judged, score, ratio, quiet, number, shares, apart)
             if self.threshold.rate:
                 level = math.exp(level)
             verdicts.append(NaiveVerdict(level, anomalous, number, distance, change))

@@ -382,7 +382,7 @@ def test_log_equals_its_slow_twin(seed: int) -> None:
             row,
             score,
             float(out.ratios[row]),
-            bool(out.anomalous[row]),
+            bool(out.quiet[row]),
             int(out.alarms[row]),
             shares[row].tolist(),
             [math.nan] * len(CHANNELS),

@@ -18,7 +18,6 @@ from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.alarms.words import alarm_sentence, ended
 from newnormal.kernels.alarm import (
-    LOW_RATIO,
     OPEN,
     AlarmOut,
     blank_out,
@@ -330,13 +329,10 @@ def _extend(
     start: int,
     votes: Floats32 | None,
 ) -> None:
-    """Move the alarm's end to the newest of the rows that is not quiet, and keep high votes.
-
-    A score may be below the threshold, which rose when the alarm opened, and not be quiet.
-    """
-    abnormal = out.anomalous[rows] | (out.ratios[rows] >= LOW_RATIO)
-    if abnormal.any():
-        last = start + rows.stop - 1 - int(abnormal[::-1].argmax())
+    """Move the alarm's end to the newest of the rows that is not quiet, and keep high votes."""
+    quiet = out.quiet[rows]
+    if not quiet.all():
+        last = start + rows.stop - 1 - int(quiet[::-1].argmin())
         log.counts[LOG_END] = verdicts.first + last
         log.times[END_TIME] = ns_of_time(time_at(verdicts.times, last))
     if votes is not None and rows.stop > rows.start:

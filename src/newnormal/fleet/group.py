@@ -244,6 +244,7 @@ class CompiledGroup(Group):
                 columns.anomalous[own],
                 columns.alarms[own],
                 columns.p_values[own],
+                columns.quiet[own],
             )
             events += track(
                 state.log,
@@ -365,6 +366,7 @@ def _columns(rows: int, channels: int, votes: int) -> Columns:
         np.empty(rows),
         np.empty(rows, np.int64),
         np.empty((rows, votes), np.float32),
+        np.empty(rows, np.bool_),
     )
 
 

@@ -30,7 +30,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import compiled, uncounted
-from newnormal.kernels.decision import decide
+from newnormal.kernels.decision import decide, is_quiet
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import (
@@ -47,9 +47,6 @@ from newnormal.types.tables import (
 KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
 RECENT = 60  # scores kept, of which the location takes the median
 
-# An alarm is over when the score has stayed below this share of the threshold's height for `gap`
-# samples: lower lets alarms grow into the body of the scores, 1 is no hysteresis.
-LOW_RATIO = 0.75
 # Share of the way to a score that a location above its start moves: half of it in 34 samples.
 _FOLLOW = 0.02
 # Times its peak, from which on a score may be another alarm.
@@ -73,7 +70,7 @@ SEEN = 0  # samples with a score
 ALARMS = 1  # the number of the newest alarm, of any cause
 OPEN = 2  # the number of the open alarm; 0 without one
 AGE = 3  # samples since it opened
-LOW = 4  # newest samples below LOW_RATIO of the threshold's height
+LOW = 4  # newest samples that are quiet
 NEXT = 5  # where the next score goes in `recent`
 LEAD = 6  # the channel with the largest share at the open alarm's peak; -1 where not known
 _COUNTS = counters(
@@ -126,6 +123,7 @@ class AlarmOut(NamedTuple):
     anomalous: Bools
     alarms: Ints  # the number of the open alarm, 0 where none is
     p_values: Floats  # the chance of such a score or a higher one, at the present threshold
+    quiet: Bools  # whether an open alarm does not go on with it
 
 
 def judge(
@@ -151,6 +149,7 @@ def blank_out(rows: int) -> AlarmOut:
         np.empty(rows, np.bool_),
         np.empty(rows, np.int64),
         np.empty(rows),
+        np.empty(rows, np.bool_),
     )
 
 
@@ -222,7 +221,7 @@ def advance(
     """Judge scores (T,), NaN where there is none, and follow them; `leads` as for `judge`."""
     levels, counts, recent, raised, _, _ = state
     _, spread, rate, step, rise, raises, gap, stand, span = params
-    thresholds, ratios, anomalous, alarms, _ = out
+    thresholds, ratios, anomalous, alarms, _, quiet = out
     location, height = levels[LOCATION], levels[HEIGHT]
     start, height0 = levels[START_LOCATION], levels[START_HEIGHT]
     N, C = len(recent), len(raised)
@@ -233,6 +232,7 @@ def advance(
         threshold = threshold_at(location, spread, own)
         thresholds[t] = threshold
         alarms[t] = counts[OPEN]
+        quiet[t] = True
         if np.isnan(score):  # nothing to judge, nothing to learn, and no sign of quiet either
             ratios[t] = np.nan
             anomalous[t] = False
@@ -255,9 +255,9 @@ def advance(
                 counts[OPEN] = 0  # closed, and opened anew just below
 
         if counts[OPEN]:
-            low = LOW_RATIO * height if height > 0 else height
+            quiet[t] = is_quiet(x, height)
             counts[AGE] += 1
-            counts[LOW] = counts[LOW] + 1 if x < low else 0
+            counts[LOW] = counts[LOW] + 1 if quiet[t] else 0
             if x > levels[PEAK]:
                 levels[PEAK] = x
                 counts[LEAD] = lead
@@ -266,6 +266,7 @@ def advance(
             elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
                 location = max(location, _median(recent))
         elif above:
+            quiet[t] = False
             counts[ALARMS] += 1
             counts[OPEN] = counts[ALARMS]
             counts[AGE] = counts[LOW] = 0
@@ -312,7 +313,7 @@ def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
     for t in range(len(heights)):
         if is_open:
             out[count - 1] = max(out[count - 1], heights[t])
-            low = low + 1 if heights[t] < LOW_RATIO * level else 0
+            low = low + 1 if is_quiet(heights[t], level) else 0
             is_open = low < gap
         elif decide(heights[t], level, level)[0]:
             out[count] = heights[t]

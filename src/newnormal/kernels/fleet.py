@@ -222,6 +222,7 @@ def _blank_columns(rows: int, dims: Dims) -> Columns:
         np.empty(0),
         np.empty(0, np.int64),
         np.empty((rows, dims.votes), np.float32),
+        np.empty(0, np.bool_),
     )
 
 
@@ -370,6 +371,7 @@ def _judge(
             columns.anomalous[start:stop],
             columns.alarms[start:stop],
             columns.p_values[start:stop],
+            columns.quiet[start:stop],
         )
         scores, shares = columns.scores[start:stop], columns.shares[start:stop]
         linked_judge_scores(scores, shares, alarm, alarm_params, chances, judged)

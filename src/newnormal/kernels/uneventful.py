@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels import drift as drifting
-from newnormal.kernels.alarm import HEIGHT, LOCATION, LOW_RATIO, START_HEIGHT, START_LOCATION
+from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
 from newnormal.kernels.blocks import (
     Dims,
     alarm_at,
@@ -61,7 +61,7 @@ from newnormal.types import NO_TIME, Bools, Floats, Floats32, Ints
 
 
 class Columns(NamedTuple):
-    """What is known of each row; `Verdicts` has the same columns."""
+    """What is known of each row; `Verdicts` has these columns, too."""
 
     scores: Floats
     thresholds: Floats
@@ -74,6 +74,7 @@ class Columns(NamedTuple):
     distances: Floats
     changes: Ints
     votes: Floats32  # (N, V)
+    quiet: Bools  # whether an open alarm does not go on with it; `Verdicts` does not have it
 
 
 @uncounted
@@ -166,7 +167,7 @@ def advance_open_alarm(
         return True
     seen = step_at(base, at, dims).counts[SEEN]
     for row in range(start, stop):
-        if columns.anomalous[row] or columns.ratios[row] >= LOW_RATIO:
+        if not columns.quiet[row]:
             log.counts[LOG_END] = seen - end + row
             log.times[END_TIME] = times[row]
         for v in range(dims.votes):

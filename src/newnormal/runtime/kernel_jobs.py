@@ -167,7 +167,7 @@ def _serving() -> list[Job]:
     model, _, state, work = _small()
     dims, widths = Dims(*[1] * len(Dims._fields)), model.network.padded
     columns = Columns(
-        *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS32)
+        *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS32, _FLAGS)
     )
     streams = fleet.Streams(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, 1)
     stops = fleet.Stops(_INTS, _INTS, _INTS, _FLAGS, _INTS, _INTS)
