@@ -56,7 +56,7 @@ def assert_equal(one: Fleet, other: Fleet) -> None:
         for x, y in zip(own, found, strict=True):
             assert (x.dtype, x.shape, x.tobytes()) == (y.dtype, y.shape, y.tobytes()), name
         assert list(a.past or ()) == list(b.past or ()), name
-        assert a.shell.get_params() == b.shell.get_params()
+        assert a.template.get_params() == b.template.get_params()
     assert one._tracker.to_json() == other._tracker.to_json()
     assert (one._ticks, list(one._events)) == (other._ticks, list(other._events))
     assert one.fleet_alarms_per_day == other.fleet_alarms_per_day

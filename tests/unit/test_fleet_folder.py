@@ -586,7 +586,7 @@ def with_other_layout(fleet: Fleet, name: str, renamed: str | None = None) -> Fl
         end += -(-each.nbytes // 64) * 64
     layout = Layout(tuple(fields), end)
     other = Fleet(epochs=1, alarms_per_day=1.0)
-    found = Stream(name, stream.shell, stream.fit, Shape(layout, stream.shape.template))
+    found = Stream(name, stream.template, stream.fit, Shape(layout, stream.shape.arrays))
     if renamed is None:
         found.put(stream.open(), stream.past or ())
         other._streams.restore(found)

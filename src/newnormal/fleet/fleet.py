@@ -201,11 +201,11 @@ class Fleet:
         on_progress: Callable[[Progress], None] | None = None,
     ) -> dict[str, BaseDetector]:
         """Fit detectors; each stream's limit is the fleet's divided by `count`."""
-        shell = self.detector
+        template = self.detector
         if self.fleet_alarms_per_day is not None:
-            shell = shell.unfitted(alarms_per_day=self.fleet_alarms_per_day / max(count, 1))
+            template = template.unfitted(alarms_per_day=self.fleet_alarms_per_day / max(count, 1))
         self.failures_ |= tables.errors
-        detectors = dict.fromkeys(tables.tables, shell)
+        detectors = dict.fromkeys(tables.tables, template)
         # How a file was read is remembered once, by the fleet.
         histories = {name: replace(table, profile=None) for name, table in tables.tables.items()}
         fitted: dict[str, BaseDetector] = {}

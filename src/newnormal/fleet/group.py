@@ -98,7 +98,7 @@ class Group:
             known = None if (times == NO_TIME).all() else times.view("datetime64[ns]")
             table = Table(rows.samples[first:last], stream.fitted.channels, known)
             state = stream.open()
-            detector = stream.shell.with_parts(Parts(stream.fitted, state))
+            detector = stream.template.with_parts(Parts(stream.fitted, state))
             verdicts = detector.run(table, flush=flush)
             pending = int(state.model.step.counts[PENDING])
             if verdicts.late is not None:
@@ -126,7 +126,7 @@ class CompiledGroup(Group):
             "W": len(fitted.drift.max_drift),
         }
         shadow = blank_shadow(
-            stream.shape.template.model, acceptance.timing, len(fitted.drift.margins)
+            stream.shape.arrays.model, acceptance.timing, len(fitted.drift.margins)
         )
         sizes |= {"N": len(shadow.scores), "M": len(shadow.positions)}
         self._dims = Dims(*(sizes[letter] for letter in LETTERS))

@@ -92,7 +92,7 @@ class Shape:
     """What the live parts of streams look like: where each array is, and in which tuples."""
 
     layout: Layout
-    template: StreamState  # its arrays
+    arrays: StreamState
 
     @classmethod
     def of(cls, state: StreamState) -> Shape:
@@ -115,7 +115,7 @@ class Stream:
     ----------
     name
         Its name in the fleet.
-    shell
+    template
         A detector with its options; streams may share it.
     fit
         The block of what was fitted; streams of one fit share it.
@@ -138,6 +138,7 @@ class Stream:
 
     __slots__ = (
         "accepted",
+        "arrays",
         "block",
         "fit",
         "live_zone",
@@ -146,7 +147,6 @@ class Stream:
         "shadow",
         "shadow_block",
         "shape",
-        "shell",
         "template",
         "undo",
     )
@@ -154,16 +154,16 @@ class Stream:
     def __init__(
         self,
         name: str,
-        shell: BaseDetector,
+        template: BaseDetector,
         fit: FitBlock,
         shape: Shape,
         block: NDArray[np.uint8] | None = None,
     ) -> None:
         self.name = name
-        self.shell = shell
+        self.template = template
         self.fit = fit
         self.shape = shape
-        self.template = shape.template  # with the objects of its own, where its model holds any
+        self.arrays = shape.arrays  # with the objects of its own, where its model holds any
         self.block = blank_block(shape.layout.nbytes) if block is None else block
         self.past: deque[Alarm | Change] | None = None
         self.shadow: Shadow | None = None
@@ -200,7 +200,7 @@ class Stream:
 
     def open(self) -> StreamState:
         """Return the live state; it shares the stream's memory. `close` takes it back."""
-        live = view(self.template, self.shape.layout, self.block)
+        live = view(self.arrays, self.shape.layout, self.block)
         return replace(live, accepted=self.accepted, undo=self.undo, shadow=self.shadow)
 
     def close(self, state: StreamState) -> None:
@@ -229,7 +229,7 @@ class Stream:
         live = always(state)
         place(live, self.shape.layout, self.block)
         if getattr(self.fitted.model, "holds_objects", False):
-            self.template = copied(live)
+            self.arrays = copied(live)
         self.accepted, self.undo = copied(state.accepted), copied(state.undo)
         self.keep_shadow(state.shadow)
         self.past = None
@@ -242,7 +242,7 @@ class Stream:
 
     def detector(self) -> BaseDetector:
         """Return a detector that goes on from here by itself."""
-        return self.shell.with_parts(self.parts())
+        return self.template.with_parts(self.parts())
 
     def act(self, verb: str, *named: Any) -> list[Event]:
         """Do what a person says, by a verb of a detector; nothing changes if that raises.
@@ -250,7 +250,7 @@ class Stream:
         `named` are the alarm and the change that are meant, where the verb takes them.
         """
         parts = self.parts()
-        detector = self.shell.with_parts(parts)
+        detector = self.template.with_parts(parts)
         if verb == "rollback":
             detector.rollback()
         else:
@@ -264,7 +264,7 @@ class Stream:
     def live(self) -> BaseDetector:
         """Return a detector that shares the stream's memory: to look at, not to change."""
         past = tuple(self.past or ())
-        return self.shell.with_parts(Parts(self.fitted, self.open(), past, self.live_zone))
+        return self.template.with_parts(Parts(self.fitted, self.open(), past, self.live_zone))
 
     def remember(self, found: Iterable[Alarm | Change]) -> None:
         """Keep the newest alarms and changes as they stand."""

@@ -105,10 +105,10 @@ class FleetStreams:
             shape = Shape.of(parts.state)
             shape = self._shapes.setdefault(shape.layout, shape)
             self._shape_of[fit] = shape, detector.unfitted()
-        shape, shell = self._shape_of[fit]
-        if shell.get_params() != detector.get_params():
-            shell = detector.unfitted()
-        stream = Stream(name, shell, fit, shape, self._memory.take(shape.layout.nbytes))
+        shape, template = self._shape_of[fit]
+        if template.get_params() != detector.get_params():
+            template = detector.unfitted()
+        stream = Stream(name, template, fit, shape, self._memory.take(shape.layout.nbytes))
         stream.put(parts.state, parts.past)
         stream.live_zone = parts.zone
         self._place(stream)

@@ -302,7 +302,7 @@ def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]
         fit = _fit(fits, place)
         if fit is not None:
             block, shape = FleetStreams().common(fit.fitted, fit.shape)
-            stream = Stream(name, fit.shell, block, shape)
+            stream = Stream(name, fit.template, block, shape)
             stream.put(fit.fitted.initial())
             streams.append((order, stream))
     return streams

@@ -30,7 +30,7 @@ class Fit(NamedTuple):
     """A fit that was read."""
 
     fitted: Fitted
-    shell: BaseDetector  # with its options, not fitted
+    template: BaseDetector  # with its options, not fitted
     shape: Shape  # of the live state of its streams
 
 
@@ -48,27 +48,27 @@ class FitWriter:
         self._places: dict[tuple[int, str], tuple[int, int]] = {}
         self._contents: dict[bytes, tuple[int, int]] = {}  # by digest: fits may be equal
         self._kept: list[Fitted] = []  # so that their identities stay theirs
-        self._options: dict[int, tuple[BaseDetector, str]] = {}  # by the identity of a shell
+        self._options: dict[int, tuple[BaseDetector, str]] = {}  # by the identity of a template
 
-    def know(self, fitted: Fitted, shell: BaseDetector, place: tuple[int, int]) -> None:
+    def know(self, fitted: Fitted, template: BaseDetector, place: tuple[int, int]) -> None:
         """Take note of where a fit is."""
-        self._places[id(fitted), self._text(shell)] = place
+        self._places[id(fitted), self._text(template)] = place
         self._kept.append(fitted)
 
     def place(self, stream: Stream) -> tuple[int, int]:
         """Return where the fit of a stream is: its offset and its length."""
-        return self._places[id(stream.fitted), self._text(stream.shell)]
+        return self._places[id(stream.fitted), self._text(stream.template)]
 
     def add(self, streams: Iterable[Stream]) -> None:
         """Add the fits of streams that the file does not have."""
         found: list[bytes] = []
         size = self.size or len(_MARK)
         for stream in streams:
-            key = id(stream.fitted), self._text(stream.shell)
+            key = id(stream.fitted), self._text(stream.template)
             if key in self._places:
                 continue
             start = Parts(stream.fitted, stream.fitted.initial())
-            content = encode(stream.shell.with_parts(start).to_state())
+            content = encode(stream.template.with_parts(start).to_state())
             digest = blake2b(content, digest_size=32).digest()
             self._kept.append(stream.fitted)
             if digest not in self._contents:
@@ -106,12 +106,12 @@ class FitWriter:
                 f"cannot write {path}: {error.strerror}", hint="make room, and save again"
             ) from error
 
-    def _text(self, shell: BaseDetector) -> str:
-        """Return the options of a shell as a text, which tells it from others."""
-        known = self._options.get(id(shell))
+    def _text(self, template: BaseDetector) -> str:
+        """Return the options of a template as a text, which tells it from others."""
+        known = self._options.get(id(template))
         if known is None:
-            text = json.dumps(shell.options_as_json(), sort_keys=True, default=str)
-            known = self._options[id(shell)] = shell, text
+            text = json.dumps(template.options_as_json(), sort_keys=True, default=str)
+            known = self._options[id(template)] = template, text
         return known[1]
 
 
@@ -124,7 +124,7 @@ class FitReader:
         self._path, self._size = folder / name, size
         self._given = model, threshold
         self._known: dict[tuple[int, int], Fit] = {}
-        self._shells: dict[str, BaseDetector] = {}
+        self._templates: dict[str, BaseDetector] = {}
 
     def open(self) -> None:
         """Raise a StateError unless there is such a file."""
@@ -144,10 +144,10 @@ class FitReader:
             except StateError as error:
                 raise StateError(error.message, hint=AGAIN) from error
             fitted = detector.to_parts().fitted
-            shell = detector.unfitted()
-            text = json.dumps(shell.options_as_json(), sort_keys=True, default=str)
-            shell = self._shells.setdefault(text, shell)
-            self._known[key] = Fit(fitted, shell, Shape.of(fitted.initial()))
+            template = detector.unfitted()
+            text = json.dumps(template.options_as_json(), sort_keys=True, default=str)
+            template = self._templates.setdefault(text, template)
+            self._known[key] = Fit(fitted, template, Shape.of(fitted.initial()))
         return self._known[key]
 
     def _read(self, offset: int, length: int) -> bytes:

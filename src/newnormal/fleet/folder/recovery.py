@@ -172,7 +172,7 @@ def _streams_of(
                 check_counters(StreamState, one, [fit.fitted], [f"stream {reader.name[row]!r}"])
             block, shape = read.streams.common(fit.fitted, fit.shape)
             own = reader.block(row) if shape.layout == reader.layout else None
-            stream = Stream(reader.name[row], fit.shell, block, shape, own)
+            stream = Stream(reader.name[row], fit.template, block, shape, own)
             reader.place(row, stream)
             found.append((reader.order[row], stream, row, reader))
         except StateError as error:

@@ -225,15 +225,15 @@ class ShardReader:
         else:
             _copy_fields(self.layout, own, wanted, stream.block, self.version)
         parts = self._rare.get(row, {})
-        template = stream.shape.template
+        arrays = stream.shape.arrays
         for name in (each for each in _PARTS if each in parts):
             layout, offset = parts[name]
             if name != "shadow":
-                tree: Any = template.last_quiet
+                tree: Any = arrays.last_quiet
             elif isinstance(stream.fitted.acceptance, TimedAcceptance):
                 assert stream.fitted.drift is not None
                 timing, width = stream.fitted.acceptance.timing, len(stream.fitted.drift.margins)
-                tree = blank_shadow(template.model, timing, width)
+                tree = blank_shadow(arrays.model, timing, width)
             else:
                 tree = None
             if tree is None:

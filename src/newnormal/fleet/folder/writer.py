@@ -96,7 +96,7 @@ class FolderWriter:
                 shard.members[member.stream.name] = None
                 entry = _Entry(member.id, member.order, member.stream, shard)
                 self._entries[member.stream.name] = entry
-                self.fits.know(member.stream.fitted, member.stream.shell, member.fit)
+                self.fits.know(member.stream.fitted, member.stream.template, member.fit)
                 self._next_order = max(self._next_order, member.order + 1)
 
     def number_from(self, number: int) -> None:
