@@ -1,4 +1,4 @@
-"""Saving, copying and forking while another thread uses the detector."""
+"""Threads: a detector used by several, and how many BLAS has."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 import newnormal
 from newnormal import Detector, NewnormalError
+from newnormal.models import blas
 from newnormal.types import Floats
 from tests.waiting import until
 
@@ -121,3 +122,57 @@ def test_a_detector_in_use_for_long_is_refused_in_a_forked_child() -> None:
     thread.join()
     assert status == 0
     assert mine.status_ == "normal"
+
+
+# ------------------------------------------------------------------ training uses one blas threa
+
+
+def test_one_thread_inside_and_as_many_as_before_afterwards() -> None:
+    functions = blas._openblas()
+    if functions is None:
+        pytest.skip("NumPy is not built on OpenBLAS here")
+    get, set_ = functions
+    before = get()
+    try:
+        set_(2)
+        with blas.one_thread():
+            assert get() == 1
+        assert get() == 2
+        with pytest.raises(KeyError), blas.one_thread():
+            raise KeyError
+        assert get() == 2
+    finally:
+        set_(before)
+
+
+def test_another_blas_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "_openblas", lambda: None)
+    with blas.one_thread():
+        assert np.allclose(np.ones((2, 2)) @ np.ones((2, 2)), 2)
+
+
+def test_fits_that_overlap_in_two_threads_leave_the_number_as_it_was() -> None:
+    functions = blas._openblas()
+    if functions is None:
+        pytest.skip("NumPy is not built on OpenBLAS here")
+    get, set_ = functions
+    before = get()
+    entered, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with blas.one_thread():
+            entered.set()
+            assert leave.wait(10)
+
+    try:
+        set_(2)
+        thread = threading.Thread(target=first)
+        thread.start()
+        assert entered.wait(10)
+        with blas.one_thread():
+            leave.set()
+            thread.join()
+            assert get() == 1  # the second is still inside
+        assert get() == 2
+    finally:
+        set_(before)

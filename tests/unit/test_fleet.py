@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import weakref
 from pathlib import Path
@@ -14,10 +15,11 @@ import polars as pl
 import pytest
 
 from newnormal import M2N2, Detector, Fleet, NewnormalWarning
-from newnormal.errors import FeedbackError, InputError, NotFittedError, ParameterError
+from newnormal.base import BaseDetector
+from newnormal.errors import FeedbackError, InputError, NotFittedError, ParameterError, StateError
 from newnormal.fleet import FleetVerdicts, group
 from newnormal.fleet.fitting import Progress
-from newnormal.tabular import to_table
+from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
 from tests.fleet_story import Feed, assert_same_state, fitted, rows_of
 
@@ -528,3 +530,166 @@ def test_models_with_objects_have_their_own_in_each_stream() -> None:
         assert alone[name].counters["learned"] > 0
         assert rows_of(found[name]) == rows_of(ref)
         assert found[name].expected is None
+
+
+# ------------------------------------------------------------------ verdicts of a fleet as lines
+
+
+def series(seed: int, count: int, channels: tuple[str, ...], start: int = 0) -> Table:
+    rng = np.random.default_rng(seed)
+    at = np.arange(start, start + count)
+    values = np.sin(at[:, None] / [7, 11]) + rng.normal(0, 0.1, (count, 2))
+    values[values > 1.2] = np.nan
+    times = np.datetime64("2026-01-01", "ns") + at * np.timedelta64(60, "s")
+    return Table(values, channels, times.astype("datetime64[ns]"))
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [Detector(epochs=1), M2N2(window=6, stride=3, epochs=1)],
+    ids=["compiled", "one by one"],
+)
+def test_a_line_is_that_of_the_streams_own_detector_with_its_name_first(
+    detector: BaseDetector,
+) -> None:
+    channels = {'we"b': ("a", "b"), "db": ("ä%", "d")}
+    histories = {name: series(at, 300, own) for at, (name, own) in enumerate(channels.items())}
+    fleet = Fleet(detector, workers=1).fit(histories)
+    twins = {name: fleet[name] for name in fleet}
+    live = {name: series(at + 7, 41, own, 300) for at, (name, own) in enumerate(channels.items())}
+    lines = fleet.run(live, flush=False).json_lines()
+    expected = []
+    for name, table in live.items():
+        verdicts = twins[name].run(table, flush=False)
+        final = len(verdicts) - twins[name].counters["pending"]
+        start = f'{{"stream": {json.dumps(name)}, '
+        expected += [start + line[1:] for line in verdicts.json_lines(0, final)]
+    assert lines == expected
+    assert next(iter(json.loads(lines[0]))) == "stream"
+
+
+def test_a_sample_that_is_not_taken_is_a_line_with_its_error() -> None:
+    channels = ("a", "b")
+    fleet = Fleet(epochs=1, workers=1).fit({name: series(1, 300, channels) for name in ("x", "y")})
+    lines = fleet.step({"x": [0.1, np.inf], "y": [0.1, 0.2]}).json_lines()
+    first, second = map(json.loads, lines)
+    assert list(first) == ["stream", "error", "hint"]
+    assert first["error"] == "sample 0: channel 'b' is infinite"
+    assert (second["stream"], second["sample"]) == ("y", 0)
+
+
+# ------------------------------------------------------------------ a fleet whose caller keeps t
+
+
+BEGIN = np.datetime64("2026-01-01", "ns")
+
+
+@pytest.fixture(scope="module")
+def detector() -> Detector:
+    rng = np.random.default_rng(0)
+    return Detector(epochs=1).fit(rng.normal(size=(300, 2)))
+
+
+def samples(first: int, count: int, names: list[str]) -> dict[str, Table]:
+    rng = np.random.default_rng(first)
+    times = BEGIN + np.arange(first, first + count) * MINUTE
+    return {name: Table(rng.normal(size=(count, 2)), ("0", "1"), times) for name in names}
+
+
+def test_a_folder_that_is_not_there_is_an_empty_fleet(tmp_path: Path) -> None:
+    with Fleet.attach(tmp_path / "fleet") as fleet:
+        assert len(fleet) == 0
+        assert fleet.position == 0
+
+
+def test_it_goes_on_from_the_position_of_the_last_checkpoint(
+    tmp_path: Path, detector: Detector
+) -> None:
+    names = ["one", "two"]
+    fleet = Fleet.attach(tmp_path)
+    for name in names:
+        fleet.add(name, detector)
+    fleet.consume(samples(0, 30, names))
+    fleet.checkpoint(7)
+    later = fleet.consume(samples(30, 30, names))
+    fleet.close(save=False)  # as a kill would
+    again = Fleet.attach(tmp_path)
+    assert again.position == 7
+    comp = again.consume(samples(30, 30, names))
+    np.testing.assert_array_equal(comp.scores, later.scores)
+    np.testing.assert_array_equal(comp.thresholds, later.thresholds)
+    again.close(save=False)
+
+
+def test_streams_that_were_added_and_removed_are_saved_with_the_checkpoint(
+    tmp_path: Path, detector: Detector
+) -> None:
+    fleet = Fleet.attach(tmp_path)
+    for name in ("one", "two"):
+        fleet.add(name, detector)
+    fleet.checkpoint(1)
+    fleet.remove("one")
+    fleet.add("three", detector)
+    fleet.consume(samples(0, 5, ["two", "three"]))
+    fleet.close(save=False)
+    fleet = Fleet.attach(tmp_path)
+    assert list(fleet) == ["one", "two"]
+    fleet.remove("one")
+    fleet.remove("two")
+    fleet.checkpoint(2)
+    fleet.close(save=False)
+    with Fleet.attach(tmp_path) as empty:
+        assert (len(empty), empty.position) == (0, 2)
+
+
+def test_consuming_equals_running(detector: Detector) -> None:
+    names = ["one", "two"]
+    one, other = Fleet(), Fleet()
+    for name in names:
+        one.add(name, detector)
+        other.add(name, detector)
+    ref = one.run(samples(0, 40, names), flush=False)
+    for first in range(0, 40, 8):
+        comp = other.consume(
+            {
+                name: Table(
+                    each.values[first : first + 8], each.channels, each.times[first : first + 8]
+                )
+                for name, each in samples(0, 40, names).items()
+                if each.times is not None
+            }
+        )
+        for name in names:
+            np.testing.assert_array_equal(comp[name].scores, ref[name].scores[first : first + 8])
+
+
+def test_a_fleet_with_a_log_of_its_own_is_refused(tmp_path: Path, detector: Detector) -> None:
+    fleet = Fleet()
+    fleet.add("one", detector)
+    fleet.save(tmp_path)
+    with pytest.raises(StateError, match="expected a fleet whose caller keeps the log"):
+        Fleet.attach(tmp_path)
+    with Fleet.open(tmp_path) as own, pytest.raises(ParameterError, match="keeps its log itself"):
+        own.checkpoint(3)
+
+
+def test_a_fleet_whose_caller_keeps_the_log_is_not_opened(
+    tmp_path: Path, detector: Detector
+) -> None:
+    with Fleet.attach(tmp_path) as fleet:
+        fleet.add("one", detector)
+        fleet.checkpoint(7)
+    with pytest.raises(StateError, match="found one whose caller does") as caught:
+        Fleet.open(tmp_path)
+    assert caught.value.hint == "use Fleet.attach(folder)"
+    assert Fleet.load(tmp_path).position == 7
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    with Fleet.attach(tmp_path), pytest.raises(StateError, match="in use by this process"):
+        Fleet.attach(tmp_path)
+
+
+def test_markers_belong_to_the_callers_log(tmp_path: Path) -> None:
+    with Fleet.attach(tmp_path) as fleet, pytest.raises(StateError, match="whose caller does"):
+        fleet.mark(b"here")

@@ -14,7 +14,6 @@ from newnormal.cli.options import Classes
 from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet, stream_text
-from newnormal.core.times import is_late
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ def _stream(
 
 def _has_seen(detector: BaseDetector, table: Table) -> bool:
     """Whether a detector would take no sample of a table, since their times do not come after."""
+    from newnormal.core.times import is_late
+
     newest = detector.last_time_
     if table.times is None or newest is None:
         return False

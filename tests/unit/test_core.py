@@ -1,4 +1,4 @@
-"""Rhythm: phases by local time or by number, and the level and spread at each."""
+"""Small parts of the core: standardisation, trends, Adam, the calendar's rhythm, far values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
+from newnormal import M2N2, Detector
+from newnormal.core.outliers import ChannelOutliers, find_outliers, without
 from newnormal.core.period import find_period
 from newnormal.core.phases import SampleClock, TimeClock, clock_from_json
 from newnormal.core.rhythm import Rhythm
+from newnormal.core.scaling import Scaler
 from newnormal.core.state import nbytes
-from newnormal.errors import NewnormalWarning
+from newnormal.errors import MissingExtraError, NewnormalWarning
+from newnormal.kernels.adam import adam_step
+from newnormal.kernels.step import SATURATION
 from newnormal.types import Floats, Times
 from newnormal.types.zones import utc_offset
 
@@ -342,3 +347,181 @@ def test_noise_constant_and_missing_series_have_no_period() -> None:
     noise = np.random.default_rng(0).normal(size=(3000, 2))
     for values in (noise, noise * 0, noise * np.nan, noise.cumsum(axis=0), noise[:50]):
         assert find_period(values) is None
+
+
+# ------------------------------------------------------------------ standardisation, where round
+
+
+@pytest.mark.parametrize("value", [0.1, 1e-300, 1.7e308, -3.3, 0.0])
+def test_a_constant_channel_is_exactly_0_and_keeps_scale_1(value: float) -> None:
+    history = np.full((1000, 1), value)  # the mean of 1,000 times 0.1 is not 0.1
+    scaler = Scaler.fit(history)
+    assert scaler.mean[0] == value
+    assert scaler.scale[0] == 1
+    assert (scaler.apply(history) == 0).all()
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-200, 1.0, 1e200, 1e307])
+def test_no_size_of_values_over_or_underflows(size: float) -> None:
+    values = np.random.default_rng(0).normal(size=(200, 1)) * size
+    scaled = Scaler.fit(values).apply(values)
+    np.testing.assert_allclose(scaled.mean(), 0, atol=1e-9)
+    np.testing.assert_allclose(scaled.std(), 1, rtol=1e-9 if size > 1e-300 else 1e-2)
+
+
+def test_missing_values_stay_missing_and_are_left_out() -> None:
+    scaler = Scaler.fit(np.array([[1.0], [np.nan], [3.0]]))
+    assert (scaler.mean[0], scaler.scale[0]) == (2, 1)
+    assert np.isnan(scaler.apply(np.array([[np.nan]]))).all()
+
+
+def test_a_scaled_value_saturates() -> None:
+    scaler = Scaler(np.array([-1e308]), np.array([1e-3]))
+    found = scaler.apply(np.array([[1.7e308], [-1.7e308], [0.0]]))
+    assert found.ravel().tolist() == [SATURATION, -SATURATION, SATURATION]
+
+
+# ------------------------------------------------------------------ the trend as users see it st
+
+
+@pytest.mark.parametrize("model", ["mlp", "usad"])
+def test_the_trend_starts_at_the_mean_of_history(model: str) -> None:
+    history = np.random.default_rng(0).normal((10, -3), (2, 0.1), (80, 2))
+    try:
+        detector = M2N2(window=4, model=model, epochs=1).fit(history)
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+    np.testing.assert_allclose(detector.trend_, history.mean(axis=0), rtol=1e-6)
+    level = np.full((400, 2), (12.0, -2.9))
+    detector.set_params(decay=0.5).fit(history).run(level)
+    np.testing.assert_allclose(detector.trend_, level[0], rtol=1e-6)
+
+
+# ------------------------------------------------------------------ adam's update, against what
+
+
+def test_under_a_constant_gradient_adam_moves_by_the_rate_each_step() -> None:
+    gradient = np.array([3.0, -0.5, 0.0], dtype=np.float32)
+    weights, first, second = (np.zeros(3, dtype=np.float32) for _ in range(3))
+    for step in range(1, 101):
+        adam_step(weights, gradient, first, second, step, 1e-3)
+    # 1 - 0.999 taken in float32 is off by 1.3e-5, and moves the weights 6e-6 too far.
+    np.testing.assert_allclose(weights, [-0.1, 0.1, 0.0], rtol=2e-6)
+
+
+# ------------------------------------------------------------------ values of history that are l
+
+
+COUNT = 10_080
+
+
+def normal(seed: int = 0, channels: int = 2, count: int = COUNT) -> Floats:
+    return np.random.default_rng(seed).normal(20, 2, (count, channels))
+
+
+def naive(values: Floats) -> list[int]:
+    """The slow twin: which samples of one channel are left out."""
+    seen = [(abs(v - np.nanmedian(values)), n) for n, v in enumerate(values) if not np.isnan(v)]
+    seen.sort(key=lambda each: -each[0])
+    found: list[int] = []
+    for j in range(1, max(1, len(seen) // 100) + 1):
+        if seen[j][0] > 0 and seen[j - 1][0] >= 10 * seen[j][0]:
+            found = sorted(n for _, n in seen[:j])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("samples", "value"),
+    [([5000], 2e4), ([17], -9999.0), (list(range(100, 2100, 100)), -9999.0)],
+    ids=["one at 1e4 standard deviations", "one -9999", "twenty -9999"],
+)
+def test_a_few_far_values_are_left_out_and_the_scale_stays(
+    samples: list[int], value: float
+) -> None:
+    clean = normal()
+    history = clean.copy()
+    history[samples, 1] = value
+    (found,) = find_outliers(history)
+    assert (found.channel, found.samples.tolist(), found.count) == (1, samples, COUNT)
+    assert (found.values == value).all()
+    assert found.samples.tolist() == naive(history[:, 1])
+    cleaned = without(history, [found])
+    np.testing.assert_allclose(Scaler.fit(cleaned).scale, Scaler.fit(clean).scale, rtol=0.1)
+    assert np.isnan(cleaned).sum() == len(samples)
+    assert not np.isnan(history).any()
+
+
+def test_heavy_tails_are_not_left_out() -> None:
+    rng = np.random.default_rng(0)
+    assert find_outliers(rng.lognormal(0, 1, (COUNT, 100))) == ()
+    assert find_outliers(rng.standard_t(3, (COUNT, 100))) == ()
+
+
+def test_a_channel_that_is_otherwise_constant_keeps_its_values() -> None:
+    history = np.zeros((1000, 1))
+    history[500] = 100
+    assert find_outliers(history) == ()
+
+
+def test_more_than_one_in_a_hundred_is_not_left_out() -> None:
+    history = normal(channels=1, count=1000)
+    history[:11] = -9999
+    assert find_outliers(history) == ()
+    history[0] = 20
+    assert len(find_outliers(history)[0].samples) == 10
+
+
+@pytest.mark.parametrize("size", [1e-300, 1.0, 1e300])
+def test_the_rule_is_that_of_its_twin_at_any_size(size: float) -> None:
+    rng = np.random.default_rng(1)
+    for scale in (5, 30, 200, 5000):
+        history = rng.normal(size=(400, 1))
+        history[rng.random(400) < 0.1] = np.nan
+        history[rng.choice(400, 3, replace=False)] *= scale
+        comp = [each.samples.tolist() for each in find_outliers(history * size)]
+        assert (comp or [[]]) == [naive(history[:, 0])]
+
+
+def test_few_values_are_all_kept_and_nothing_missing_is_found() -> None:
+    assert find_outliers(np.array([[1.0]] * 10 + [[2.0], [1e9]])) == ()
+    assert find_outliers(np.full((100, 2), np.nan)) == ()
+    history = normal()
+    assert without(history, ()) is history
+
+
+def test_the_sentence_names_channel_samples_times_and_values() -> None:
+    found = ChannelOutliers(1, np.array([0, 1, 2, 3]), np.array([-9999.0, -9999, -9999, 5e6]), 800)
+    times = np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(1, "h")
+    assert found.sentence(["a", "cpu"], times) == (
+        "channel 'cpu': 4 of 800 values left out of history: -9999 to 5e+06 at samples "
+        "0 (2026-01-01T00:00:00), 1 (2026-01-01T01:00:00), 2 (2026-01-01T02:00:00) and 1 more"
+    )
+
+
+def test_fit_warns_of_what_it_leaves_out_and_a_step_of_thirty_deviations_is_found() -> None:
+    history = normal(3, 2, 1500)
+    history[700, 0] = -9999
+    with pytest.warns(NewnormalWarning, match="channel '0': 1 of 1,500 values left") as caught:
+        detector = Detector(alarms_per_day=1, epochs=2).fit(history)
+    assert caught[0].filename == __file__
+    assert "-9999 at sample 700\nhint: each is ten times as far" in str(caught[0].message)
+    assert "Channel '0': 1 of 1,500 values left out of history" in detector.explain()
+    live = normal(4, 2, 400)
+    live[200:, 0] += 60
+    verdicts = detector.run(live)
+    assert verdicts.anomalous[200:205].any()
+
+
+def test_what_was_left_out_is_in_the_state_file(tmp_path: object) -> None:
+    history = normal(3, 1, 300)
+    history[100] = 1e6
+    with pytest.warns(NewnormalWarning):
+        detector = Detector(epochs=1).fit(history)
+    twin = type(detector).from_state(detector.to_state())
+    assert twin.explain() == detector.explain()
+
+
+def test_m2n2_takes_history_as_it_is() -> None:
+    history = normal(3, 1, 300)
+    history[100] = 1e6
+    assert M2N2(epochs=1).fit(history)._fitted.step.scale[0] == Scaler.fit(history).scale[0]
