@@ -33,8 +33,8 @@ from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.streams import FittedModel, StreamRecord, StreamRecords
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.store import Store
-from newnormal.service.store.sample_reader import SampleReader
 from newnormal.service.store.samples import SampleTable
+from newnormal.service.store.stream_reader import StreamReader
 from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, IncidentEvent, Peak
 from tests.waiting import until
@@ -85,7 +85,7 @@ class FakeSamples(SampleTable):
     def count(self, stream: int) -> int:
         return self._reader(stream).count
 
-    def _reader(self, stream: int) -> SampleReader:
+    def _reader(self, stream: int) -> StreamReader:
         with self.service.lock:
             view = self.service.stream(stream)
             if view is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.service.store import Store
-from newnormal.service.store.sample_reader import SampleReader
+from newnormal.service.store.stream_reader import StreamReader
 from newnormal.service.values import StoredRows, ThinnedSeries
 from tests.service.naive_store import BEGIN, SECOND, NaiveStore, some_rows
 
@@ -227,15 +227,15 @@ def test_samples_that_are_replaced_while_they_are_read_are_read_again(
     store.samples.add(1, some_rows(rng, 0, 2_000, ("a",)))
     store.commit()
     replaced = some_rows(rng, 0, 1_500, ("a",))
-    enter = SampleReader.__enter__
+    enter = StreamReader.__enter__
 
-    def late(reader: SampleReader) -> SampleReader:  # memory was looked at, the database not yet
+    def late(reader: StreamReader) -> StreamReader:  # memory was looked at, the database not yet
         if store.samples.count(1) == 2_000:
             store.samples.add(1, replaced)
             store.commit()
         return enter(reader)
 
-    monkeypatch.setattr(SampleReader, "__enter__", late)
+    monkeypatch.setattr(StreamReader, "__enter__", late)
     found = store.samples.series(1, *ALWAYS, 10_000)
     np.testing.assert_array_equal(found.low, replaced.values)
 

@@ -18,8 +18,8 @@ from newnormal.service.database import database_errors, open_to_read
 from newnormal.service.log.entries import FitTaken, unpack
 from newnormal.service.log.sqlite_log import LOG_MIGRATIONS
 from newnormal.service.store.levels import BLOCK, complete, covers
-from newnormal.service.store.sample_reader import unpack_block
 from newnormal.service.store.schema import MIGRATIONS
+from newnormal.service.store.stream_reader import unpack_block
 from newnormal.state.codec import read as read_state
 
 LOG, STORE, FLEET, MODELS = "log.sqlite", "store.sqlite", "fleet", "models"

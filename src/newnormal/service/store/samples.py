@@ -14,7 +14,7 @@ from newnormal.service.store.columns import BlockColumns, encode, join
 from newnormal.service.store.connection import StoreConnection
 from newnormal.service.store.levels import BLOCK, FEWER, complete, thin
 from newnormal.service.store.open_block import OpenBlock
-from newnormal.service.store.sample_reader import SampleReader, block_of, read_series
+from newnormal.service.store.stream_reader import StreamReader, block_of, read_series
 from newnormal.service.values import StoredRows, ThinnedSeries
 
 _Result = TypeVar("_Result")
@@ -289,7 +289,7 @@ class SampleTable:
         """
         return self._read(stream, lambda reader: read_series(reader, begin, end, points, channels))
 
-    def _read(self, stream: int, read: Callable[[SampleReader], _Result]) -> _Result:
+    def _read(self, stream: int, read: Callable[[StreamReader], _Result]) -> _Result:
         """Read a stream; again if samples were replaced between memory and database."""
         for last in range(_TRIES):
             cuts = self._cuts
@@ -304,7 +304,7 @@ class SampleTable:
                     break
         return result
 
-    def _reader(self, stream: int) -> SampleReader:
+    def _reader(self, stream: int) -> StreamReader:
         """Return a stream as it is now: what is in memory first, then the database."""
         with self._lock:
             newest = self._newest(stream)
@@ -316,4 +316,4 @@ class SampleTable:
                 memory.insert(0, blocks[0, number])
             points = {key: block for key, block in blocks.items() if key[0]}
             database = self._connection.database
-            return SampleReader(database, stream, newest.count, number, tuple(memory), points)
+            return StreamReader(database, stream, newest.count, number, tuple(memory), points)

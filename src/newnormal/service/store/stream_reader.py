@@ -66,7 +66,7 @@ def block_of(
     return block
 
 
-class SampleReader:
+class StreamReader:
     """A stream as it is at one moment; a context that holds a connection.
 
     Parameters
@@ -234,7 +234,7 @@ class SampleReader:
 
 
 def read_series(
-    reader: SampleReader, begin: int, end: int, points: int, channels: Sequence[str] | None
+    reader: StreamReader, begin: int, end: int, points: int, channels: Sequence[str] | None
 ) -> ThinnedSeries:
     """Return the points of a time, as `Store.series`."""
     points = max(points, 1)
