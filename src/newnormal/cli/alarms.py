@@ -87,7 +87,7 @@ def _parsed(state: Path, words: list[str]) -> tuple[str | None, int | None]:
     """Return the stream of a fleet, and the number, where they are given."""
     many = is_fleet(state)
     names, numbers = (words[:1], words[1:]) if many else ([], words)
-    if len(numbers) > 1 or any(not each.isdecimal() for each in numbers):
+    if len(numbers) > 1 or any(not word.isdecimal() for word in numbers):
         wanted = "[STREAM] [NUMBER]" if many else "one NUMBER of an alarm or a change"
         raise ParameterError(
             f"{state}: expected {wanted} after it, found {' '.join(words)}",
@@ -123,7 +123,7 @@ class AlarmListing(NamedTuple):
             written,
             Deciding(str(state) if accepts else None, stream, after),
             [*detector.alarms_, *detector.changes_],
-            [each for each in reversed(detector.past_) if not each.open],
+            [item for item in reversed(detector.past_) if not item.open],
         )
 
     def note(self, about: Alarm | Change, full: bool = False) -> Note:
@@ -149,14 +149,14 @@ def _list(listing: AlarmListing, only_open: bool, last: int) -> None:
     )
     print_text(f"{counted(detector.counters['seen'], 'sample')}{last_text}: {detector.status_}")
     print_text(f"\n{counts_text(listing.open) or 'nothing is'} open", bold=True)
-    print_notes(listing.note(each) for each in listing.open)
+    print_notes(listing.note(item) for item in listing.open)
     if only_open:
         return
     print_text(f"\n{counts_text(past) or 'nothing is'} past", bold=True)
-    print_notes(listing.note(each) for each in past[:last])
+    print_notes(listing.note(item) for item in past[:last])
     if len(past) > last:
         print_text(f"{len(past) - last:,} more: --last {len(past)}")
-    shown = {each.number for each in past[:last] if _is_alarm(each)}
+    shown = {item.number for item in past[:last] if _is_alarm(item)}
     numbers = [number for number in acceptable(past, detector.changes_) if number in shown]
     if numbers and listing.deciding.state is not None:
         print_text(f"\nAn alarm that is over can be accepted as normal, too ({_numbers(numbers)}):")
@@ -178,9 +178,9 @@ def _show_one(listing: AlarmListing, number: int, as_json: bool) -> None:
     from newnormal.alarms.words import acceptable, full_lines
     from newnormal.types import Alarm
 
-    chosen = [each for each in (*listing.open, *listing.past) if each.number == number]
+    chosen = [item for item in (*listing.open, *listing.past) if item.number == number]
     if not chosen:
-        numbers = sorted({each.number for each in (*listing.open, *listing.past)})
+        numbers = sorted({item.number for item in (*listing.open, *listing.past)})
         raise InputError(
             f"{listing.title}: expected an alarm or a change of the last 100, "
             f"{f'{numbers[0]} to {numbers[-1]}' if numbers else 'of which there is none'}, "
@@ -188,16 +188,16 @@ def _show_one(listing: AlarmListing, number: int, as_json: bool) -> None:
             hint=listing.command,
         )
     if as_json:
-        typer.echo(json.dumps([_dict(each, listing) for each in chosen], indent=2))
+        typer.echo(json.dumps([_dict(item, listing) for item in chosen], indent=2))
         return
     can = acceptable(listing.past, listing.detector.changes_)
-    for each in chosen:
-        note = listing.note(each, full=True)
-        if isinstance(each, Alarm):
-            more = full_lines(each, _members(listing.detector))
+    for item in chosen:
+        note = listing.note(item, full=True)
+        if isinstance(item, Alarm):
+            more = full_lines(item, _members(listing.detector))
             commands = note.commands
-            if each.number in can:
-                commands = listing.deciding.about_alarm(each)
+            if item.number in can:
+                commands = listing.deciding.about_alarm(item)
             note = note._replace(lines=(*note.lines, *more), commands=commands)
         print_notes([note])
 
@@ -216,16 +216,16 @@ def _members(detector: BaseDetector) -> list[str]:
     ]
 
 
-def _dict(each: Alarm | Change, listing: AlarmListing) -> dict[str, Any]:
+def _dict(item: Alarm | Change, listing: AlarmListing) -> dict[str, Any]:
     """Return an alarm with its votes, or a change, for programs."""
     from newnormal.types import Alarm
 
-    if not isinstance(each, Alarm):
-        return {"change": each.as_dict()}
+    if not isinstance(item, Alarm):
+        return {"change": item.as_dict()}
     members = _members(listing.detector)
-    votes = dict(zip(members, each.votes, strict=False)) if len(members) == len(each.votes) else {}
+    votes = dict(zip(members, item.votes, strict=False)) if len(members) == len(item.votes) else {}
     finite = {name: vote if math.isfinite(vote) else None for name, vote in votes.items()}
-    return {"alarm": {**each.as_dict(), "votes": finite}}
+    return {"alarm": {**item.as_dict(), "votes": finite}}
 
 
 def _data(listing: AlarmListing, only_open: bool, last: int | None) -> dict[str, Any]:
@@ -235,8 +235,8 @@ def _data(listing: AlarmListing, only_open: bool, last: int | None) -> dict[str,
     past = [] if only_open else listing.past[:last]
     split = [
         {
-            "alarms": [each.as_dict() for each in some if _is_alarm(each)],
-            "changes": [each.as_dict() for each in some if not _is_alarm(each)],
+            "alarms": [item.as_dict() for item in some if _is_alarm(item)],
+            "changes": [item.as_dict() for item in some if not _is_alarm(item)],
         }
         for some in (listing.open, past)
     ]

@@ -86,7 +86,7 @@ def _check_streams(
         _report(replace(checks[""], name=file), as_json, strict)
         return
     if as_json:
-        streams_found = {name: each.as_dict() for name, each in checks.items()}
+        streams_found = {name: check.as_dict() for name, check in checks.items()}
         report = {"summary": summary_of(checks).as_dict(), "streams": streams_found}
         typer.echo(json.dumps(report, indent=2))
     else:
@@ -110,9 +110,9 @@ def _models(path: Path | None, streams: Sequence[str]) -> Mapping[str, BaseDetec
 
 
 def _exit(checks: Sequence[Check], strict: bool) -> None:
-    if not all(each.ok for each in checks):
+    if not all(check.ok for check in checks):
         sys.exit(FAILED)
-    if strict and any(each.level == "warning" for each in checks):
+    if strict and any(check.level == "warning" for check in checks):
         sys.exit(WARNED)
 
 

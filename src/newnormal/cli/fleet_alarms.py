@@ -51,8 +51,8 @@ def list_fleet(
         return
     print_text(str(folder), bold=True)
     print_text(f"written {written_of(folder)}")
-    over = [] if only_open else [each for each in reversed(incidents) if not each.open]
-    _list_incidents([each for each in incidents if each.open], over, only_open)
+    over = [] if only_open else [incident for incident in reversed(incidents) if not incident.open]
+    _list_incidents([incident for incident in incidents if incident.open], over, only_open)
     print_text(
         f"\n{len(names):,} of {counted(len(fleet), 'stream')} with something open", bold=True
     )
@@ -68,14 +68,14 @@ def list_fleet(
 
 def _past(fleet: Fleet) -> list[tuple[str, Alarm | Change]]:
     """Return what is over in each stream, by the name of its stream; the newest first."""
-    past = [(name, each) for name, items in fleet.past_.items() for each in items if not each.open]
+    past = [(name, item) for name, items in fleet.past_.items() for item in items if not item.open]
     return sorted(past, key=lambda one: _since(one[1]), reverse=True)
 
 
-def _since(each: Alarm | Change) -> tuple[int, int]:
+def _since(item: Alarm | Change) -> tuple[int, int]:
     """Return what is sorted by: the time of the first sample where it is known, and the sample."""
-    time = each.start_time
-    return (-1 if time is None else int(time.astype("datetime64[ns]").astype(int))), each.start
+    time = item.start_time
+    return (-1 if time is None else int(time.astype("datetime64[ns]").astype(int))), item.start
 
 
 def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
@@ -86,12 +86,12 @@ def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
         print_text("\nnothing is past", bold=True)
         return
     streams = counted(len({name for name, _ in past}), "stream")
-    counts = counts_text([each for _, each in past])
+    counts = counts_text([item for _, item in past])
     print_text(f"\n{counts} past, in {streams}", bold=True)
     nothing = Deciding()
     notes = [
-        (alarm_note(each, nothing) if isinstance(each, Alarm) else change_note(each, nothing), name)
-        for name, each in past[:most]
+        (alarm_note(item, nothing) if isinstance(item, Alarm) else change_note(item, nothing), name)
+        for name, item in past[:most]
     ]
     print_notes(notes, _width([name for _, name in notes]))
     if len(past) > most:
@@ -134,8 +134,8 @@ def _notes(
     for name in names:
         deciding = Deciding(str(folder), name, after)
         newest, open_changes = times.get(name), changes.get(name, [])
-        notes += [(alarm_note(each, deciding, open_changes), name) for each in alarms.get(name, ())]
-        notes += [(change_note(each, deciding, newest), name) for each in open_changes]
+        notes += [(alarm_note(item, deciding, open_changes), name) for item in alarms.get(name, ())]
+        notes += [(change_note(item, deciding, newest), name) for item in open_changes]
     return notes
 
 
@@ -155,12 +155,12 @@ def _data(
     return {
         **written_of(folder).as_dict(),
         "streams": len(fleet),
-        "incidents": [each.as_dict() for each in incidents],
+        "incidents": [item.as_dict() for item in incidents],
         "open_alarms": {
-            name: [each.as_dict() for each in alarms[name]] for name in names if name in alarms
+            name: [item.as_dict() for item in alarms[name]] for name in names if name in alarms
         },
         "open_changes": {
-            name: [each.as_dict() for each in changes[name]] for name in names if name in changes
+            name: [item.as_dict() for item in changes[name]] for name in names if name in changes
         },
         "past_alarms": _by_stream(past, alarms=True),
         "past_changes": _by_stream(past, alarms=False),
@@ -172,7 +172,7 @@ def _by_stream(past: list[tuple[str, Alarm | Change]], alarms: bool) -> dict[str
     from newnormal.types import Alarm
 
     by_stream: dict[str, Any] = {}
-    for name, each in past:
-        if isinstance(each, Alarm) == alarms:
-            by_stream.setdefault(name, []).append(each.as_dict())
+    for name, item in past:
+        if isinstance(item, Alarm) == alarms:
+            by_stream.setdefault(name, []).append(item.as_dict())
     return by_stream

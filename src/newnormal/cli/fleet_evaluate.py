@@ -45,7 +45,7 @@ def evaluate_fleet(
             if on_samples is not None:
                 on_samples(before)
     if as_json:
-        streams = {name: each.as_dict() for name, each in evaluations.items()}
+        streams = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
         typer.echo(json.dumps({"streams": streams, "total": _total(evaluations)}, indent=2))
         return
     _print(title, evaluations)
@@ -56,7 +56,7 @@ def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
     from newnormal.metrics.evaluation import summary
 
     counts, seconds = (
-        AlarmCounts.pooled(each.alarms for each in evaluations.values()),
+        AlarmCounts.pooled(evaluation.alarms for evaluation in evaluations.values()),
         _seconds(evaluations),
     )
     worst = sorted(evaluations, key=lambda name: _badness(evaluations[name]), reverse=True)
@@ -76,14 +76,14 @@ def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
     print_table(heading, "stream", _COLUMNS, shown)
 
 
-def _badness(each: Evaluation) -> tuple[int, int, int]:
-    counts = each.alarms
+def _badness(evaluation: Evaluation) -> tuple[int, int, int]:
+    counts = evaluation.alarms
     return counts.events - counts.found, counts.false, counts.in_alarm
 
 
-def _why(each: Evaluation) -> str:
+def _why(evaluation: Evaluation) -> str:
     """Return what is wrong with a stream, empty if nothing is."""
-    missed, false, _ = _badness(each)
+    missed, false, _ = _badness(evaluation)
     return ", ".join([f"{missed} missed"] * bool(missed) + [f"{false} false"] * bool(false))
 
 
@@ -104,7 +104,7 @@ def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
 
 def _seconds(evaluations: dict[str, Evaluation]) -> float:
     """Return the time between samples, where all streams have the same; else NaN."""
-    (first, *others) = {each.seconds for each in evaluations.values()} or {math.nan}
+    (first, *others) = {evaluation.seconds for evaluation in evaluations.values()} or {math.nan}
     return math.nan if others else first
 
 
@@ -112,17 +112,17 @@ def _total(evaluations: dict[str, Evaluation]) -> dict[str, Any]:
     from newnormal.metrics import AlarmCounts, Confusion
     from newnormal.metrics.evaluation import alarm_facts
 
-    every = [each.as_dict() for each in evaluations.values()]
-    counts = AlarmCounts.pooled(each.alarms for each in evaluations.values())
+    every = [facts.as_dict() for facts in evaluations.values()]
+    counts = AlarmCounts.pooled(facts.alarms for facts in evaluations.values())
     seconds = _seconds(evaluations)
-    total: dict[str, Any] = {name: sum(each[name] for each in every) for name in _SUMS}
+    total: dict[str, Any] = {name: sum(facts[name] for facts in every) for name in _SUMS}
     total["period_seconds"] = None if math.isnan(seconds) else seconds
     total["alarms"] = alarm_facts(counts, seconds)
     for group in ("verdicts", "scores", "best", "point_adjusted"):
-        total[group] = _means([each[group] for each in every])
+        total[group] = _means([facts[group] for facts in every])
         if "tp" in every[0][group]:
             names = ("tp", "fp", "fn", "tn")
-            summed = Confusion(*(sum(each[group][name] for each in every) for name in names))
+            summed = Confusion(*(sum(facts[group][name] for facts in every) for name in names))
             figures = (*names, "accuracy", "precision", "recall", "f1")
             total[group] |= {name: getattr(summed, name) for name in figures}
     return total
@@ -131,6 +131,6 @@ def _total(evaluations: dict[str, Evaluation]) -> dict[str, Any]:
 def _means(groups: list[dict[str, float | None]]) -> dict[str, float | None]:
     means: dict[str, float | None] = {}
     for name in groups[0]:
-        values = [value for each in groups if (value := each[name]) is not None]
+        values = [value for group in groups if (value := group[name]) is not None]
         means[name] = sum(values) / len(values) if values else None
     return means

@@ -62,7 +62,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
             put(f"\nincident {incident.number}: {shown(incident.sentence)}")
     rows = {
         name: {
-            "alarm": "; ".join(each.sentence for each in alarms.get(name, ())),
+            "alarm": "; ".join(alarm.sentence for alarm in alarms.get(name, ())),
             "change": "; ".join(map(_change_text, changes.get(name, ()))),
         }
         for name in fleet
@@ -97,7 +97,7 @@ def _data(folder: Path, fleet: Fleet) -> dict[str, Any]:
         "least_channels": _channels(fleet)[0],
         "most_channels": _channels(fleet)[-1],
         "incidents": len(incidents),
-        "open_incidents": [each.as_dict() for each in incidents if each.open],
+        "open_incidents": [incident.as_dict() for incident in incidents if incident.open],
         "open_alarms": {name: [a.as_dict() for a in items] for name, items in alarms.items()},
         "open_changes": {name: [c.as_dict() for c in items] for name, items in changes.items()},
         "feedback_waiting": waits(folder),
@@ -125,7 +125,8 @@ def _states(
 def _of_state(changes: Mapping[str, list[Change]], state: str) -> dict[str, list[Change]]:
     """Return the changes of a state, by stream, of those streams that have any."""
     matching = {
-        name: [each for each in items if each.state == state] for name, items in changes.items()
+        name: [change for change in items if change.state == state]
+        for name, items in changes.items()
     }
     return {name: items for name, items in matching.items() if items}
 

@@ -129,7 +129,7 @@ def _shown(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool) -> It
     )
     sink.align(fleet.streams_)
     everything = (fleet.alarms_, fleet.changes_)
-    opened = [(name, each) for some in everything for name, items in some.items() for each in items]
+    opened = [(name, item) for some in everything for name, items in some.items() for item in items]
     with status_line(sink, opened, quiet):
         yield
 

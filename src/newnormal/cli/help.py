@@ -19,9 +19,9 @@ def paragraphs(text: str | None) -> str | None:
 
 def _without_types(params: list[Any]) -> list[Any]:
     """Return parameters, of which flags are shown without a type: it says nothing."""
-    for each in params:
-        if getattr(each, "is_flag", False) and each.metavar is None:
-            each.metavar = ""
+    for parameter in params:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
     return params
 
 

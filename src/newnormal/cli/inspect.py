@@ -259,10 +259,10 @@ def _past(detector: BaseDetector) -> str | None:
 def _past_counts(detector: BaseDetector) -> dict[str, Any]:
     from newnormal import Alarm
 
-    over = [each for each in detector.past_ if not each.open]
-    states = sorted(each.state for each in over if not isinstance(each, Alarm))
+    over = [item for item in detector.past_ if not item.open]
+    states = sorted(item.state for item in over if not isinstance(item, Alarm))
     return {
-        "alarms": sum(isinstance(each, Alarm) for each in over),
+        "alarms": sum(isinstance(item, Alarm) for item in over),
         "changes": {state: states.count(state) for state in dict.fromkeys(states)},
     }
 

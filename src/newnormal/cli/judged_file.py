@@ -132,10 +132,12 @@ def _as_fitted(fleet: Fleet) -> Fleet:
 
 def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
     """Name the streams whose samples were not taken, and count them as left out."""
-    for each in verdicts.errors:
-        if each.stream not in tables.errors:
-            tables.errors[each.stream] = InputError(each.error.message, hint=each.error.hint)
-            say(f"error: {stream_text(each.stream)}: {each.error.message}; skipped")
+    for failure in verdicts.errors:
+        if failure.stream not in tables.errors:
+            tables.errors[failure.stream] = InputError(
+                failure.error.message, hint=failure.error.hint
+            )
+            say(f"error: {stream_text(failure.stream)}: {failure.error.message}; skipped")
     if tables.errors and not any(True for _ in verdicts):
         name, error = next(iter(tables.errors.items()))
         raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)

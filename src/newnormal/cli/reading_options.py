@@ -142,7 +142,9 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
     declared = inspect.signature(command).parameters
     options = inspect.signature(_declared, eval_str=True).parameters
     parameters = [
-        each.replace(annotation=hints[name]) for name, each in declared.items() if name != "options"
+        parameter.replace(annotation=hints[name])
+        for name, parameter in declared.items()
+        if name != "options"
     ]
     parameters += options.values()
     parameters.sort(key=_is_own_class)  # the order of the help; what is rare comes last
@@ -154,7 +156,7 @@ def reads_input(command: Callable[..., None]) -> Callable[..., None]:
 
     del run.__wrapped__  # typer would look at its annotations
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 

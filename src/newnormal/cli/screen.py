@@ -45,8 +45,8 @@ class StatusLine:
         opened: Sequence[tuple[str, Alarm | Change]] = (),
     ) -> None:
         self._terminal = terminal
-        self._alarms = {(name, each.number) for name, each in opened if isinstance(each, Alarm)}
-        self._changes = {(name, each.number) for name, each in opened if isinstance(each, Change)}
+        self._alarms = {(name, item.number) for name, item in opened if isinstance(item, Alarm)}
+        self._changes = {(name, item.number) for name, item in opened if isinstance(item, Change)}
         self._samples = 0
         self._when = ""
         self._newest: np.datetime64 | None = None

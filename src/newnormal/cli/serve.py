@@ -142,11 +142,11 @@ def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
 
 
 def _assigned(assignments: list[str]) -> Iterator[tuple[str, str]]:
-    for each in assignments:
-        name, equals, value = each.partition("=")
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         if not equals or not name.strip():
             raise ParameterError(
-                f"--set: expected NAME=VALUE, found {each!r}",
+                f"--set: expected NAME=VALUE, found {assignment!r}",
                 hint="such as --set limits.streams=100",
             )
         yield name.strip(), value.strip()
@@ -325,9 +325,9 @@ def list_tokens(ctx: typer.Context, data: Data = None) -> None:
     import numpy as np
 
     tokens = _stored(_folder(ctx, data))
-    for name, each in sorted(tokens.items()):
-        made = np.datetime64(int(each.get("made", 0)), "ns").astype("datetime64[s]")
-        put(f"{each['role']:<8} {made}Z {shown(name)}")
+    for name, token in sorted(tokens.items()):
+        made = np.datetime64(int(token.get("made", 0)), "ns").astype("datetime64[s]")
+        put(f"{token['role']:<8} {made}Z {shown(name)}")
     if not tokens:
         say("there are none; newnormal serve token add NAME makes one")
 

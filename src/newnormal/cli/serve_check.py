@@ -95,9 +95,9 @@ def _listens(process: int, port: int) -> bool | None:
     sockets = set()
     lines = []
     try:
-        for each in (proc / "fd").iterdir():
+        for handle in (proc / "fd").iterdir():
             with suppress(FileNotFoundError):  # closed meanwhile
-                sockets.add(os.readlink(each))
+                sockets.add(os.readlink(handle))
         for name in ("tcp", "tcp6"):
             with suppress(FileNotFoundError):  # a system without IPv6
                 lines += (proc / "net" / name).read_text().splitlines()[1:]

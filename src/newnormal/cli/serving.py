@@ -329,7 +329,7 @@ def _fixed() -> list[str]:
     from newnormal.service.config import ServiceConfig
     from newnormal.service.settings import settings_of
 
-    return [name for name, each in settings_of(ServiceConfig).items() if not each.live]
+    return [name for name, setting in settings_of(ServiceConfig).items() if not setting.live]
 
 
 @contextmanager

@@ -60,7 +60,7 @@ class Written:
 
         files = [path for path in folder.iterdir() if path.name != LOCK]
         seconds = max(
-            (each for path in files if (each := _modified(path)) is not None), default=0.0
+            (modified for path in files if (modified := _modified(path)) is not None), default=0.0
         )
         if is_held(folder / LOCK):
             return cls(seconds, _RUNNING)

@@ -46,7 +46,7 @@ class Bound(NamedTuple):
             return self.time
         offset, clock = utc_offset(zone), ns_of_time(self.time)
         near = sorted({offset((clock + shift) // QUARTER) for shift in (-_DAY, _DAY)})
-        fitting = [each for each in near if offset((clock - each) // QUARTER) == each]
+        fitting = [span for span in near if offset((clock - span) // QUARTER) == span]
         moment = clock - (max(fitting) if fitting else near[0])
         return np.datetime64(moment, "ns")
 

@@ -139,7 +139,7 @@ class Reading:
         (('Bad', '-'), (0, 400), ';')
         """
         chosen = {**(options or {}), **more}
-        names = {each.name for each in fields(cls)}
+        names = {option.name for option in fields(cls)}
         for name in chosen:
             if name not in names:
                 raise ParameterError(
@@ -340,7 +340,7 @@ def _rows(name: str, value: str | Sequence[int | None]) -> tuple[int | None, int
         else:
             bounds = tuple(value)
         start, stop = bounds
-        if any(each is not None and each < 0 for each in bounds):
+        if any(bound is not None and bound < 0 for bound in bounds):
             raise ValueError
         if start is not None and stop is not None and stop <= start:
             raise ValueError

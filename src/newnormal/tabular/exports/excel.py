@@ -102,7 +102,7 @@ def _check_archive(content: bytes) -> None:
 
 
 def _sheet(book: Any, wanted: str | None) -> tuple[str, list[tuple[int, str]]]:
-    sheets = {each.title: each for each in book.worksheets}
+    sheets = {worksheet.title: worksheet for worksheet in book.worksheets}
     if wanted is not None:
         alike = [name for name in sheets if name.strip().lower() == wanted.strip().lower()]
         name = wanted if wanted in sheets else alike[0] if len(alike) == 1 else None

@@ -39,13 +39,13 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     if text[:4].lower() == "sep=":
         skipped, text = 1, text.partition("\n")[2]
     line = text.partition("\n")[0]
-    delimiter = next((each for each in ";,\t" if each in line), ";")
+    delimiter = next((word for word in ";,\t" if word in line), ";")
     rows = records(text, delimiter)
     _, header = next(rows, (0, []))
     if [cell.strip().lower() for cell in header] != ["series", "time", "value"]:
         raise InputError(f"expected the columns Series, Time and Value, found {header!r}")
     column = header[0].strip()
-    streams = [each for each in by if each.lower() == "series"]
+    streams = [word for word in by if word.lower() == "series"]
     clock, points = Clock(), PointCollector()
     for line_number, cells in rows:
         if not cells:

@@ -89,16 +89,16 @@ def _without(
     groups: dict[tuple[str, str, frozenset[tuple[str, str]]], list[LabelledSeries]] = defaultdict(
         list
     )
-    for measurement, each in series:
-        labels = frozenset(pair for pair in each.labels.items() if pair[0] != text)
-        groups[measurement, each.name, labels].append(each)
+    for measurement, one in series:
+        labels = frozenset(pair for pair in one.labels.items() if pair[0] != text)
+        groups[measurement, one.name, labels].append(one)
     merged = []
     for (measurement, name, _), group in groups.items():
-        times = np.concatenate([each.times for each in group])
+        times = np.concatenate([one.times for one in group])
         if len(group) > 1 and len(np.unique(times)) < len(times):
             return None
         kept = {label: value for label, value in group[0].labels.items() if label != text}
-        values = np.concatenate([each.values for each in group])
+        values = np.concatenate([one.values for one in group])
         merged.append((measurement, LabelledSeries(name, kept, times, values)))
     return merged
 
@@ -106,9 +106,9 @@ def _without(
 def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
     """Return the series, with the measurement in the name where several have such a field."""
     measurements: dict[str, set[str]] = defaultdict(set)
-    for measurement, each in series:
-        measurements[each.name].add(measurement)
-    for measurement, each in series:
-        if len(measurements[each.name]) > 1 and measurement:
-            each.name = f"{measurement}.{each.name}"
-    return [each for _, each in series]
+    for measurement, one in series:
+        measurements[one.name].add(measurement)
+    for measurement, one in series:
+        if len(measurements[one.name]) > 1 and measurement:
+            one.name = f"{measurement}.{one.name}"
+    return [one for _, one in series]

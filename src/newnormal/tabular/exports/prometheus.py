@@ -31,7 +31,7 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     """
     text = decoded(file)
     try:
-        series = [each for document in _documents(text) for each in _all(document)]
+        series = [one for document in _documents(text) for one in _all(document)]
     except RecursionError:
         raise InputError("expected Prometheus' JSON, found too many brackets", hint=_HINT) from None
     if not series:
@@ -118,8 +118,8 @@ def _all(document: Any) -> Iterator[LabelledSeries]:
     if isinstance(document, LabelledSeries):
         yield document
     elif isinstance(document, list):
-        for each in document:
-            yield from _all(each)
+        for item in document:
+            yield from _all(item)
     elif not isinstance(document, dict):
         raise _other(document)
     elif document.get("status") == "error":

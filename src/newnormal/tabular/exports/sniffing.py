@@ -88,7 +88,7 @@ def _is_one_measurement(rows: list[list[str]]) -> bool:
 def _is_grafana_rows(text: str) -> bool:
     if text[:4].lower() == "sep=":
         text = text.partition("\n")[2]
-    delimiter = next((each for each in ";,\t" if each in text.partition("\n")[0]), ";")
+    delimiter = next((mark for mark in ";,\t" if mark in text.partition("\n")[0]), ";")
     rows = _rows(text, delimiter, 2)
     if len(rows) < 2 or [cell.strip().lower() for cell in rows[0]] != ["series", "time", "value"]:
         return False

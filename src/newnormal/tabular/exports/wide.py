@@ -91,13 +91,13 @@ def check_by(by: Sequence[str], labels: Sequence[str]) -> None:
 def needed_labels(series: Sequence[LabelledSeries], by: Sequence[str]) -> dict[str, set[str]]:
     """Return by name the labels that differ between series of one stream."""
     seen: dict[tuple[str, tuple[str, ...]], list[LabelledSeries]] = defaultdict(list)
-    for each in series:
-        seen[each.name, each.stream(by)].append(each)
+    for one in series:
+        seen[one.name, one.stream(by)].append(one)
     needed: dict[str, set[str]] = defaultdict(set)
     for (name, _), group in seen.items():
         if len(group) > 1:
-            for label in {label for each in group for label in each.labels}:
-                if len({each.labels.get(label, "") for each in group}) > 1:
+            for label in {label for one in group for label in one.labels}:
+                if len({one.labels.get(label, "") for one in group}) > 1:
                     needed[name].add(label)
     return needed
 
@@ -125,20 +125,20 @@ def wide_csv(
     1970-01-01T00:00:01Z,a,0.5
     1970-01-01T00:00:01Z,b,0.5
     """
-    check_by(by, list(dict.fromkeys(label for each in series for label in each.labels)))
-    if not any(len(each.times) for each in series):
+    check_by(by, list(dict.fromkeys(label for one in series for label in one.labels)))
+    if not any(len(one.times) for one in series):
         raise InputError("expected values, found none", hint="export a span of time that has data")
     names = _channels(series, by)
     columns = {name: number for number, name in enumerate(dict.fromkeys(names))}
     streams = {
         stream: number for number, stream in enumerate(dict.fromkeys(s.stream(by) for s in series))
     }
-    sizes = [len(each.times) for each in series]
+    sizes = [len(one.times) for one in series]
     points = _Points(
-        np.concatenate([each.times for each in series]),
-        np.repeat([streams[each.stream(by)] for each in series], sizes),
+        np.concatenate([one.times for one in series]),
+        np.repeat([streams[one.stream(by)] for one in series], sizes),
         np.repeat([columns[name] for name in names], sizes),
-        np.concatenate([each.values for each in series]),
+        np.concatenate([one.values for one in series]),
     )
     header = csv_line(["time", *by, *columns]) + "\n"
     return _written(points, header, [csv_line(stream) for stream in streams], len(columns), zone)
@@ -194,18 +194,18 @@ def _channels(series: Sequence[LabelledSeries], by: Sequence[str]) -> list[str]:
     needed = needed_labels(series, by)
     taken: dict[tuple[tuple[str, ...], str], list[LabelledSeries]] = defaultdict(list)
     names = []
-    for each in series:
+    for one in series:
         shown = {
-            label: each.labels[label]
-            for label in needed[each.name]
-            if label not in by and label in each.labels
+            label: one.labels[label]
+            for label in needed[one.name]
+            if label not in by and label in one.labels
         }
-        name = f"{each.name}{braces(shown)}" or "value"
-        before = taken[each.stream(by), name]
+        name = f"{one.name}{braces(shown)}" or "value"
+        before = taken[one.stream(by), name]
         number = next(
-            (number for number, other in enumerate(before) if _same(other, each)), len(before)
+            (number for number, other in enumerate(before) if _same(other, one)), len(before)
         )
-        before[number:] = [each]
+        before[number:] = [one]
         names.append(name if number == 0 else f"{name} {number + 1}")
     return names
 

@@ -113,13 +113,13 @@ class LongLines(LineReader):
                     done_at.append(row)
                 sample = opened[stream] = _OpenSample(time, start + row)
             sample.values[tag_names[tag]] = value
-        wrong.sort(key=lambda each: each[0])
+        wrong.sort(key=lambda problem: problem[0])
         problems = [Problem(e, start + row, bisect(done_at, row)) for row, e in wrong]
         return self._batch(done, tuple(problems))
 
     def flush(self) -> StreamBatch:
         """Return the samples that are not complete, at the end of the input, by their lines."""
-        done = sorted(self._open_samples.items(), key=lambda each: each[1].number)
+        done = sorted(self._open_samples.items(), key=lambda item: item[1].number)
         self._open_samples = {}
         return self._batch(done, ())
 

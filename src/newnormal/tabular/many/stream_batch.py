@@ -123,7 +123,7 @@ class StreamBatch:
         there = [name for name in channels if name in position or not self.fixed]
         if lenient and there:
             some = np.flatnonzero(extra.any(axis=0)).tolist()
-            unknown_columns = tuple(others[each] for each in some)
+            unknown_columns = tuple(others[column] for column in some)
             absent = tuple(name for name in channels if name not in there)
             end = 0
             for part in parts:
@@ -140,7 +140,7 @@ class StreamBatch:
                 continue
             problems = []
             for index in np.flatnonzero(~fits).tolist():
-                unknown = [others[each] for each in np.flatnonzero(extra[start + index])]
+                unknown = [others[column] for column in np.flatnonzero(extra[start + index])]
                 before = int(np.count_nonzero(fits[:index]))
                 error = _mismatch([*there, *unknown], channels)
                 problems.append(Problem(error, int(self.numbers[part[index]]), before))

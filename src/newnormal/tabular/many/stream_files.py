@@ -105,7 +105,9 @@ def read_tables(
     if label is not None:
         columns = None if plain.columns is None else _label_beside(plain.columns, label)
         plain = replace(plain, columns=columns)
-        expected = {name: _label_beside(each, label) for name, each in expected.items()}
+        expected = {
+            name: _label_beside(channel_list, label) for name, channel_list in expected.items()
+        }
     names = (by,) if isinstance(by, str) else tuple(by or ())
     try:
         if is_parquet(path, chosen):
@@ -169,7 +171,9 @@ def _arranged(
         if counters and name not in counters:
             raise InputError(f"rate names column {name!r}, which is no channel of any stream")
     for name, table in streams.tables.items():
-        counters_of_stream = [each for each in reading.rate if each in (table.channels or ())]
+        counters_of_stream = [
+            counter for counter in reading.rate if counter in (table.channels or ())
+        ]
         numbers = None if lines is None else lines.get(name)
         try:
             ready, kept = kept_rows(
@@ -238,7 +242,7 @@ def _folder_tables(
                 )
         except InputError as error:
             streams.errors[name] = error
-    first_read = next((each.profile for each in streams.tables.values() if each.profile), None)
+    first_read = next((table.profile for table in streams.tables.values() if table.profile), None)
     return streams if first_read is None else replace(streams, profile=first_read)
 
 

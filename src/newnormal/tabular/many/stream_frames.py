@@ -63,7 +63,7 @@ def _wide_tables(
 ) -> StreamTables:
     names = list(series)
     selection.check(names)
-    expected = {channel for each in channels.values() for channel in each}
+    expected = {channel for stream_channels in channels.values() for channel in stream_channels}
     temporal = [
         name for name in selection.maybe_times(names, expected) if holds_times(series[name])
     ]

@@ -255,7 +255,7 @@ class StreamLines(LineReader):
             good = codes >= 0
             codes, values, rows = codes[good], values[good], rows[good]
             times = None if times is None else times[good]
-            wrong.sort(key=lambda each: each[0])
+            wrong.sort(key=lambda problem: problem[0])
         before = np.searchsorted(rows, [row for row, _ in wrong]).tolist()
         problems = tuple(
             Problem(error, start + row, count)

@@ -133,16 +133,16 @@ def _mapping_tables(
     data: Mapping[Any, Any], times: Any, long: Long | None, channels: Channels
 ) -> StreamTables:
     streams = StreamTables({})
-    for key, each in data.items():
+    for key, content in data.items():
         name = str(key)
         stream_times = times.get(key) if isinstance(times, Mapping) else times
         expected = channels.get(name)
         try:
             if long is None:
-                streams.tables[name] = to_table(each, times=stream_times, channels=expected)
+                streams.tables[name] = to_table(content, times=stream_times, channels=expected)
                 continue
             one = {} if expected is None else {"": expected}
-            pivot = to_tables(each, times=stream_times, long=long, channels=one)
+            pivot = to_tables(content, times=stream_times, long=long, channels=one)
             streams.take(name, pivot)
         except InputError as error:
             streams.errors[name] = error

@@ -142,7 +142,7 @@ def _leave_out_stray(series: _FinishedSeries) -> None:
     rows = np.flatnonzero(outside)
     where = series.row_name(int(rows[0]))
     near = series.times[~outside][max(int(rows[0]) - 1, 0)]
-    expected, wrong = (time_text(each, series.zone) for each in (near, series.times[rows[0]]))
+    expected, wrong = (time_text(moment, series.zone) for moment in (near, series.times[rows[0]]))
     text = f"{where}: expected a time near {expected}, found {wrong}"
     profile = series.profile
     profile.bad_lines += len(rows)

@@ -68,8 +68,8 @@ class _Released:
     @classmethod
     def of(cls, problems: Sequence[Problem]) -> _Released:
         out = cls()
-        for each in problems:
-            out.refuse(each.error, each.number)
+        for problem in problems:
+            out.refuse(problem.error, problem.number)
         return out
 
     def refuse(self, error: InputError, number: int) -> None:
@@ -165,7 +165,7 @@ class LiveOrder:
         self._width = len(channels)
         self._reading = reading
         self._newest = None if newest is None else ns_of_time(newest)
-        self._rates = ColumnRates([each for each in reading.rate if each in channels], channels)
+        self._rates = ColumnRates([name for name in reading.rate if name in channels], channels)
         self._grid = None if reading.resample is None else Resampler(reading.resample, self._width)
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record
@@ -330,8 +330,10 @@ class LiveOrder:
             return OrderedSamples(values, None, numbers, tuple(problems))
         wanted = self._taking.take(len(values))
         shifted = [
-            replace(each, before=min(max(each.before, wanted.start), wanted.stop) - wanted.start)
-            for each in problems
+            replace(
+                problem, before=min(max(problem.before, wanted.start), wanted.stop) - wanted.start
+            )
+            for problem in problems
         ]
         kept_numbers = None if numbers is None else numbers[wanted]
         return OrderedSamples(values[wanted], None, kept_numbers, tuple(shifted))
@@ -405,14 +407,14 @@ class LiveOrder:
 
     def _arrived(self, out: _Released) -> OrderedSamples:
         rows = TimedRows.of([], self._width)
-        parts = [each for each in out.parts if len(each)]
+        parts = [part for part in out.parts if len(part)]
         if len(parts) == 1:
             rows = parts[0]
         elif parts:
             rows = TimedRows(
-                np.concatenate([each.values for each in parts]),
-                np.concatenate([each.times for each in parts]),
-                np.concatenate([each.numbers for each in parts]),
+                np.concatenate([part.values for part in parts]),
+                np.concatenate([part.times for part in parts]),
+                np.concatenate([part.numbers for part in parts]),
             )
         return OrderedSamples(
             rows.values,

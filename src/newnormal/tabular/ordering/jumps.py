@@ -164,7 +164,7 @@ def ordinary(times: Ints, start: int, newest: int, limit: int) -> tuple[int, int
 
 
 def _rows(clusters: list[_Cluster]) -> list[int]:
-    return sorted(row for each in clusters for row in each.rows)
+    return sorted(row for cluster in clusters for row in cluster.rows)
 
 
 def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
@@ -209,7 +209,7 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
 
 def not_confirmed(time: int, newest: int, zone: str | None = None) -> str:
     """Return what is wrong with a sample that was held back and dropped."""
-    expected, wrong = (time_text(np.datetime64(each, "ns"), zone) for each in (newest, time))
+    expected, wrong = (time_text(np.datetime64(moment, "ns"), zone) for moment in (newest, time))
     return f"expected a time near {expected}, found {wrong}: held back and not confirmed"
 
 

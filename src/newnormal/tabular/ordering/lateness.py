@@ -59,11 +59,11 @@ class TimedRows:
     @classmethod
     def of(cls, facts: Sequence[Sequence[Any]], width: int) -> TimedRows:
         """Return what `facts` was made from."""
-        values = np.array([each[2] for each in facts], dtype=np.float64)
+        values = np.array([fact[2] for fact in facts], dtype=np.float64)
         return cls(
             values.reshape(len(facts), width),
-            np.array([each[0] for each in facts], dtype=np.int64),
-            np.array([each[1] for each in facts], dtype=np.int64),
+            np.array([fact[0] for fact in facts], dtype=np.int64),
+            np.array([fact[1] for fact in facts], dtype=np.int64),
         )
 
 

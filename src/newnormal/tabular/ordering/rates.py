@@ -54,13 +54,13 @@ class ColumnRates:
         else:
             clock = times.astype("datetime64[ns]").view(np.int64)
         unit = 1.0 if times is None else _SECOND
-        for each, column in enumerate(self._columns):
+        for index, column in enumerate(self._columns):
             there = np.flatnonzero(~np.isnan(values[:, column]))
             if not len(there):
                 continue
             counts, when = values[there, column], clock[there]
             rates[there[0], column] = np.nan
-            last = self._last[each]
+            last = self._last[index]
             targets = there[1:]
             if last is not None:
                 counts, when = np.r_[last[0], counts], np.r_[last[1], when]
@@ -70,19 +70,21 @@ class ColumnRates:
             rise = np.where(rise < 0, counts[1:], rise)
             rate = rise / (np.diff(when) / unit)
             rates[targets, column] = np.where(np.isfinite(rate), rate, np.nan)
-            self._last[each] = (float(counts[-1]), int(when[-1]))
+            self._last[index] = (float(counts[-1]), int(when[-1]))
         self._seen += len(values)
         return rates
 
     def facts(self) -> dict[str, Any]:
         """Return the last values as JSON values."""
-        return {"last": [None if each is None else list(each) for each in self._last]} | (
+        return {"last": [None if value is None else list(value) for value in self._last]} | (
             {"seen": self._seen} if self._columns else {}
         )
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned."""
-        last = [None if each is None else (float(each[0]), int(each[1])) for each in facts["last"]]
+        last = [
+            None if value is None else (float(value[0]), int(value[1])) for value in facts["last"]
+        ]
         if len(last) != len(self._columns):
             return  # of other counters
         self._last, self._seen = last, int(facts.get("seen", 0))

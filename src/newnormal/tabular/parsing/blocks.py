@@ -150,7 +150,7 @@ def read_block(
         times = None if times is None else times[good]
         labels = None if labels is None else labels[good]
         keys = [keys[row] for row in np.flatnonzero(good).tolist()] if keys else keys
-    wrong.sort(key=lambda each: each[0])
+    wrong.sort(key=lambda problem: problem[0])
     return ParsedSamples(values, times, labels, sample_lines, wrong, keys, reading.bad_cells)
 
 

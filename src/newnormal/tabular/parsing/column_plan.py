@@ -312,7 +312,7 @@ class ColumnInference:
             decimal = find_decimal(
                 (
                     cell
-                    for cells in zip_longest(*(there[each] for each in channels))
+                    for cells in zip_longest(*(there[channel] for channel in channels))
                     for cell in cells
                 ),
                 self._reading.decimal,

@@ -134,8 +134,8 @@ class NumberReader:
 
     def _leave_out(self, values: Floats) -> None:
         """Make numbers that stand for nothing missing."""
-        for each in self.sentinels:
-            values[values == each] = np.nan
+        for sentinel in self.sentinels:
+            values[values == sentinel] = np.nan
 
     def _fast(self, cells: Sequence[Any], unit: str | None) -> Floats | None:
         """Return a column that is plain, as it mostly is; None if anything is not."""

@@ -182,7 +182,7 @@ class _Search:
             sure = float(named is not None)
             return _Layout(only, None, None, (sure, 0.0, 0.0, float(len(only.cells))))
         # The width that most lines of data have.
-        width = max(pairs, key=lambda each: (pairs[each][1], -pairs[each][0].position))
+        width = max(pairs, key=lambda size: (pairs[size][1], -pairs[size][0].position))
         data = pairs[width][0]
         header, units = self._header(width, data, named)
         behind = [row for row in rows if row.position >= data.position]
@@ -270,8 +270,8 @@ class _Search:
             before, after = rows[:index], rows[index + 1 :]
             if not before or not after:
                 return None
-            texts = all(self._is_text(each.cells[0]) for each in before)
-            if texts and not any(self._is_text(each.cells[0]) for each in after):
+            texts = all(self._is_text(other.cells[0]) for other in before)
+            if texts and not any(self._is_text(other.cells[0]) for other in after):
                 return row
         return None
 

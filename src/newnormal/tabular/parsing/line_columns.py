@@ -193,7 +193,7 @@ class LineColumns:
             return []
         channels = plan.roles.channels
         names = {*head.names, *channels}
-        column = next((each for each in plan.positions if each >= 0), 0)
+        column = next((index for index in plan.positions if index >= 0), 0)
         headers = [
             position
             for position, cells in zip(positions, rows, strict=True)

@@ -59,9 +59,9 @@ class LocalClock:
         """
         days, which = np.unique(local // _DAY_NS, return_inverse=True)
         offsets = [self._offset_of_day(day) for day in days.tolist()]
-        constant = np.array([0 if each is None else each for each in offsets], dtype=np.int64)
+        constant = np.array([0 if offset is None else offset for offset in offsets], dtype=np.int64)
         utc: Ints = np.where(local == NO_TIME, NO_TIME, local - constant[which])
-        changing = np.array([each is None for each in offsets], dtype=np.bool_)
+        changing = np.array([offset is None for offset in offsets], dtype=np.bool_)
         if not changing.any():
             self._latest.clear()
             return utc

@@ -29,7 +29,7 @@ def format_of_name(path: str | PathLike[str]) -> Format | None:
     >>> format_of_name("plant.ndjson"), format_of_name("2026.CSV.gz"), format_of_name("plant")
     ('jsonl', 'csv', None)
     """
-    endings = [each.lower() for each in PurePath(path).suffixes]
+    endings = [ending.lower() for ending in PurePath(path).suffixes]
     if endings and endings[-1] in COMPRESSED:
         endings.pop()
     return ENDINGS.get(endings[-1]) if endings else None

@@ -122,7 +122,7 @@ class LineCutter:
         rest = lines.pop()
         if len(piece) > self._longest:
             limit = self._longest
-            lines = [each if len(each) <= limit else self._skipped(len(each)) for each in lines]
+            lines = [line if len(line) <= limit else self._skipped(len(line)) for line in lines]
         if rest:
             self._hold(rest)
         return lines
