@@ -92,11 +92,11 @@ class Group:
         """Consume rows, and judge what becomes final."""
         parts: list[tuple[int, int, Verdicts]] = []  # position, first row or -1, verdicts
         events: list[tuple[int, Event]] = []
-        for at, first, last in zip(*(each.tolist() for each in rows[:3]), strict=True):
+        for at, first, last in zip(*(column.tolist() for column in rows[:3]), strict=True):
             stream = self.streams[at]
             times = rows.times[first:last]
-            known = None if (times == NO_TIME).all() else times.view("datetime64[ns]")
-            table = Table(rows.samples[first:last], stream.fitted.channels, known)
+            moments = None if (times == NO_TIME).all() else times.view("datetime64[ns]")
+            table = Table(rows.samples[first:last], stream.fitted.channels, moments)
             state = stream.open()
             detector = stream.template.with_parts(Parts(stream.fitted, state))
             verdicts = detector.run(table, flush=flush)
@@ -138,7 +138,7 @@ class CompiledGroup(Group):
             state.lines(_often(StreamState)),
             fit.lines(_often(FitArrays)),
         )
-        lines = sum(len(each) for each in self._at[-2:])
+        lines = sum(len(offsets) for offsets in self._at[-2:])
         self._at_a_time = max(1, round(lines / _requests(self._dims, self._widths)))
         self._states = self._fits = self._shadows = np.zeros(0, np.int64)
         self._clocks: Clocks | None = None
@@ -165,7 +165,7 @@ class CompiledGroup(Group):
         streams = np.repeat(rows.streams, counts)
         numbers = np.arange(len(streams)) - np.repeat(rows.first - self.seen[rows.streams], counts)
         if self._clocks is None:
-            self._clocks = Clocks([each.fitted for each in self.streams])
+            self._clocks = Clocks([stream.fitted for stream in self.streams])
         call = _Call(
             rows,
             self._clocks.phases(streams, rows.times, numbers),
@@ -221,8 +221,8 @@ class CompiledGroup(Group):
         parts = np.split(which, cuts)
         waiting = [_pool().submit(kernel.advance, part, *shared) for part in parts[1:]]
         kernel.advance(parts[0], *shared)
-        for each in waiting:
-            each.result()
+        for future in waiting:
+            future.result()
 
     def _handle(self, call: _Call, k: int) -> list[tuple[int, Event]]:
         """Do what is rare of a stream, as `newnormal.core.loop` does; return the events."""
@@ -233,26 +233,26 @@ class CompiledGroup(Group):
         base, end = int(rows.first[k]), int(rows.last[k])
         verdicts = call.verdicts(k, int(self.seen[at]), fitted.channels)
         why, since, done, consumed = (
-            int(each[k]) for each in (stops.why, stops.since, stops.done, stops.consumed)
+            int(column[k]) for column in (stops.why, stops.since, stops.done, stops.consumed)
         )
         events: list[Event] = []
         if why & kernel.OPENS:
-            own = slice(since, done)
+            span = slice(since, done)
             out = AlarmOut(
-                columns.thresholds[own],
-                columns.ratios[own],
-                columns.anomalous[own],
-                columns.alarms[own],
-                columns.p_values[own],
-                columns.quiet[own],
+                columns.thresholds[span],
+                columns.ratios[span],
+                columns.anomalous[span],
+                columns.alarms[span],
+                columns.p_values[span],
+                columns.quiet[span],
             )
             events += track(
                 state.log,
                 out,
                 verdicts,
                 since - base,
-                rows.samples[own],
-                columns.votes[own],
+                rows.samples[span],
+                columns.votes[span],
                 fitted.spread,
                 fitted.has_rhythm,
             )
@@ -294,23 +294,23 @@ class _Call(NamedTuple):
 
     def verdicts(self, k: int, first: int, channels: tuple[str, ...]) -> Verdicts:
         """Return the rows of one stream as verdicts, which share the columns."""
-        own = slice(int(self.rows.first[k]), int(self.rows.last[k]))
+        span = slice(int(self.rows.first[k]), int(self.rows.last[k]))
         columns = self.columns
         return Verdicts(
-            columns.scores[own],
-            columns.thresholds[own],
-            columns.anomalous[own],
-            columns.expected[own],
-            columns.shares[own],
-            self.rows.times[own].view("datetime64[ns]"),
+            columns.scores[span],
+            columns.thresholds[span],
+            columns.anomalous[span],
+            columns.expected[span],
+            columns.shares[span],
+            self.rows.times[span].view("datetime64[ns]"),
             channels,
             first,
             None,
-            columns.ratios[own],
-            columns.p_values[own],
-            columns.alarms[own],
-            columns.distances[own],
-            columns.changes[own],
+            columns.ratios[span],
+            columns.p_values[span],
+            columns.alarms[span],
+            columns.distances[span],
+            columns.changes[span],
         )
 
 
@@ -387,7 +387,7 @@ def _joined(
 ) -> Judged:
     """Return the verdicts of streams that were judged one by one."""
     sizes = [len(part) for _, _, part in parts]
-    found = Judged(
+    judged = Judged(
         np.repeat([at for at, _, _ in parts], sizes).astype(np.int64),
         np.full(sum(sizes), -1),
         np.zeros(sum(sizes), np.int64),
@@ -397,16 +397,16 @@ def _joined(
     )
     start = 0
     for size, (_, first, part) in zip(sizes, parts, strict=True):
-        own = slice(start, start + size)
+        span = slice(start, start + size)
         start += size
-        found.numbers[own] = part.samples
+        judged.numbers[span] = part.samples
         if first >= 0:
-            found.rows[own] = np.arange(first, first + size)
+            judged.rows[span] = np.arange(first, first + size)
         if part.times is not None:
-            found.times[own] = part.times.astype("datetime64[ns]").view(np.int64)
-        for name, column in found.columns._asdict().items():
+            judged.times[span] = part.times.astype("datetime64[ns]").view(np.int64)
+        for name, column in judged.columns._asdict().items():
             given = getattr(part, name, None)
             if given is None:
                 given = 0 if column.dtype.kind == "i" else np.nan
-            column[own] = given
-    return found
+            column[span] = given
+    return judged

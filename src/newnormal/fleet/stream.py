@@ -26,7 +26,7 @@ from newnormal.types.tables import flatten
 from newnormal.types.zones import output_zone
 
 _ALWAYS = tuple(
-    each.name for each in fields(StreamState) if each.name not in ("accepted", "undo", "shadow")
+    part.name for part in fields(StreamState) if part.name not in ("accepted", "undo", "shadow")
 )
 
 
@@ -258,7 +258,7 @@ class Stream:
             getattr(detector, verb)(alarm, change=change)
         events = detector.take_events()
         self.put(parts.state, self.past or ())
-        self.remember(each for event in events if (each := event.change or event.alarm))
+        self.remember(item for event in events if (item := event.change or event.alarm))
         return events
 
     def live(self) -> BaseDetector:
@@ -266,12 +266,12 @@ class Stream:
         past = tuple(self.past or ())
         return self.template.with_parts(Parts(self.fitted, self.open(), past, self.live_zone))
 
-    def remember(self, found: Iterable[Alarm | Change]) -> None:
+    def remember(self, items: Iterable[Alarm | Change]) -> None:
         """Keep the newest alarms and changes as they stand."""
-        for each in found:
+        for item in items:
             if self.past is None:
                 self.past = deque(maxlen=PAST)
-            keep_newest(self.past, each)
+            keep_newest(self.past, item)
 
 
 def _address(part: Any) -> int:

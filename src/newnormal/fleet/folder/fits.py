@@ -61,7 +61,7 @@ class FitWriter:
 
     def add(self, streams: Iterable[Stream]) -> None:
         """Add the fits of streams that the file does not have."""
-        found: list[bytes] = []
+        new: list[bytes] = []
         size = self.size or len(_MARK)
         for stream in streams:
             key = id(stream.fitted), self._text(stream.template)
@@ -73,28 +73,27 @@ class FitWriter:
             self._kept.append(stream.fitted)
             if digest not in self._contents:
                 self._contents[digest] = size, len(content)
-                found.append(content)
+                new.append(content)
                 size += len(content)
             self._places[key] = self._contents[digest]
         if not self.name:
             self.name = new_name("fits")
-            write_new(self.folder / self.name, [_MARK, *found])
-        elif found:
-            self._append(found)
+            write_new(self.folder / self.name, [_MARK, *new])
+        elif new:
+            self._append(new)
         self.size = size
 
     def used(self, streams: Iterable[Stream]) -> int:
         """Return how many bytes of the file these streams need."""
         return sum(length for _, length in {self.place(stream) for stream in streams})
 
-    def _append(self, found: list[bytes]) -> None:
+    def _append(self, new: list[bytes]) -> None:
         path = self.folder / self.name
         try:
             with path.open("r+b") as file:
                 file.truncate(self.size)  # a kill may have left a part of an earlier one
                 file.seek(self.size)
-                for each in found:
-                    file.write(each)
+                file.writelines(new)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -108,11 +107,10 @@ class FitWriter:
 
     def _text(self, template: BaseDetector) -> str:
         """Return the options of a template as a text, which tells it from others."""
-        known = self._options.get(id(template))
-        if known is None:
+        if id(template) not in self._options:
             text = json.dumps(template.options_as_json(), sort_keys=True, default=str)
-            known = self._options[id(template)] = template, text
-        return known[1]
+            self._options[id(template)] = template, text
+        return self._options[id(template)][1]
 
 
 class FitReader:

@@ -46,17 +46,17 @@ class EventWriter:
 
     def __init__(self) -> None:
         self.name: str | None = None
-        self._known: dict[int, tuple[FleetEvent, str]] = {}  # each is made to JSON once
+        self._texts: dict[int, tuple[FleetEvent, str]] = {}  # each is made to JSON once
 
     def write(self, folder: Path, events: Iterable[FleetEvent]) -> str | None:
         """Return the name of the file; None without events."""
-        found = {id(each): self._known.get(id(each)) or (each, _text(each)) for each in events}
-        if found.keys() != self._known.keys() or (found and self.name is None):
+        texts = {id(event): self._texts.get(id(event)) or (event, _text(event)) for event in events}
+        if texts.keys() != self._texts.keys() or (texts and self.name is None):
             self.name = None
-            if found:
-                text = f"[{','.join(text for _, text in found.values())}]"
+            if texts:
+                text = f"[{','.join(text for _, text in texts.values())}]"
                 self.name = write_listing(folder, "events", text)
-        self._known = found
+        self._texts = texts
         return self.name
 
 
@@ -69,13 +69,13 @@ def read_events(
 ) -> list[FleetEvent]:
     """Return the events of a file; those of streams that are gone are left out."""
     facts = Facts({"events": read_listing(folder, name)})
-    found = []
+    events = []
     try:
-        for each in facts.parts("events", most):
-            stream = each.text("stream")
+        for part in facts.parts("events", most):
+            stream = part.text("stream")
             if stream in readers:
-                event: Event = readers[stream].event(each)
-                found.append(FleetEvent(stream, event))
+                event: Event = readers[stream].event(part)
+                events.append(FleetEvent(stream, event))
     except StateError as error:
         raise StateError(f"{name}: {error.message}", hint=AGAIN) from None
-    return found
+    return events

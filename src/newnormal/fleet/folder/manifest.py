@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Manifest:
             **vars(self),
             "format": FORMAT,
             "marker": None if self.marker is None else self.marker.hex(),
-            "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in self.layouts],
+            "layouts": layouts_to_json(self.layouts),
             "shards": [vars(shard) for shard in self.shards],
         }
         facts["sha256"] = _digest(facts)
@@ -121,23 +122,23 @@ class Manifest:
     def parse(cls, content: bytes, origin: str) -> Manifest:
         """Return what a file holds, checked."""
         try:
-            found = json.loads(content)
-            if not isinstance(found, dict) or found.get("format") != FORMAT:
+            facts = json.loads(content)
+            if not isinstance(facts, dict) or facts.get("format") != FORMAT:
                 raise StateError(
                     f"{origin} is not the manifest of a fleet",
                     hint="give a folder that `Fleet.save` wrote",
                 )
-            version = found.get("version")
+            version = facts.get("version")
             if isinstance(version, int):
                 check_version(version, origin)
-            digest = found.pop("sha256", None)
-            intact = digest == _digest(found)
+            digest = facts.pop("sha256", None)
+            intact = digest == _digest(facts)
         except (ValueError, RecursionError):
             intact = False
         if not intact:
             raise StateError(f"{origin} is truncated or corrupted", hint=AGAIN)
         try:
-            return cls._checked(Facts(found))
+            return cls._checked(Facts(facts))
         except LayoutError:
             raise
         except StateError as error:
@@ -148,17 +149,14 @@ class Manifest:
     @classmethod
     def _checked(cls, facts: Facts) -> Manifest:
         facts.take("format")
-        layouts = tuple(
-            layout_of(each.list("fields", 10_000), each.count("nbytes"))
-            for each in facts.parts("layouts", _MOST)
-        )
-        shards = tuple(_shard(each, len(layouts)) for each in facts.parts("shards", _MOST))
+        layouts = take_layouts(facts)
+        shards = tuple(_shard(part, len(layouts)) for part in facts.parts("shards", _MOST))
         limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
         marker = facts.text("marker") if facts.has("marker") else facts.take("marker")
         position = facts.count("position")
         if any(shard.position > position for shard in shards):
             raise StateError("shards: expected positions up to that of the manifest, found others")
-        found = cls(
+        manifest = cls(
             detector=facts.part("detector").rest(),
             limit=limit,
             reading=facts.part("reading").rest(),
@@ -177,10 +175,10 @@ class Manifest:
             shards=shards,
             version=facts.count("version", 1),
         )
-        if found.log_id is not None and not found.log_id.isalnum():
-            raise facts.wrong("log_id", "letters and digits", found.log_id)
+        if manifest.log_id is not None and not manifest.log_id.isalnum():
+            raise facts.wrong("log_id", "letters and digits", manifest.log_id)
         facts.done()
-        return found
+        return manifest
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -189,9 +187,9 @@ def read_manifest(folder: Path) -> Manifest:
         return _read(folder / MANIFEST)
     except FileNotFoundError:
         if not (folder / COPY).exists():
-            found = "no such folder" if not folder.is_dir() else f"no {MANIFEST} in it"
+            what = "no such folder" if not folder.is_dir() else f"no {MANIFEST} in it"
             raise StateError(
-                f"{folder}: expected the folder of a fleet, found {found}",
+                f"{folder}: expected the folder of a fleet, found {what}",
                 hint="fleet.save(folder) makes one",
             ) from None
         return _copy(folder, StateError(f"{folder / MANIFEST}: no such file", hint=AGAIN))
@@ -219,25 +217,38 @@ def _read(path: Path) -> Manifest:
     return Manifest.parse(content, str(path))
 
 
-def layout_of(fields: list[Any], nbytes: int) -> Layout:
-    """Return a layout from JSON, if it is one."""
-    found = []
+def layouts_to_json(layouts: Iterable[Layout]) -> list[dict[str, Any]]:
+    """Return layouts as values of JSON."""
+    return [{"fields": layout.to_json(), "nbytes": layout.nbytes} for layout in layouts]
+
+
+def take_layouts(facts: Facts) -> tuple[Layout, ...]:
+    """Take layouts out of facts, checked."""
+    return tuple(
+        _layout_of(part.list("fields", 10_000), part.count("nbytes"))
+        for part in facts.parts("layouts", _MOST)
+    )
+
+
+def _layout_of(fields: list[Any], nbytes: int) -> Layout:
+    arrays = []
     for name, dtype, shape, offset in fields:
         sizes = tuple(shape)
         plain = all(type(size) is int and 0 <= size < _LARGEST for size in (*sizes, offset))
         if not isinstance(name, str) or np.dtype(dtype).kind not in "iufbM" or not plain:
             raise LayoutError(f"layouts: expected arrays, found {name!r:.60}", hint=AGAIN)
-        each = Field(name, dtype, sizes, offset)
-        if each.nbytes < 0 or offset % ALIGNMENT or offset + each.nbytes > nbytes:
+        array = Field(name, dtype, sizes, offset)
+        if array.nbytes < 0 or offset % ALIGNMENT or offset + array.nbytes > nbytes:
             raise LayoutError(f"layouts: expected {name} within the block", hint=AGAIN)
-        found.append(each)
-    if nbytes % ALIGNMENT or nbytes > _LARGEST or len({each.name for each in found}) < len(found):
+        arrays.append(array)
+    names = {array.name for array in arrays}
+    if nbytes % ALIGNMENT or nbytes > _LARGEST or len(names) < len(arrays):
         raise LayoutError("layouts: expected whole cache lines, each name once", hint=AGAIN)
-    return Layout(tuple(found), nbytes)
+    return Layout(tuple(arrays), nbytes)
 
 
 def _shard(facts: Facts, layouts: int) -> ShardFile:
-    found = ShardFile(
+    shard = ShardFile(
         name=_name(facts, "name"),
         layout=facts.count("layout", 0, layouts - 1),
         rows=facts.count("rows", 1, _LARGEST),
@@ -247,15 +258,15 @@ def _shard(facts: Facts, layouts: int) -> ShardFile:
         position=facts.count("position"),
     )
     facts.done()
-    return found
+    return shard
 
 
 def _name(facts: Facts, name: str) -> str:
     """Take the name of a file out; one that could be anywhere else is none."""
-    found = facts.text(name)
-    if not is_ours(found):
-        raise facts.wrong(name, "the name of a file of the folder", found)
-    return found
+    file = facts.text(name)
+    if not is_ours(file):
+        raise facts.wrong(name, "the name of a file of the folder", file)
+    return file
 
 
 def _digest(facts: dict[str, Any]) -> str:

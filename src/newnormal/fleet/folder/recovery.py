@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from newnormal.core.state import StreamState
 from newnormal.errors import StateError
@@ -27,6 +27,7 @@ from newnormal.packing.limits import check_counters
 _TRIES = 20  # while another process writes
 _MOST_EVENTS = 10_000
 _Result = TypeVar("_Result")
+_Placed: TypeAlias = tuple[int, Stream, int, ShardReader]  # its order, stream, row and file
 
 
 class Lost(NamedTuple):
@@ -89,24 +90,23 @@ def read_streams(
     fits = FitReader(folder, manifest.fits, manifest.fits_size, model, threshold)
     read = Read(manifest, FleetStreams(), fits=fits)
     readers = _opened(folder, manifest, read, skip_damaged)
-    found: list[tuple[int, Stream, int, ShardReader]] = []
+    placed: list[_Placed] = []
     for reader in readers:
-        found += _streams_of(reader, read, skip_damaged)
+        placed += _streams_of(reader, read, skip_damaged)
     if read.lost and skip_damaged:
         _name_lost(folder, manifest, read, readers)
     if any(lost.names for lost in read.lost) and not skip_damaged:
         raise _damaged(folder, read, manifest)
-    _check_once(folder, found)
+    _check_once(folder, placed)
     members: dict[int, list[ShardMember]] = {id(reader): [] for reader in readers}
-    for order, stream, row, reader in sorted(found, key=lambda each: each[0]):
+    for order, stream, row, reader in sorted(placed, key=lambda stream: stream[0]):
         read.streams.restore(stream)
         members[id(reader)].append(ShardMember(reader.id[row], order, stream, reader.fit[row]))
     for reader in readers:
-        own = members[id(reader)]
-        if own:
-            shard = Shard(own[0].stream.shape.layout, file=reader.file)
-            shard.changed = shard.layout != reader.layout or len(own) < reader.file.rows
-            read.shards.append((shard, own))
+        if kept := members[id(reader)]:
+            shard = Shard(kept[0].stream.shape.layout, file=reader.file)
+            shard.changed = shard.layout != reader.layout or len(kept) < reader.file.rows
+            read.shards.append((shard, kept))
     if manifest.events is not None:
         read.events = _events(folder, manifest.events, read, skip_damaged)
     return read
@@ -120,27 +120,25 @@ def _opened(folder: Path, manifest: Manifest, read: Read, skip: bool) -> list[Sh
             return error
 
     with ThreadPoolExecutor(min(cores(), 8)) as pool:  # digests are computed in parallel
-        found = list(pool.map(opened, manifest.shards))
+        results = list(pool.map(opened, manifest.shards))
     readers = []
-    for file, each in zip(manifest.shards, found, strict=True):
-        if isinstance(each, ShardReader):
-            readers.append(each)
+    for file, result in zip(manifest.shards, results, strict=True):
+        if isinstance(result, ShardReader):
+            readers.append(result)
             continue
         if not skip:
-            raise each
+            raise result
         error = StateError(f"no file {file.name}", hint=AGAIN)
-        if isinstance(each, StateError):
-            error = each
+        if isinstance(result, StateError):
+            error = result
         read.lost.append(Lost((), error, file.name, nameless=file.rows))
     return readers
 
 
-def _streams_of(
-    reader: ShardReader, read: Read, skip: bool
-) -> list[tuple[int, Stream, int, ShardReader]]:
-    """Return the streams of a shard: order, stream, row."""
+def _streams_of(reader: ShardReader, read: Read, skip: bool) -> list[_Placed]:
+    """Return the streams of a shard."""
     assert read.fits is not None
-    found: list[tuple[int, Stream, int, ShardReader]] = []
+    placed: list[_Placed] = []
     fits: dict[int, Fit] = {}
     for row in range(reader.file.rows):
         try:
@@ -171,14 +169,14 @@ def _streams_of(
                 one = {name: array[row : row + 1] for name, array in fields.items()}
                 check_counters(StreamState, one, [fit.fitted], [f"stream {reader.name[row]!r}"])
             block, shape = read.streams.common(fit.fitted, fit.shape)
-            own = reader.block(row) if shape.layout == reader.layout else None
-            stream = Stream(reader.name[row], fit.template, block, shape, own)
+            live = reader.block(row) if shape.layout == reader.layout else None
+            stream = Stream(reader.name[row], fit.template, block, shape, live)
             reader.place(row, stream)
-            found.append((reader.order[row], stream, row, reader))
+            placed.append((reader.order[row], stream, row, reader))
         except StateError as error:
             text = f"{reader.file.name}: {error.message}"
             read.lost.append(_lost(reader, row, StateError(text, hint=AGAIN)))
-    return found
+    return placed
 
 
 def _lost(reader: ShardReader, row: int, error: StateError) -> Lost:
@@ -193,13 +191,13 @@ def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[Shard
     if not nameless:
         return
     try:
-        found = read_listing(folder, manifest.streams)
-        columns = zip(*(found[name] for name in ("id", "order", "name", "fit")), strict=True)
-        known = {number for reader in readers for number in reader.id}
+        listing = read_listing(folder, manifest.streams)
+        columns = zip(*(listing[name] for name in ("id", "order", "name", "fit")), strict=True)
+        readable = {number for reader in readers for number in reader.id}
         missing = [
             (int(order), str(name), (int(fit[0]), int(fit[1])))
             for number, order, name, fit in columns
-            if number not in known
+            if number not in readable
         ]
     except (FileNotFoundError, StateError, LookupError, TypeError, ValueError):
         return
@@ -228,10 +226,10 @@ def _damaged(folder: Path, read: Read, manifest: Manifest) -> StateError:
     )
 
 
-def _check_once(folder: Path, found: list[tuple[int, Stream, int, ShardReader]]) -> None:
-    names = {stream.name for _, stream, _, _ in found}
-    ids = {reader.id[row] for _, _, row, reader in found}
-    if len(names) < len(found) or len(ids) < len(found):
+def _check_once(folder: Path, placed: list[_Placed]) -> None:
+    names = {stream.name for _, stream, _, _ in placed}
+    ids = {reader.id[row] for _, _, row, reader in placed}
+    if len(names) < len(placed) or len(ids) < len(placed):
         raise StateError(f"{folder}: expected each stream once, found one twice", hint=AGAIN)
 
 

@@ -24,7 +24,7 @@ from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
 from newnormal.errors import StateError
-from newnormal.fleet.folder.manifest import ShardFile, layout_of
+from newnormal.fleet.folder.manifest import ShardFile, layouts_to_json, take_layouts
 from newnormal.fleet.folder.names import AGAIN, new_name
 from newnormal.fleet.stream import Stream
 from newnormal.packing.events import EventReader, past_facts
@@ -66,10 +66,10 @@ def write_shard(
         "digests": "".join(_digest(block) for block in blocks),
         "past": past,
         "rare": rare.places,
-        "layouts": [{"fields": each.to_json(), "nbytes": each.nbytes} for each in rare.layouts],
+        "layouts": layouts_to_json(rare.layouts),
     }
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
-    tail: list[Any] = [*(each.data for each in rare.blocks), text]
+    tail: list[Any] = [*(block.data for block in rare.blocks), text]
     digest = blake2b(digest_size=32)
     for part in tail:
         digest.update(part)
@@ -97,9 +97,9 @@ class _Rare:
         self._end = 0
 
     def add(self, row: int, stream: Stream) -> None:
-        undo = {f"undo{at}": each for at, each in enumerate(stream.undo)}
-        found = {"accepted": stream.accepted, **undo, "shadow": stream.shadow}
-        for name, tree in found.items():
+        undo = {f"undo{at}": baseline for at, baseline in enumerate(stream.undo)}
+        parts = {"accepted": stream.accepted, **undo, "shadow": stream.shadow}
+        for name, tree in parts.items():
             if tree is None:
                 continue
             layout = Layout.of(tree)
@@ -156,26 +156,26 @@ class ShardReader:
             raise
         except OSError as error:
             raise StateError(f"cannot read {path}: {error.strerror}", hint=AGAIN) from error
-        found = cls(file, layout, content, version)
+        reader = cls(file, layout, content, version)
         tail: Any = content[file.rows * layout.nbytes :]
         if blake2b(tail.data, digest_size=32).hexdigest() != file.digest:
             raise StateError(f"{file.name} is truncated or corrupted", hint=AGAIN)
         try:
-            found._read_facts(json.loads(bytes(content[file.facts_at :])))
+            reader._read_facts(json.loads(bytes(content[file.facts_at :])))
         except StateError as error:
             raise StateError(f"{file.name}: {error.message}", hint=AGAIN) from None
         except (LookupError, TypeError, ValueError, RecursionError) as error:
             raise StateError(f"{file.name}: {error}", hint=AGAIN) from error
-        return found
+        return reader
 
-    def _read_facts(self, found: Any) -> None:
-        facts, rows = Facts(found), self.file.rows
+    def _read_facts(self, content: Any) -> None:
+        facts, rows = Facts(content), self.file.rows
         for name in ("id", "order", "name", "fit"):
             if len(column := facts.list(name, _MOST)) != rows:
                 raise facts.wrong(name, f"{rows} of them", len(column))
             setattr(self, name, column)
-        whole = all(type(each) is int and 0 <= each < 2**62 for each in (*self.id, *self.order))
-        if not whole or not all(isinstance(each, str) for each in self.name):
+        whole = all(type(n) is int and 0 <= n < 2**62 for n in (*self.id, *self.order))
+        if not whole or not all(isinstance(name, str) for name in self.name):
             raise StateError("id, order, name: expected numbers and texts, found others")
         self.fit = [(int(offset), int(length)) for offset, length in self.fit]
         if any(offset < 0 or not 0 < length < 2**40 for offset, length in self.fit):
@@ -184,20 +184,17 @@ class ShardReader:
         if len(digests) != width * rows:
             raise facts.wrong("digests", f"{rows} of them", digests)
         self._past = facts.part("past").rest()
-        self._layouts = [
-            layout_of(each.list("fields", 10_000), each.count("nbytes"))
-            for each in facts.parts("layouts", _MOST)
-        ]
+        self._layouts = take_layouts(facts)
         self._rare: dict[int, dict[str, tuple[Layout, int]]] = {}
         start = rows * self.layout.nbytes
         for row, name, layout, offset in facts.list("rare", _MOST):
-            own = self._layouts[layout]
-            end = start + offset + own.nbytes
+            part = self._layouts[layout]
+            end = start + offset + part.nbytes
             if name not in _PARTS or not 0 <= row < rows or layout < 0 or offset % ALIGNMENT:
                 raise StateError(f"rare: expected a part of a stream, found {name!r:.60}")
             if offset < 0 or end > self.file.facts_at:
                 raise StateError("rare: expected parts within the file, found others")
-            self._rare.setdefault(row, {})[name] = own, start + offset
+            self._rare.setdefault(row, {})[name] = part, start + offset
         facts.done()
         self.damaged = [
             row
@@ -217,16 +214,16 @@ class ShardReader:
     def place(self, row: int, stream: Stream) -> None:
         """Give a stream what the file has of it; its block may be that of the file already."""
         wanted = stream.shape.layout
-        own = self.block(row)
+        block = self.block(row)
         if wanted is not self.layout and wanted == self.layout:
             self.layout = wanted  # the next stream's is the same object
         if wanted is self.layout and self.version == VERSION:
-            stream.block = own
+            stream.block = block
         else:
-            _copy_fields(self.layout, own, wanted, stream.block, self.version)
+            _copy_fields(self.layout, block, wanted, stream.block, self.version)
         parts = self._rare.get(row, {})
         arrays = stream.shape.arrays
-        for name in (each for each in _PARTS if each in parts):
+        for name in (part for part in _PARTS if part in parts):
             layout, offset = parts[name]
             if name != "shadow":
                 tree: Any = arrays.last_quiet
@@ -238,13 +235,13 @@ class ShardReader:
                 tree = None
             if tree is None:
                 raise StateError(f"stream {stream.name!r}: expected no {name} without acceptance")
-            found = self._tree(tree, layout, offset, stream, name)
+            filled = self._tree(tree, layout, offset, stream, name)
             if name == "shadow":
-                stream.keep_shadow(found)
+                stream.keep_shadow(filled)
             elif name == "accepted":
-                stream.accepted = found
+                stream.accepted = filled
             else:
-                stream.undo = (*stream.undo, found)
+                stream.undo = (*stream.undo, filled)
         if str(row) in self._past:
             self._remember(row, stream)
 
@@ -272,18 +269,18 @@ class ShardReader:
 
 
 def _stacked(layout: Layout, content: NDArray[np.uint8], rows: int) -> dict[str, NDArray[Any]]:
-    found = {}
-    for each in layout.fields:
-        dtype = np.dtype(each.dtype)
+    arrays = {}
+    for array in layout.fields:
+        dtype = np.dtype(array.dtype)
         inner: list[int] = []
         size = dtype.itemsize
-        for length in reversed(each.shape):
+        for length in reversed(array.shape):
             inner.insert(0, size)
             size *= length
-        found[each.name] = np.ndarray(
-            (rows, *each.shape), dtype, content.data, each.offset, (layout.nbytes, *inner)
+        arrays[array.name] = np.ndarray(
+            (rows, *array.shape), dtype, content.data, array.offset, (layout.nbytes, *inner)
         )
-    return found
+    return arrays
 
 
 def _copy_fields(
