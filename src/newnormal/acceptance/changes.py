@@ -26,8 +26,8 @@ _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
 def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
     """Return the rows of open changes, the oldest first; of one state, or of both."""
     rows = np.flatnonzero(changes.counts[:, CHANGE_NUMBER]).tolist()
-    found = [row for row in rows if state in (None, int(changes.counts[row, CHANGE_STATE]))]
-    return sorted(found, key=lambda row: int(changes.counts[row, CHANGE_NUMBER]))
+    slots = [row for row in rows if state in (None, int(changes.counts[row, CHANGE_STATE]))]
+    return sorted(slots, key=lambda row: int(changes.counts[row, CHANGE_NUMBER]))
 
 
 def slot_of(changes: ChangeState, number: int) -> int:

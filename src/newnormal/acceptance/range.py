@@ -125,10 +125,10 @@ class NormalRange(NamedTuple):
     def outside(self) -> NDArray[np.bool_]:
         """Which channels are outside of normal, or farther from the mark than normal ones go."""
         state = self.state
-        found: NDArray[np.bool_] = (state.distances > NEAR) | (
+        outside: NDArray[np.bool_] = (state.distances > NEAR) | (
             (state.jumps > 1) & (state.distances > 0)
         )
-        return found
+        return outside
 
     @property
     def moved(self) -> NDArray[np.bool_]:
@@ -141,11 +141,11 @@ class NormalRange(NamedTuple):
         own = slice(C, 4 * C)
         position = state.position[own]
         beyond = np.maximum(state.lows[own] - position, position - state.highs[own])
-        found: NDArray[np.bool_] = np.asarray(beyond / self.params.margins[own] > _FAR)
+        moved: NDArray[np.bool_] = np.asarray(beyond / self.params.margins[own] > _FAR)
         if state.counts[MARK] >= 0:
             lag = lag_index(state.counts[SEEN] - state.counts[MARK], len(self.params.max_drift))
-            found |= np.abs(position - state.start[own]) > self.params.max_drift[lag, own]
-        return np.asarray(found.reshape(3, C).any(axis=0))
+            moved |= np.abs(position - state.start[own]) > self.params.max_drift[lag, own]
+        return np.asarray(moved.reshape(3, C).any(axis=0))
 
     def measure(self, samples: Floats) -> DriftOut:
         """Consume samples (T, C) in the user's units."""
@@ -291,13 +291,13 @@ def _surprise(positions: Floats) -> Floats:
 
 def _farthest(positions: Floats) -> Floats:
     """Return the farthest that positions (T, 4 C) go in 1, 2, 4, ... of their steps, (K, 4 C)."""
-    found = [np.zeros(positions.shape[1])]
+    distances = [np.zeros(positions.shape[1])]
     lag = 1
     while lag < len(positions):
         moves = np.abs(positions[lag:] - positions[:-lag])
-        found.append(np.maximum(found[-1], moves.max(axis=0)))
+        distances.append(np.maximum(distances[-1], moves.max(axis=0)))
         lag *= 2
-    return np.array(found[1:] or found)
+    return np.array(distances[1:] or distances)
 
 
 def _blend(levels: Floats) -> tuple[Floats, Floats]:

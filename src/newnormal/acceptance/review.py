@@ -252,10 +252,10 @@ class Review:
         age = max(self.judged - int(self.changes.counts[slot, CHANGE_START]), SURELY)
         if not self.changes.counts[slot, CHANGE_ALARM]:  # it came slowly
             return unsqueezed(levels)
-        found = before + (levels - before) / (1 - KEEP**age)
+        level = before + (levels - before) / (1 - KEEP**age)
         newest = np.where(np.isnan(self.drift.last), levels, self.drift.last)
         low, high = np.minimum(levels, newest), np.maximum(levels, newest)
-        return unsqueezed(found.clip(low - beyond, high + beyond))
+        return unsqueezed(level.clip(low - beyond, high + beyond))
 
     def _follow(self, slot: int) -> None:
         """Bring `after` and the distance of a change up to date."""
@@ -332,8 +332,8 @@ class Review:
         elif not fitted.model.translates:
             self._shift_trend(state.model, start)
         fitted.model.accept_translation(state.model, slot)
-        found = open_alarm(state.log, fitted.channels)
-        if found is not None and (alone or found.number == event.change.alarm):
+        alarm = open_alarm(state.log, fitted.channels)
+        if alarm is not None and (alone or alarm.number == event.change.alarm):
             events = [*self._close_alarm(), *events]
         levels = state.alarm.levels
         if not fitted.model.translates:  # else the scores are soon as low as before
@@ -358,16 +358,16 @@ class Review:
         """
         changes, channels = self.changes, self.changes.channels[slot] != 0
         moved = squeezed(changes.after[slot]) - squeezed(changes.before[slot])
-        found: Floats = self.range.params.unexplained @ np.where(channels, moved, 0.0)
-        return np.where(channels, 0.0, found)
+        explained: Floats = self.range.params.unexplained @ np.where(channels, moved, 0.0)
+        return np.where(channels, 0.0, explained)
 
     def accept_pattern(self, alarm: Alarm) -> list[Event]:
         """Accept samples like those of an alarm as normal; close it if it is open."""
         state, fitted = self.state, self.fitted
         self._keep_undo()
         channels = np.array([name in alarm.channels for name in fitted.channels])
-        found = open_alarm(state.log, fitted.channels)
-        is_open = found is not None and found.number == alarm.number
+        open_one = open_alarm(state.log, fitted.channels)
+        is_open = open_one is not None and open_one.number == alarm.number
         for model in self._models:
             fitted.model.accept_pattern(model, np.array(alarm.votes), channels, grows=is_open)
         events = self._close_alarm() if is_open else []
@@ -533,10 +533,10 @@ class Review:
         Where one moves, what it leaves unexplained of the others moves as well.
         """
         free = self.drift.in_change == 0
-        found: NDArray[np.bool_] = self.range.moved & free
-        if not found.any():
-            found[np.where(free, far, -1.0).argmax()] = True
-        return found
+        channels: NDArray[np.bool_] = self.range.moved & free
+        if not channels.any():
+            channels[np.where(free, far, -1.0).argmax()] = True
+        return channels
 
     def _open(self, channels: NDArray[np.bool_], alarm: Alarm | None) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""

@@ -72,7 +72,7 @@ def find_outliers(history: Floats) -> tuple[ChannelOutliers, ...]:
     >>> [(each.samples.tolist(), each.values.tolist()) for each in find_outliers(history)]
     [([100], [-9999.0])]
     """
-    found = []
+    outliers = []
     for channel, values in enumerate(history.T):
         seen = np.flatnonzero(~np.isnan(values))
         if len(seen) < LEAST:
@@ -89,8 +89,8 @@ def find_outliers(history: Floats) -> tuple[ChannelOutliers, ...]:
         if gaps.any():
             count = int(np.flatnonzero(gaps)[-1]) + 1
             samples = np.sort(seen[farthest[:count]])
-            found.append(ChannelOutliers(channel, samples, values[samples], len(seen)))
-    return tuple(found)
+            outliers.append(ChannelOutliers(channel, samples, values[samples], len(seen)))
+    return tuple(outliers)
 
 
 def without(history: Floats, outliers: Sequence[ChannelOutliers]) -> Floats:

@@ -40,9 +40,9 @@ def find_period(scaled: Floats) -> int | None:
     best, period = CORRELATED, None
     for column in scaled.T:
         correlation = _autocorrelation(column)
-        found = _first_peak(correlation[: longest + 2])
-        if found and correlation[found] > best:
-            best, period = float(correlation[found]), _exact(*_refined(correlation, found))
+        lag = _first_peak(correlation[: longest + 2])
+        if lag and correlation[lag] > best:
+            best, period = float(correlation[lag]), _exact(*_refined(correlation, lag))
     return period
 
 

@@ -78,12 +78,12 @@ class Rhythm(NamedTuple):
         """
         T = len(scaled)
         if times is None:
-            found = find_period(scaled)
-            if found is None:
+            period_found = find_period(scaled)
+            if period_found is None:
                 return None
-            counter = SampleClock(min(BINS, found), found, T)
+            counter = SampleClock(min(BINS, period_found), period_found, T)
             at = counter.phases(None, -T, T).astype(np.int64)
-            return _fitted(scaled, [counter], np.arange(T) // found, at)
+            return _fitted(scaled, [counter], np.arange(T) // period_found, at)
         when = times.astype("datetime64[ns]").view(np.int64)
         step = _step(when, period)
         if when[-1] - when[0] + step < WEEK or DAY / step < FEWEST_BINS:
@@ -276,14 +276,14 @@ def _squares(error: Floats, missed: Floats) -> tuple[Floats, Floats]:
 def _means(values: Floats, cell: Ints, shape: tuple[int, int, int]) -> Floats:
     """Return the means of values (T, C) by cell, (D, B, C); NaN where there is none."""
     size = shape[0] * shape[1]
-    found = np.empty((size, shape[2]))
+    means = np.empty((size, shape[2]))
     for channel, column in enumerate(values.T):
         seen = ~np.isnan(column)
         count = np.bincount(cell[seen], minlength=size)
         total = np.bincount(cell[seen], weights=column[seen], minlength=size)
         with np.errstate(invalid="ignore"):
-            found[:, channel] = total / count
-    return found.reshape(shape)
+            means[:, channel] = total / count
+    return means.reshape(shape)
 
 
 def _median(values: Floats, axis: int | tuple[int, int]) -> Floats:

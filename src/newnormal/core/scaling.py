@@ -64,7 +64,7 @@ def saturate(scaled: Floats) -> Floats:
 
 def deviations(series: Floats) -> Floats:
     """Return each channel's standard deviation in a series (T, C), 0 where it is never observed."""
-    found = np.zeros(series.shape[1])
+    spreads = np.zeros(series.shape[1])
     seen = ~np.isnan(series).all(axis=0)
-    found[seen] = np.nanstd(series[:, seen], axis=0)
-    return found
+    spreads[seen] = np.nanstd(series[:, seen], axis=0)
+    return spreads

@@ -111,10 +111,10 @@ class Fitted:
 
     def phases(self, times: Times | None, first: int, count: int) -> Floats | None:
         """Return where in its rhythm each of `count` samples is; None without a rhythm."""
-        found: Floats | None = None
+        phases: Floats | None = None
         if self.rhythm is not None:
-            found = self.rhythm.phases(times, first, count)
-        return found
+            phases = self.rhythm.phases(times, first, count)
+        return phases
 
     def votes(self, rows: int) -> Floats32 | None:
         """Return room for the votes of the model's members, (rows, V); None without any."""

@@ -408,10 +408,10 @@ def advance(
 
 @inlined
 def _any(used: Ints) -> bool:
-    found = False
+    any_used = False
     for k in range(len(used)):
-        found = found or used[k] > 0
-    return found
+        any_used = any_used or used[k] > 0
+    return any_used
 
 
 @inlined

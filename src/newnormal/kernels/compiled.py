@@ -68,10 +68,10 @@ def _cached(function: Callable[_P, _R], options: dict[str, Any]) -> Callable[_P,
 @lru_cache(maxsize=1)
 def _digest() -> str:
     """Return a digest of the source of all kernels."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        found.update(path.read_bytes())
-    return found.hexdigest()
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:

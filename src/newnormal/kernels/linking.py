@@ -108,15 +108,15 @@ def _writer(name: bytes) -> Callable[..., Any]:
                 module, ir.FunctionType(_WORD, (_BYTES, _BYTES)), _SYMBOL
             )
             texts = [context.insert_const_string(module, each.decode()) for each in (name, wanted)]
-            found = builder.call(ask, texts)
+            address = builder.call(ask, texts)
             for answer, error in (
                 (_FAILED, RuntimeError(_MESSAGE)),
                 (_INTERRUPTED, KeyboardInterrupt()),
             ):
-                wrong = builder.icmp_unsigned("==", found, ir.Constant(_WORD, answer))
+                wrong = builder.icmp_unsigned("==", address, ir.Constant(_WORD, answer))
                 with cgutils.if_unlikely(builder, wrong):
                     conventions.return_user_exc(builder, type(error), error.args)
-            builder.store(found, kept)
+            builder.store(address, kept)
         kind = conventions.get_function_type(signature.return_type, signature.args)
         target = builder.inttoptr(builder.load(kept), kind.as_pointer())
         status, value = conventions.call_function(

@@ -18,16 +18,16 @@ from newnormal.types import Bools, Floats, Floats32, Ints, Times
 
 def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> Any:  # noqa: ARG001
     """Return the array of a shape and dtype that begins at an address."""
-    found = types.Array(dtype.dtype, len(shape), "C")
+    kind = types.Array(dtype.dtype, len(shape), "C")
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        item = context.get_data_type(found.dtype)
+        item = context.get_data_type(kind.dtype)
         size = context.get_constant(types.intp, context.get_abi_sizeof(item))
         lengths = cgutils.unpack_tuple(builder, args[1], len(shape))
         strides = [size]
         for length in reversed(lengths[1:]):
             strides.insert(0, builder.mul(strides[0], length))
-        array = context.make_array(found)(context, builder)
+        array = context.make_array(kind)(context, builder)
         populate_array(
             array,
             data=builder.inttoptr(args[0], item.as_pointer()),
@@ -38,7 +38,7 @@ def _typed_array(typing_context: Any, address: Any, shape: Any, dtype: Any) -> A
         )
         return methodcaller("_getvalue")(array)
 
-    return found(address, shape, dtype), generate
+    return kind(address, shape, dtype), generate
 
 
 _array: Any = intrinsic(_typed_array)

@@ -430,17 +430,17 @@ def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) 
     StateError
         If it is not there, or is not what it must be.
     """
-    found = tensors.get(name)
-    if found is None:
+    tensor = tensors.get(name)
+    if tensor is None:
         raise StateError(f"expected a tensor model.own.{name}, found none")
-    if found.shape != like.shape or found.dtype != like.dtype:
+    if tensor.shape != like.shape or tensor.dtype != like.dtype:
         raise StateError(
             f"model.own.{name}: expected {like.dtype} of shape {like.shape}, "
-            f"found {found.dtype} of shape {found.shape}"
+            f"found {tensor.dtype} of shape {tensor.shape}"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(tensor).all():
         raise StateError(f"model.own.{name}: expected finite numbers, found others")
-    return np.array(found)
+    return np.array(tensor)
 
 
 def scores(

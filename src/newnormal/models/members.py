@@ -74,25 +74,25 @@ def fit_members(
     C = history.shape[1]
     filled = _filled(history)
     bins = 1 if rhythm is None else len(rhythm.levels)
-    found = blank_members(C, votes, bins)
+    params = blank_members(C, votes, bins)
     enough = fittable(len(history), rhythm is not None)
     with one_thread():
         if enough[0]:
             matrix, intercept = _forecast(filled)
-            found = found._replace(forecast=matrix, intercept=intercept)
+            params = params._replace(forecast=matrix, intercept=intercept)
         mean, inverse = _level(filled)
-        found = found._replace(level_mean=mean, level_inverse=inverse)
+        params = params._replace(level_mean=mean, level_inverse=inverse)
         if enough[2]:
-            mean, basis = _windows(filled, len(found.windows_basis))
-            found = found._replace(windows_mean=mean, windows_basis=basis)
+            mean, basis = _windows(filled, len(params.windows_basis))
+            params = params._replace(windows_mean=mean, windows_basis=basis)
         if enough[3]:
-            found = found._replace(shapes=_shapes(filled, len(found.shapes), seed))
+            params = params._replace(shapes=_shapes(filled, len(params.shapes), seed))
     if rhythm is not None:
-        found = found._replace(
+        params = params._replace(
             rhythm_levels=np.ascontiguousarray(rhythm.levels, dtype=np.float32),
             rhythm_spreads=np.ascontiguousarray(rhythm.spreads, dtype=np.float32),
         )
-    return found
+    return params
 
 
 def usual_votes(votes: Floats, phases: Floats, bins: int) -> Floats32:

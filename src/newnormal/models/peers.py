@@ -169,12 +169,12 @@ def _detectors() -> dict[str, str]:
     spec = find_spec("pyod")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError.of("peers", "pyod")
-    found = {}
+    modules = {}
     for file in sorted((Path(spec.submodule_search_locations[0]) / "models").glob("*.py")):
         for name in re.findall(r"^class (\w+)\(\w*Detector\)", file.read_text("utf-8"), re.M):
             if name.replace("_", "").lower() == file.stem.replace("_", ""):
-                found[name] = file.stem
-    return found
+                modules[name] = file.stem
+    return modules
 
 
 @contextmanager

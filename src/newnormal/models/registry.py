@@ -105,31 +105,31 @@ def imported(path: str, option: str) -> Any:
     """Return what an import path leads to; `option` is named in the error."""
     module, _, attribute = path.partition(":")
     try:
-        found = import_module(module)
+        target = import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (ImportError, AttributeError, ValueError) as error:
         raise ParameterError(
             f"{option}: expected a class by import path, found {path!r}: {error}",
             hint='write it as "package.module:Class"; the module must be importable from here',
         ) from error
-    return found
+    return target
 
 
 def _class_name(path: str) -> str:
     return path.partition(":")[2]
 
 
-def _checked(found: Any, name: str) -> type[Model]:
+def _checked(model: Any, name: str) -> type[Model]:
     from newnormal.models.base import Model
 
-    if not isinstance(found, type) or not issubclass(found, Model):
+    if not isinstance(model, type) or not issubclass(model, Model):
         raise ParameterError(
             f"model: expected a subclass of newnormal.models.base.Model, found {name!r}, "
-            f"which is {found!r}",
+            f"which is {model!r}",
             hint="docs/guides/extending.md has an example of a model",
         )
-    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    missing = sorted(getattr(model, "__abstractmethods__", ()))
     if missing:
         raise ParameterError(
             f"model: expected {name} to have {' and '.join(missing)}, found neither"
@@ -137,7 +137,7 @@ def _checked(found: Any, name: str) -> type[Model]:
             else f"model: expected {name} to have {missing[0]}, found none",
             hint="docs/guides/extending.md has an example of a model",
         )
-    return found
+    return model
 
 
 def _unknown(name: object) -> ParameterError:

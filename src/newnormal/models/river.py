@@ -101,8 +101,8 @@ def _detectors() -> dict[str, Any]:
         anomaly = import_module("river.anomaly")
     except ImportError:
         raise MissingExtraError.of("river", "river") from None
-    found = {name: getattr(anomaly, name) for name in sorted(anomaly.__all__)}
-    return {name: kind for name, kind in found.items() if _takes_samples_alone(kind)}
+    kinds = {name: getattr(anomaly, name) for name in sorted(anomaly.__all__)}
+    return {name: kind for name, kind in kinds.items() if _takes_samples_alone(kind)}
 
 
 def _takes_samples_alone(kind: Any) -> bool:

@@ -50,7 +50,7 @@ def event_facts(event: Event) -> dict[str, Any]:
 
 def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
     """Return alarms and changes that may be over: the newest ones, as far as there is room."""
-    found: list[dict[str, Any]] = []
+    newest: list[dict[str, Any]] = []
     room = _ROOM
     for each in reversed(list(past)):
         facts = {
@@ -60,16 +60,16 @@ def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
         room -= len(json.dumps(facts))
         if room < 0:
             break
-        found.append(facts)
-    return found[::-1]
+        newest.append(facts)
+    return newest[::-1]
 
 
 def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
     """Return an alarm; its channels are pairs, since keys of JSON objects are sorted on the way."""
-    found = in_zone(alarm, None).as_dict()
-    peak = found["peak"]
+    facts = in_zone(alarm, None).as_dict()
+    peak = facts["peak"]
     return {
-        **found,
+        **facts,
         "peak": {**peak, "channels": [[*each] for each in peak["channels"].items()]},
         "evidence": [vars(each) for each in alarm.evidence],
         "votes": [as_json(vote) for vote in alarm.votes],

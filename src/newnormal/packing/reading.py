@@ -26,14 +26,14 @@ def reading_of(facts: Facts) -> dict[str, Any] | None:
         nothing: None = facts.take("reading")
         return nothing
     part = facts.part("reading")
-    found: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
-    found |= {name: _names(part, name) for name in _LISTS}
-    found["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
-    found["resample"] = (
+    reading: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
+    reading |= {name: _names(part, name) for name in _LISTS}
+    reading["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
+    reading["resample"] = (
         part.count("resample", 1, _LONGEST_STEP) if part.has("resample") else part.take("resample")
     )
     part.done()
-    return found
+    return reading
 
 
 def _text(facts: Facts, name: str) -> str | None:
@@ -44,10 +44,10 @@ def _text(facts: Facts, name: str) -> str | None:
 
 
 def _names(facts: Facts, name: str) -> list[str]:
-    found = facts.list(name, _MOST)
-    if not all(isinstance(each, str) for each in found):
-        raise facts.wrong(name, "names", found)
-    return found
+    names = facts.list(name, _MOST)
+    if not all(isinstance(each, str) for each in names):
+        raise facts.wrong(name, "names", names)
+    return names
 
 
 def rhythm_of(facts: Facts, members: MembersParams) -> Rhythm:
@@ -55,28 +55,28 @@ def rhythm_of(facts: Facts, members: MembersParams) -> Rhythm:
     by = facts.text("by")
     if by not in ("time", "sample"):
         raise facts.wrong("by", "time or sample", by)
-    found: dict[str, Any] = {"by": by, "bins": facts.count("bins", 1, MOST_BINS)}
+    rhythm: dict[str, Any] = {"by": by, "bins": facts.count("bins", 1, MOST_BINS)}
     if by == "sample":
-        found["period"] = facts.count("period", 1, _LONGEST_PERIOD)
-        found["origin"] = facts.count("origin")
+        rhythm["period"] = facts.count("period", 1, _LONGEST_PERIOD)
+        rhythm["origin"] = facts.count("origin")
     else:
-        found["kinds"] = facts.count("kinds", 1)
-        if found["kinds"] not in _KINDS:
-            raise facts.wrong("kinds", "1, 2 or 7", found["kinds"])
-        found["shift"] = facts.count("shift", -DAY, DAY)
-        found["zone"] = zone_of(facts)
+        rhythm["kinds"] = facts.count("kinds", 1)
+        if rhythm["kinds"] not in _KINDS:
+            raise facts.wrong("kinds", "1, 2 or 7", rhythm["kinds"])
+        rhythm["shift"] = facts.count("shift", -DAY, DAY)
+        rhythm["zone"] = zone_of(facts)
     facts.done()
-    size, rows = found["bins"] * found.get("kinds", 1), len(members.rhythm_levels)
+    size, rows = rhythm["bins"] * rhythm.get("kinds", 1), len(members.rhythm_levels)
     if size != rows:
         raise StateError(f"model.own.members.rhythm_levels: expected {size} rows, found {rows}")
-    return Rhythm.of(found, members.rhythm_levels, members.rhythm_spreads)
+    return Rhythm.of(rhythm, members.rhythm_levels, members.rhythm_spreads)
 
 
 def zone_of(facts: Facts) -> str | None:
     """Take the zone of times out."""
     if not facts.has("zone"):
-        found: None = facts.take("zone")
-        return found
+        nothing: None = facts.take("zone")
+        return nothing
     zone = facts.text("zone")
     if len(zone) > _LONGEST_ZONE:
         raise facts.wrong("zone", f"at most {_LONGEST_ZONE} characters", zone)

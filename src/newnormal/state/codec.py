@@ -82,10 +82,10 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
     A link stays one: what it leads to is written.
     """
     target = resolved(path)
-    found = what_is(target)
-    if found not in (None, "a folder"):  # the rename finds a folder
+    kind = what_is(target)
+    if kind not in (None, "a folder"):  # the rename finds a folder
         raise StateError(
-            f"cannot write {path}: expected a file, found {found}", hint="choose another name"
+            f"cannot write {path}: expected a file, found {kind}", hint="choose another name"
         )
     replace_file(target, content)
 
@@ -93,10 +93,10 @@ def write(path: str | os.PathLike[str], content: bytes) -> None:
 def read(path: str | os.PathLike[str]) -> State:
     """Read a state file, of this version or an older one; the file is never changed."""
     path = Path(path)
-    found = what_is(path)
-    if found not in (None, "a folder"):  # a pipe would be waited for
+    kind = what_is(path)
+    if kind not in (None, "a folder"):  # a pipe would be waited for
         raise StateError(
-            f"cannot read {path}: expected a file, found {found}",
+            f"cannot read {path}: expected a file, found {kind}",
             hint="give the path of a file, made by `newnormal fit`",
         )
     try:

@@ -52,49 +52,49 @@ class Facts:
 
     def list(self, name: str, most: int) -> builtins.list[Any]:
         """Take a list out."""
-        found = self.take(name)
-        if not isinstance(found, list) or len(found) > most:
-            raise self.wrong(name, f"a list of at most {most}", found)
-        return found
+        value = self.take(name)
+        if not isinstance(value, list) or len(value) > most:
+            raise self.wrong(name, f"a list of at most {most}", value)
+        return value
 
     def flag(self, name: str) -> bool:
         """Take true or false out."""
-        found = self.take(name)
-        if not isinstance(found, bool):
-            raise self.wrong(name, "true or false", found)
-        return found
+        value = self.take(name)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false", value)
+        return value
 
     def text(self, name: str) -> str:
         """Take a text out."""
-        found = self.take(name)
-        if not isinstance(found, str):
-            raise self.wrong(name, "a text", found)
-        return found
+        value = self.take(name)
+        if not isinstance(value, str):
+            raise self.wrong(name, "a text", value)
+        return value
 
     def count(self, name: str, least: int = 0, most: int = LARGEST_COUNT) -> int:
         """Take a whole number out."""
-        found = self.take(name)
-        if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
-            raise self.wrong(name, f"a whole number from {least} to {most}", found)
-        return found
+        value = self.take(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self.wrong(name, f"a whole number from {least} to {most}", value)
+        return value
 
     def number(
         self, name: str, least: float = -np.inf, most: float = np.inf, *, above: bool = False
     ) -> float:
         """Take a number out; infinities are texts. With `above`, `least` itself is too little."""
-        found = self.take(name)
-        value: Any = _NUMBERS.get(found) if isinstance(found, str) else found
+        fact = self.take(name)
+        value: Any = _NUMBERS.get(fact) if isinstance(fact, str) else fact
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value <= most or (above and value == least):
             bound = f"above {least:g}" if above else f"from {least:g}"
-            raise self.wrong(name, f"a number {bound} to {most:g}", found)
+            raise self.wrong(name, f"a number {bound} to {most:g}", fact)
         return float(value)
 
     def numbers(self, name: str, most: int) -> builtins.list[float]:
         """Take a list of numbers out."""
-        found = self.list(name, most)
-        own = Facts({str(at): each for at, each in enumerate(found)}, f"{self._path}{name}.")
-        return [own.number(str(at)) for at in range(len(found))]
+        values = self.list(name, most)
+        own = Facts({str(at): each for at, each in enumerate(values)}, f"{self._path}{name}.")
+        return [own.number(str(at)) for at in range(len(values))]
 
     def wrong(self, name: str, expected: str, found: object) -> StateError:
         """Return the error of a fact that is not what it must be."""
@@ -102,8 +102,8 @@ class Facts:
 
     def rest(self) -> dict[str, Any]:
         """Take everything out, unchecked."""
-        found, self._facts = self._facts, {}
-        return found
+        facts, self._facts = self._facts, {}
+        return facts
 
     def done(self, optional: Sequence[str] = ()) -> None:
         """Raise a StateError if a fact is left that this version does not have."""

@@ -89,11 +89,11 @@ def remove_stale(path: str | os.PathLike[str]) -> None:
     start = f".{path.name}"
     with suppress(OSError):
         for file in path.parent.iterdir():
-            found = _TEMPORARY.fullmatch(file.name.removeprefix(start))
-            if not file.name.startswith(start) or not found or file in _WRITING:
+            match = _TEMPORARY.fullmatch(file.name.removeprefix(start))
+            if not file.name.startswith(start) or not match or file in _WRITING:
                 continue
             # A program in a container often has the number of the one that was killed before it.
-            process = int(found[1])
+            process = int(match[1])
             if process == os.getpid() or not is_running(process):
                 remove_file(file)
 

@@ -49,13 +49,13 @@ def check_file(
             )
     target = resolved(path, error)
     folder = target.parent
-    found = what_is(target)
-    if found is not None:
-        raise error(f"cannot write {path}: expected a file, found {found}", hint=_ELSEWHERE)
+    obstacle = what_is(target)
+    if obstacle is not None:
+        raise error(f"cannot write {path}: expected a file, found {obstacle}", hint=_ELSEWHERE)
     if not folder.is_dir():
         named = Path(path).parent
-        found = f"a file called {named}" if folder.exists() else f"no folder {named}"
-        raise error(f"cannot write {path}: found {found}", hint=_ELSEWHERE)
+        obstacle = f"a file called {named}" if folder.exists() else f"no folder {named}"
+        raise error(f"cannot write {path}: found {obstacle}", hint=_ELSEWHERE)
     _try(path, folder, target.name, error)
 
 
@@ -102,7 +102,7 @@ def what_is(path: _PathLike) -> str | None:
 def resolved(path: _PathLike, error: type[NewnormalError] = StateError) -> Path:
     """Return where a path leads; an error for a link that leads to itself."""
     try:
-        found = Path(path).resolve()
+        target = Path(path).resolve()
         os.lstat(path)
         looped = what_is(path) == LOOP
     except (FileNotFoundError, NotADirectoryError):
@@ -114,7 +114,7 @@ def resolved(path: _PathLike, error: type[NewnormalError] = StateError) -> Path:
             f"cannot use {path}: expected a file, found {LOOP}",
             hint="choose another name, or mend the link",
         )
-    return found
+    return target
 
 
 def _try(path: _PathLike, folder: Path, name: str, error: type[NewnormalError]) -> None:

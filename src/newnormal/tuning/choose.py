@@ -223,11 +223,11 @@ def _tested(
 
     def precision_of(each: Plan) -> float:
         running = model.with_plan(each)
-        found = [
+        precisions = [
             ranked_precision(faulty, _scores(running, fitted, series, phases))
             for series, faulty, _ in tested
         ]
-        return float(np.mean(found))
+        return float(np.mean(precisions))
 
     ensemble_ap = precision_of(final)
     members = _members(replace(final, rates=plan.rates), precision.tolist(), dropped)
@@ -302,7 +302,7 @@ def _members(plan: Plan, precision: Sequence[float], dropped: Sequence[str]) -> 
     """Return every vote with its part of the score."""
     total = sum(plan.weights)
     E = len(plan.votes)
-    found = []
+    members = []
     for at, (weight, each, why) in enumerate(zip(plan.weights, precision, dropped, strict=True)):
         if at < E:
             vote = plan.votes[at]
@@ -311,5 +311,5 @@ def _members(plan: Plan, precision: Sequence[float], dropped: Sequence[str]) -> 
             lr = 0.0 if vote.linear else lr
         else:
             kind, memory, lr = KINDS[at - E], float(SPANS[at - E]), 0.0
-        found.append(Member(kind, memory, lr, each, weight / total, why))
-    return tuple(found)
+        members.append(Member(kind, memory, lr, each, weight / total, why))
+    return tuple(members)

@@ -165,10 +165,10 @@ class Array:
 
 def counters(*shape: int | str, seldom: bool = False, **named: int | Counter) -> Array:
     """Return the line of an array of counters, each at its position."""
-    found = {
+    positions = {
         name: each if isinstance(each, Counter) else Counter(each) for name, each in named.items()
     }
-    return Array(*shape, len(found), range=ANY, seldom=seldom, counters=found)
+    return Array(*shape, len(positions), range=ANY, seldom=seldom, counters=positions)
 
 
 class Scalar(NamedTuple):
@@ -197,19 +197,19 @@ class Line(NamedTuple):
 @cache
 def lines(kind: Any) -> tuple[Line, ...]:
     """Return the fields of a class that are arrays, numbers or tuples of them."""
-    found: list[Line] = []
+    fields: list[Line] = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         for choice in choices:
             marks = getattr(choice, "__metadata__", ())
             if marks and isinstance(marks[0], Array):
                 marks[0].dtype = next(d for alias, d in _DTYPES if alias == choice.__origin__)
-                found.append(Line(name, array=marks[0]))
+                fields.append(Line(name, array=marks[0]))
             elif marks and isinstance(marks[0], Scalar):
-                found.append(Line(name, number=marks[0], kind=choice.__origin__))
+                fields.append(Line(name, number=marks[0], kind=choice.__origin__))
             elif hasattr(kind_of := marks[0] if marks else choice, "_fields"):
-                found.append(Line(name, kind=kind_of))
-    return tuple(found)
+                fields.append(Line(name, kind=kind_of))
+    return tuple(fields)
 
 
 def _numbers(kind: Any) -> list[Line]:
@@ -218,16 +218,16 @@ def _numbers(kind: Any) -> list[Line]:
 
 def declared(kind: type, prefix: str = "") -> dict[str, Array]:
     """Return the lines of all arrays of a class, by their names in files and blocks."""
-    found: dict[str, Array] = {}
+    table: dict[str, Array] = {}
     numbers = _numbers(kind)
     if numbers:
-        found[prefix + NUMBERS] = Array(len(numbers), range=ANY)
+        table[prefix + NUMBERS] = Array(len(numbers), range=ANY)
     for line in lines(kind):
         if line.array is not None:
-            found[prefix + line.name] = line.array
+            table[prefix + line.name] = line.array
         elif line.number is None:
-            found |= declared(line.kind, f"{prefix}{line.name}.")
-    return found
+            table |= declared(line.kind, f"{prefix}{line.name}.")
+    return table
 
 
 # ---------------------------------------------------------------------- values

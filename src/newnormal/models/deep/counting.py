@@ -117,10 +117,10 @@ class _Products:
 @contextmanager
 def _products() -> Iterator[_Products]:
     """Count the products that PyTorch does."""
-    found = _Products()
+    products = _Products()
     with FlopCounterMode(display=False) as counter:
-        yield found
-    found.multiply_adds = counter.get_total_flops() // 2
+        yield products
+    products.multiply_adds = counter.get_total_flops() // 2
 
 
 @contextmanager
