@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -61,50 +61,12 @@ def test_it_passes_the_check(name: str) -> None:
 
 
 @each_model
-def test_looking_teaches_it_nothing(name: str) -> None:
-    ref = fitted(name).run(live()).scores
-    detector = fitted(name)
-    np.testing.assert_array_equal(detector.decision_function(live()), ref)
-    detector.predict(live() * 0.5)
-    detector.score(live() * 0.5)
-    np.testing.assert_array_equal(detector.run(live()).scores, ref)
-
-
-@each_model
-def test_reset_goes_back_to_what_fit_left(name: str) -> None:
-    detector = fitted(name)
-    ref = detector.run(live()).scores
-    detector.run(live() * 0.5)
-    np.testing.assert_array_equal(detector.reset().run(live()).scores, ref)
-
-
-@each_model
-def test_two_streams_of_one_fit_are_apart(name: str) -> None:
-    ref = fitted(name).run(live()).scores
-    one, other = fitted(name), fitted(name)
-    found: list[float] = []
-    for sample, elsewhere in zip(live(), live() * 0.5, strict=True):
-        found += [verdict.score for verdict in one.step(sample)]
-        other.step(elsewhere)
-    found += [verdict.score for verdict in one.flush()]
-    np.testing.assert_array_equal(found, ref)
-
-
-@each_model
 def test_two_streams_of_one_fit_may_run_in_two_threads(name: str) -> None:
-    ref = [fitted(name).run(series).scores for series in (live(), live() * 0.5)]
-    detectors, found = [fitted(name), fitted(name)], [np.empty(0)] * 2
-
-    def run(at: int) -> None:
-        found[at] = detectors[at].run(live() * (1.0, 0.5)[at]).scores
-
-    threads = [threading.Thread(target=run, args=(at,)) for at in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for comp, wanted in zip(found, ref, strict=True):
-        np.testing.assert_array_equal(comp, wanted)
+    series = [live(), live() * 0.5]
+    ref = [fitted(name).run(each).scores for each in series]
+    with ThreadPoolExecutor(2) as threads:
+        comp = threads.map(lambda each: fitted(name).run(each).scores, series)
+        np.testing.assert_array_equal(list(comp), ref)
 
 
 @each_model

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from newnormal import M2N2
-from newnormal.errors import MissingExtraError, ParameterError, StateError
+from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models import find
 from newnormal.models.peers import thinned
 from newnormal.types import Bools, Floats
@@ -110,18 +109,6 @@ def test_pca_of_channels_that_are_constant_or_say_the_same_has_finite_scores() -
     assert verdicts.scores.argmax() == 20
 
 
-@pytest.mark.parametrize("stride", [1, 5])
-@pytest.mark.parametrize("detrend", [False, True])
-def test_sample_by_sample_equals_the_whole_series_at_once(stride: int, detrend: bool) -> None:
-    series, _ = spoiled(53, 1)
-    detector = fitted("PCA", stride=stride, detrend=detrend, decay=0.8)
-    whole = detector.run(series).scores
-    detector.reset()
-    single = [v.score for sample in series for v in detector.step(sample)]
-    single += [v.score for v in detector.flush()]
-    np.testing.assert_allclose(single, whole, rtol=1e-12)
-
-
 def test_the_trend_is_subtracted_before_the_detector_sees_anything() -> None:
     series = plant(400, 1)
     series[100:] += 30  # a new normal
@@ -194,12 +181,6 @@ def test_adapting_is_refused_before_anything_is_trained() -> None:
         "hint: pass adapt=False; detrend=True works with any model"
     )
     assert fitted("PCA").adaptable_ == ()
-
-
-def test_saving_is_refused_since_a_pickle_could_run(tmp_path: Path) -> None:
-    with pytest.raises(StateError, match=r"pyod:PCA cannot be saved: it holds objects"):
-        fitted("PCA").save(tmp_path / "peer.nn")
-    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
