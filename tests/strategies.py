@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from hypothesis import strategies as st
@@ -152,11 +151,3 @@ def settings_of_the_method(draw: st.DrawFn, kinds: tuple[str, ...] = tuple(NASTY
         length=draw(st.integers(0, 60)),
         seed=draw(st.integers(0, 2**16)),
     )
-
-
-@st.composite
-def cuts(draw: st.DrawFn, length: int) -> list[tuple[int, int]]:
-    """Return a series of that length cut into stretches, some of them empty."""
-    inner = draw(st.lists(st.integers(0, length), max_size=6))
-    at = [0, *sorted(inner), length]
-    return list(pairwise(at))

@@ -28,6 +28,7 @@ from newnormal import M2N2, Detector, FeedbackError, Fixed, NewnormalWarning
 from newnormal.base import BaseDetector
 from newnormal.detector import from_state
 from tests.fuzz.envelope import canonical
+from tests.strategies import NASTY, nasty_series
 
 COLUMNS = (
     *("sample", "time", "score", "threshold", "anomalous", "expected", "shares"),
@@ -102,6 +103,8 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
     length = random.choice([1, 2, 7, 40, 120, 200, 240])
     values = series(CONFIGURATIONS[name][0], length, 1000 + random.randrange(5))
     channels = values.shape[1]
+    if random.random() < 0.3:
+        values = nasty_series(random.choice(sorted(NASTY)), length, channels)
     for _ in range(random.randrange(5)):
         at, until = sorted(random.randrange(length + 1) for _ in range(2))
         channel = random.randrange(channels)

@@ -19,7 +19,7 @@ PARTS = 4
 def test_all_ways_through_a_stream_give_the_same_bits(
     part: int, record_property: Callable[[str, object], None]
 ) -> None:
-    cases, repeats = count(24, 2_000), count(1, 10)
+    cases, repeats = count(36, 2_000), count(1, 10)
     mine = range(part, cases, PARTS)
     record_property("cases", len(mine) * repeats)
     found: list[str] = []

@@ -1,4 +1,7 @@
-"""What must hold of a detector whatever the series, the settings and the cuts."""
+"""What must hold of a detector whatever the series and the settings.
+
+That pieces, steps, saving and loading give the bits of one run is in `tests/fuzz`.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import newnormal
-from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdict, Verdicts
+from newnormal import M2N2, Detector, Fixed, NewnormalWarning, Verdicts
 from newnormal.base import BaseDetector
 from newnormal.kernels.step import LEARNED
 from newnormal.state import codec
 from tests.inside import params, set_params, stream
-from tests.strategies import NASTY, cuts, nasty_series
+from tests.strategies import NASTY, nasty_series
 
 CHANNELS = 2
 COLUMNS = ("scores", "thresholds", "anomalous", "expected", "shares")
@@ -80,12 +83,6 @@ def run(detector: BaseDetector, series: Any, **options: Any) -> Verdicts:
         return detector.run(series, **options)
 
 
-def flushed(detector: BaseDetector) -> list[Verdict]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NewnormalWarning)
-        return detector.flush()
-
-
 def as_bytes(detector: BaseDetector) -> bytes:
     """Return the state file's content: two detectors are one if these are equal."""
     return codec.encode(detector.to_state())
@@ -103,83 +100,6 @@ def assert_same(comp: Verdicts, ref: Verdicts) -> None:
     assert (comp.first, comp.channels) == (ref.first, ref.channels)
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), err_msg=name)
-
-
-def is_final(verdict: Verdict) -> bool:
-    """Whether the sample was judged: also one with nothing observed is told what was expected."""
-    assert verdict.expected is not None
-    return not np.isnan(verdict.expected).any()
-
-
-def assert_rows(comp: list[Verdict], ref: Verdicts) -> None:
-    """Verdicts one by one equal the judged rows of a run, bit for bit."""
-    judged = [verdict for verdict in ref if is_final(verdict)]
-    assert [verdict.sample for verdict in comp] == [verdict.sample for verdict in judged]
-    for one, other in zip(comp, judged, strict=True):
-        np.testing.assert_array_equal(one.score, other.score)
-        assert one.threshold == other.threshold
-        assert one.anomalous == other.anomalous
-        np.testing.assert_array_equal(one.expected, other.expected)
-        np.testing.assert_array_equal(one.shares, other.shares)
-
-
-@FEW
-@given(detectors(), kinds, lengths)
-def test_sample_by_sample_and_a_flush_equal_the_whole_series_at_once(
-    detector: BaseDetector, kind: str, length: int
-) -> None:
-    series = nasty_series(kind, length, CHANNELS)
-    comp = [verdict for sample in series for verdict in detector.step(sample)]
-    comp += flushed(detector)
-    stepped = as_bytes(detector)
-    ref = run(detector.reset(), series)
-    assert len(ref) == length
-    assert_rows(comp, ref)
-    assert stepped == as_bytes(detector)
-
-
-@FEW
-@given(detectors(), kinds, st.data())
-def test_stretches_of_a_series_equal_the_whole_series_at_once(
-    detector: BaseDetector, kind: str, data: st.DataObject
-) -> None:
-    series = nasty_series(kind, 40, CHANNELS)
-    comp: list[Verdict] = []
-    for begin, end in data.draw(cuts(len(series))):
-        part = run(detector, series[begin:end], flush=False)
-        assert len(part) == end - begin
-        assert part.first == begin
-        if part.late is not None:
-            comp += part.late
-        comp += [verdict for verdict in part if is_final(verdict)]
-    in_stretches = as_bytes(detector)
-    comp += flushed(detector)
-    flushed_state = as_bytes(detector)
-
-    run(detector.reset(), series, flush=False)
-    assert in_stretches == as_bytes(detector)
-    ref = run(detector.reset(), series)
-    assert_rows(comp, ref)
-    assert flushed_state == as_bytes(detector)
-
-
-@FEW
-@given(detectors(), kinds, st.integers(0, 40))
-def test_saving_at_any_step_and_resuming_changes_nothing(
-    detector: BaseDetector, kind: str, at: int
-) -> None:
-    series = nasty_series(kind, 40, CHANNELS)
-    run(detector, series[:at], flush=False)
-    before = as_bytes(detector)
-    other = resumed(detector)
-    assert as_bytes(detector) == before == as_bytes(other)
-    ref, comp = run(detector, series[at:]), run(other, series[at:])
-    assert_same(comp, ref)
-    assert (comp.late is None) == (ref.late is None)
-    if comp.late is not None and ref.late is not None:
-        assert_same(comp.late, ref.late)
-    assert as_bytes(detector) == as_bytes(other)
-    assert as_bytes(other.reset()) == as_bytes(detector.reset())
 
 
 @FEW
