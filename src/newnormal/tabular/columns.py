@@ -149,19 +149,10 @@ class Selection:
     ) -> Roles:
         """Return what each column is.
 
-        Parameters
-        ----------
-        names
-            The input's columns.
-        temporal
-            Those of `maybe_times` that hold times. They are never channels; one of them is the
-            time if the user named none, and then there may be only one.
-        channels
-            The channels expected, matched by name in any order; None to take what there is.
-        named
-            Whether `names` are the input's own; if not, channels match by count.
-        timed
-            Whether the times come from elsewhere.
+        `temporal` are those of `maybe_times` that hold times. They are never channels; one of them
+        is the time if the user named none, and then there may be only one, unless the times come
+        from elsewhere (`timed`). Channels match by name in any order; by count where `names` are
+        not the input's own.
         """
         self.check(names)
         time = self.time

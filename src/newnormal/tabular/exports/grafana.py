@@ -7,15 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import (
-    Clock,
-    PointCollector,
-    SkippedLines,
-    decoded,
-    number,
-    records,
-)
-from newnormal.tabular.exports.wide import wide_csv
+from newnormal.tabular.exports.points import Clock, SeriesPart, SkippedLines, decoded, records
+from newnormal.tabular.exports.wide import LabelledSeries, wide_csv
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
@@ -46,7 +39,8 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
         raise InputError(f"expected the columns Series, Time and Value, found {header!r}")
     column = header[0].strip()
     streams = [word for word in by if word.lower() == "series"]
-    clock, points = Clock(), PointCollector()
+    clock = Clock()
+    parts: dict[tuple[str, tuple[tuple[str, str], ...]], SeriesPart] = {}  # by name and labels
     for line_number, cells in rows:
         if not cells:
             continue
@@ -60,8 +54,11 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
         labels = dict.fromkeys(streams or [column], name)
         if _THOUSANDS.fullmatch(value.strip()):
             value = value.replace(",", "")
-        points.add(("value" if streams else name, tuple(labels.items())), moment, number(value))
-    series = points.series()
+        key = "value" if streams else name, tuple(labels.items())
+        parts.setdefault(key, SeriesPart()).add(moment, value)
+    series = [
+        LabelledSeries(name, dict(labels), *part.arrays()) for (name, labels), part in parts.items()
+    ]
     bad.check(bool(series))
     return wide_csv(series, by, clock.zone)
 

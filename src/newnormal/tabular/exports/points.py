@@ -7,18 +7,17 @@ import io
 import json
 from array import array
 from collections.abc import Iterator
-from math import nan
-from typing import Any, BinaryIO, TypeAlias
+from dataclasses import dataclass, field
+from math import isnan, nan
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.exports.wide import LabelledSeries
 from newnormal.tabular.problems import at_line
 from newnormal.tabular.times import parse_time
 from newnormal.tabular.zones import zone_of
-
-Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]  # the name and the labels of a series
+from newnormal.types import Floats, Ints
 
 _LONGEST = 200  # characters of what is shown
 _BOOLEANS = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
@@ -120,30 +119,25 @@ class Clock:
         return "Z" if zone in (None, "UTC") else zone
 
 
-class PointCollector:
-    """Times and values by series."""
+@dataclass
+class SeriesPart:
+    """Points of one series, and whether there were numbers and texts among them."""
 
-    def __init__(self) -> None:
-        self._times: dict[Key, array[int]] = {}
-        self._values: dict[Key, array[float]] = {}
+    times: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+    numbers: bool = False
+    texts: bool = False
 
-    def add(self, key: Key, time: int, value: float) -> None:
+    def add(self, time: int, cell: str) -> None:
         """Add one value."""
-        times = self._times.get(key)
-        if times is None:
-            times = self._times[key] = array("q")
-            self._values[key] = array("d")
-        times.append(time)
-        self._values[key].append(value)
+        value = number(cell)
+        if not isnan(value):
+            self.numbers = True
+        elif cell and cell.strip().lower() not in ("", "nan", "null"):
+            self.texts = True
+        self.times.append(time)
+        self.values.append(value)
 
-    def series(self) -> list[LabelledSeries]:
-        """Return the series in the order of their first points."""
-        return [
-            LabelledSeries(
-                name,
-                dict(labels),
-                np.frombuffer(times, dtype=np.int64),
-                np.frombuffer(self._values[name, labels], dtype=np.float64),
-            )
-            for (name, labels), times in self._times.items()
-        ]
+    def arrays(self) -> tuple[Ints, Floats]:
+        """Return its times and values."""
+        return np.array(self.times, dtype=np.int64), np.array(self.values, dtype=np.float64)
