@@ -82,8 +82,6 @@ def read(
     Any other cell that is no number is missing, too, and counted. A line without a time, or with
     too few or too many cells, is a bad line: it is passed over and counted.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")

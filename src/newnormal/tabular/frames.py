@@ -47,8 +47,6 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
     InputError
         If the data is anything else; the message names the channel and the sample.
 
-    Examples
-    --------
     >>> to_table([[1.0, 2.0], [3.0, None]]).values
     array([[ 1.,  2.],
            [ 3., nan]])

@@ -132,8 +132,6 @@ class Reading:
         ParameterError
             If an option is unknown or has a value that it cannot have.
 
-        Examples
-        --------
         >>> reading = Reading.of(na="Bad,-", rows="0:400", delimiter="semicolon")
         >>> reading.na, reading.rows, reading.delimiter
         (('Bad', '-'), (0, 400), ';')

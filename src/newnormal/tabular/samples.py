@@ -15,8 +15,6 @@ from newnormal.types import Floats
 def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     """Return a sample as a (1, C) array, or raise an error that names sample `number`.
 
-    Examples
-    --------
     >>> to_sample({"b": 2, "a": None}, ("a", "b"), 0)
     array([[nan,  2.]])
     >>> to_sample(np.ma.masked_equal([1.0, -999.0], -999.0), ("a", "b"), 0)

@@ -42,8 +42,6 @@ def parse_times(values: Any) -> Times:
     values
         The times, one-dimensional.
 
-    Examples
-    --------
     >>> parse_times(["2026-01-01T01:00:00+01:00", "2026-01-01 00:00:30Z"])
     array(['2026-01-01T00:00:00.000000000', '2026-01-01T00:00:30.000000000'],
           dtype='datetime64[ns]')
@@ -81,8 +79,6 @@ def parse_time(value: Any) -> np.datetime64:
         in ms, beyond 1e14 in us, beyond 1e17 in ns. A fraction is rounded to microseconds,
         which is what a float64 can resolve.
 
-    Examples
-    --------
     >>> print(parse_time("2026-01-31T12:00:00+02:00"))
     2026-01-31T10:00:00.000000000
     >>> print(parse_time(1767225600.5))

@@ -49,8 +49,6 @@ def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = (
     are the columns, or labels, that name the stream. The text is written when the file is known to
     be sound.
 
-    Examples
-    --------
     >>> from io import BytesIO
     >>> file = BytesIO(b'"Series";"Time";"Value"\n"load";"2026-01-01T00:00:00Z";0.5\n')
     >>> translate("grafana_rows", file, Reading()).written

@@ -19,8 +19,6 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     With `by` the column of the series, each is a stream with the channel "value". Lines that are
     not a series, a time and a value are counted in `bad`.
 
-    Examples
-    --------
     >>> from io import BytesIO
     >>> text = b'Series;Time;Value\na;2026-01-01T01:00:00+01:00;1,000.5\n'
     >>> print(b"".join(translate(BytesIO(text), [], SkippedLines())).decode(), end="")

@@ -39,8 +39,6 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     field, and the tags in braces that tell series of one stream apart. Damaged lines are counted in
     `bad`.
 
-    Examples
-    --------
     >>> from io import BytesIO
     >>> text = (b"_time,_value,_field,_measurement,host\n"
     ...         b"2026-01-01T00:00:00Z,0.5,load1,system,a\n"

@@ -20,8 +20,6 @@ _HINT = "save the answer of /api/v1/query_range as it is"
 def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
     r"""Return the series of one or several answers as wide CSV text.
 
-    Examples
-    --------
     >>> from io import BytesIO
     >>> text = b'[{"metric": {"__name__": "up", "job": "a"}, "values": [[1.5, "1"], [3, "NaN"]]}]'
     >>> print(b"".join(translate(BytesIO(text), [])).decode(), end="")

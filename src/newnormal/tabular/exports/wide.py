@@ -114,8 +114,6 @@ def wide_csv(
     `by` are labels that name the stream. `zone` is what is written behind times: "Z", an offset
     such as "+01:00", which times are brought to, or "" if they have no zone.
 
-    Examples
-    --------
     >>> at = np.array([0, 10**9])
     >>> load = [LabelledSeries("load", {"host": host}, at, at / 2e9) for host in "ab"]
     >>> print(b"".join(wide_csv(load, ["host"])).decode(), end="")

@@ -40,8 +40,6 @@ class LongLines(LineReader):
     The parameters are those of `StreamLines`, and `long`, the columns; by default found by their
     names. Without `by` all lines are of one stream, whose name is "".
 
-    Examples
-    --------
     >>> lines = LongLines("host")
     >>> batch = lines.parse(["time,host,tag,value", "1,a,x,5", "1,a,y,6", "1,b,x,7", "2,a,x,8"])
     >>> batch.names, batch.codes.tolist(), batch.channels, batch.values.tolist()

@@ -73,8 +73,6 @@ def read_tables(
     InputError
         If the file is not there, holds no samples, or has no such columns.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "plant.csv")

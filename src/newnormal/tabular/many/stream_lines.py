@@ -201,8 +201,6 @@ class StreamLines(LineReader):
     options
         Those of `Reading`, where there is none.
 
-    Examples
-    --------
     >>> lines = StreamLines("host")
     >>> batch = lines.parse(["host,load,heat", "a,1,", "b,,20", "a,high,", "a,1"])
     >>> [batch.names[code] for code in batch.codes], batch.channels, batch.values.tolist()

@@ -22,8 +22,6 @@ class StreamNames:
     number. A name is the text of a cell without spaces around it; a whole number has no fraction,
     which a column of integers gets in pandas where a cell of it is missing.
 
-    Examples
-    --------
     >>> names = StreamNames(["host"])
     >>> names.codes(["b", "a", " b ", None]), names.names
     (array([ 0,  1,  0, -1]), ['b', 'a'])

@@ -69,8 +69,6 @@ def to_tables(
     InputError
         If the data has no such form: there is no column `by`, or no long columns.
 
-    Examples
-    --------
     >>> import polars as pl
     >>> frame = pl.DataFrame({"host": ["a", "b", "a"], "load": [1, 2, 3], "heat": [None, 20, None]})
     >>> streams = to_tables(frame, by="host")

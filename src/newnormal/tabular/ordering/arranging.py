@@ -28,8 +28,6 @@ def arranged(table: Table, reading: Reading, row_name: Callable[[int], str] | No
 
     `row_name` is what to call a row of `table` in a message.
 
-    Examples
-    --------
     >>> times = np.array([1, 0, 0], "datetime64[h]")
     >>> table = Table(np.array([[3.0], [1.0], [2.0]]), ("load",), times.astype("datetime64[ns]"))
     >>> series = arranged(table, Reading())

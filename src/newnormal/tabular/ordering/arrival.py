@@ -86,8 +86,6 @@ class RowSelector:
     seen
         How many samples were counted for `rows`.
 
-    Examples
-    --------
     >>> taking = RowSelector(Reading.of(rows="2:5"))
     >>> taking.take(4), taking.take(4)
     (slice(2, 4, None), slice(0, 1, None))
@@ -142,8 +140,6 @@ class LiveOrder:
     record
         What a record is called in messages.
 
-    Examples
-    --------
     >>> arrival = LiveOrder(Reading(), ("load",), np.timedelta64(1, "D"))
     >>> times = np.array(["2026-01-01", "2199-01-01", "2026-01-02"], "datetime64[ns]")
     >>> arrived = arrival.push(np.array([[1.0], [2.0], [3.0]]), times, [2, 3, 4])

@@ -45,8 +45,6 @@ class Resampler:
     nothing is a sample of missing values, but a gap that is longer than 100 steps, and longer than
     ten times the longest gap up to that so far, is left as a gap.
 
-    Examples
-    --------
     >>> grid = Resampler(np.timedelta64(60, "s"), 1)
     >>> times = np.array(["2026-01-01T00:00:10", "2026-01-01T00:00:30"], "datetime64[ns]")
     >>> _ = grid.push(np.array([[1.0], [2.0]]), times, np.array([1, 2]))

@@ -174,8 +174,6 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
     and further from the times of all others than these have gaps between them. Also returned is
     the newest of the other times, None where no sample is outside.
 
-    Examples
-    --------
     >>> times = np.arange("2026-01-01", "2026-02-01", dtype="datetime64[D]")
     >>> times[3] = np.datetime64("2199-01-01")
     >>> np.flatnonzero(stray(times)[0]).tolist()

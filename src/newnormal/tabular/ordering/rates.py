@@ -20,8 +20,6 @@ class ColumnRates:
     A counter that falls was restarted at 0: its value is then what it rose by. A rate is the
     difference from the last value that is there, divided by the time since; the first is missing.
 
-    Examples
-    --------
     >>> rates = ColumnRates(["sent"], ["sent", "load"])
     >>> times = np.array(["2026-01-01T00:00", "2026-01-01T00:01"], "datetime64[ns]")
     >>> rates.push(np.array([[600.0, 1.0], [720.0, 1.0]]), times).tolist()

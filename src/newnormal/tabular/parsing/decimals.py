@@ -46,8 +46,6 @@ class NumberReader:
     Where the decimal point is open (None), a cell that can only have one decides it. `na` are words
     for missing values.
 
-    Examples
-    --------
     >>> NumberReader(",", ["Bad"]).read(["1.234,5", "Bad", "high", "7"])
     (array([1234.5,    nan,    nan,    7. ]), [2])
     """

@@ -51,8 +51,6 @@ class LineParser:
     profile
         What was found out.
 
-    Examples
-    --------
     >>> parser = LineParser()
     >>> samples = parser.parse_many(["Plant 7", "time;load;temperature"])
     >>> len(samples.rows)
@@ -118,8 +116,6 @@ class LineParser:
         options
             Those of `Reading`, where there is none.
 
-        Examples
-        --------
         >>> parser = LineParser.open("time,load,temperature")
         >>> sample = parser.parse("2026-01-01T00:00:00Z,0.5,NA")
         >>> sample.values, sample.time

@@ -22,8 +22,6 @@ class LocalClock:
     is the first one, unless it comes after a later one; it is then whichever of the two is
     nearer to where the series was to go on. The latest time is kept for each key (a stream).
 
-    Examples
-    --------
     >>> clock = LocalClock("Europe/Berlin")
     >>> local = ["2026-10-25T01:30", "2026-10-25T02:30", "2026-10-25T02:30", "2026-10-25T03:30"]
     >>> utc = clock.to_utc(np.array(local, dtype="datetime64[ns]").astype(np.int64))

@@ -145,8 +145,6 @@ def unix_unit(cells: Sequence[object]) -> str | None:
 class TimeReader:
     """Reads the cells of a column of times, or of two, as UTC; `clock` is the zone of local ones.
 
-    Examples
-    --------
     >>> reader = TimeReader(DateStyle(order="day-first"), LocalClock("Europe/Berlin"))
     >>> times, bad = reader.read(["31.12.2026 23:59", "yesterday"])
     >>> times.astype("datetime64[m]").astype(str).tolist(), bad.tolist(), reader.zone

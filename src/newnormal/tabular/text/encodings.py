@@ -67,8 +67,6 @@ def encoding_of(head: bytes, *, ended: bool) -> str | None:
     ended
         Whether there are no more bytes.
 
-    Examples
-    --------
     >>> encoding_of("Größe;1\n".encode(), ended=True)
     'UTF-8'
     >>> encoding_of("Größe;1\n".encode("latin-1"), ended=True)

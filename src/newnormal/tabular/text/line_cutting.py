@@ -18,8 +18,6 @@ class RefusedLine(str):
     error
         What was expected and what was found.
 
-    Examples
-    --------
     >>> line = RefusedLine(InputError("expected UTF-8 text, found byte 0xff"))
     >>> line == "", line.error.message
     (True, 'expected UTF-8 text, found byte 0xff')
@@ -71,8 +69,6 @@ class LineCutter:
     skipped
         How many lines were too long.
 
-    Examples
-    --------
     >>> cutter = LineCutter(longest=5)
     >>> cutter.cut(b"a,b\n1,"), cutter.cut(b"2\n123"), cutter.cut(b"4567\n\n3")
     ([b'a,b'], [b'1,2'], [b'', b''])
@@ -205,8 +201,6 @@ def line_text(line: bytes, first: bool = False, encoding: str = "UTF-8") -> str:
     encoding
         What the input was written in, for the message.
 
-    Examples
-    --------
     >>> line_text(b"caf\xc3\xa9,1\r")
     'café,1'
     >>> print(line_text(b"caf\xe9,1").error)

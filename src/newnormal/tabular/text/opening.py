@@ -335,8 +335,6 @@ def text_lines(
     that is no text or too long is a `Refused`, whose `error` tells why. What is found out about
     the file is noted in `profile`: `kind` and `written`.
 
-    Examples
-    --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> profile = InputProfile()
