@@ -112,7 +112,7 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
             ["shift", "ramp", "stuck", "missing", "gone", "spike", "absurd", "overflowing"]
         )
         if what == "shift":
-            values[at:, channel] += random.choice([-6.0, 4.0, 9.0])
+            values[at : random.choice([until, length]), channel] += random.choice([-6.0, 4.0, 9.0])
         elif what == "ramp":
             values[at:, channel] += np.arange(length - at) * 0.1
         elif what == "stuck" and at < length:
@@ -136,6 +136,9 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
         random.randrange(length + 1): random.choice(["accept", "reject", "rollback", "events"])
         for _ in range(random.choice([0, 0, 1, 2, 4]))
     }
+    if length >= 200 and random.random() < 0.6:  # a change that a person decides, and takes back
+        values[40 : random.choice([130, length]), 0] += 9.0
+        acts |= {80: random.choice(["accept", "reject"]), 200: "rollback"}
     cuts = {
         way: tuple(sorted(random.randrange(length + 1) for _ in range(random.choice([1, 2, 4]))))
         for way in WAYS

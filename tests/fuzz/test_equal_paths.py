@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from tests.counts import count
-from tests.fuzz.paths import compared, difference
+from tests.fuzz.paths import case_of, compared, difference, followed, fresh, quiet
 
 pytestmark = pytest.mark.slow
 SEED = 9
 PARTS = 4
+CASES = 36
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_all_ways_through_a_stream_give_the_same_bits(
     part: int, record_property: Callable[[str, object], None]
 ) -> None:
-    cases, repeats = count(36, 2_000), count(1, 10)
+    cases, repeats = count(CASES, 2_000), count(1, 10)
     mine = range(part, cases, PARTS)
     record_property("cases", len(mine) * repeats)
     found: list[str] = []
@@ -28,6 +30,19 @@ def test_all_ways_through_a_stream_give_the_same_bits(
         if len(found) > 20:
             break
     assert not found, "\n".join(found)
+
+
+def test_the_cases_have_events_of_every_kind() -> None:
+    events: list[str] = []
+    with quiet():
+        for case in (case_of(SEED, index) for index in range(CASES)):
+            events += followed(case, "run", fresh(case.name))["events"]
+    kinds = {json.loads(event)["event"] for event in events if event.startswith("{")}
+    assert kinds == {
+        *("opened", "updated", "closed"),
+        *("changed", "accepted", "rejected", "reverted", "rolled_back"),
+    }
+    assert any('"cause": "silence"' in event for event in events)
 
 
 def test_a_difference_is_told_with_its_column_and_its_row() -> None:

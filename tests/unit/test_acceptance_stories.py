@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -477,50 +476,6 @@ def test_weights_that_were_accepted_are_kept_with_what_can_be_gone_back_to() -> 
 
 
 # ------------------------------------------------------------------ exact
-
-
-@pytest.mark.parametrize("sizes", [(1,), (7, 64, 1, 200), (40,), (1_399,)])
-def test_step_pieces_and_run_come_to_the_same_through_acceptance(sizes: tuple[int, ...]) -> None:
-    live = shifted(1_700)[600:]
-    live[100, LEVEL] += 10 * SIGMA[LEVEL]
-    live[200:215] = np.nan
-    whole, parted = fresh(), fresh()
-    ref = whole.run(live)
-    parts, at = [], 0
-    for size in itertools.cycle(sizes):
-        if at >= len(live):
-            break
-        parts.append(parted.run(live[at : at + size], flush=False))
-        at += size
-        parted = Detector.from_state(parted.to_state())
-    names = ("scores", "thresholds", "anomalous", "ratios", "p_values", "alarms", "distances")
-    for name in (*names, "changes", "expected", "shares"):
-        comp = np.concatenate([getattr(part, name) for part in parts])
-        np.testing.assert_array_equal(getattr(ref, name), comp, err_msg=name)
-    events = whole.take_events()
-    assert {event.kind for event in events} >= {"opened", "closed", "changed", "accepted"}
-    assert "silence" in {alarm.cause for alarm in alarms_of(events, "opened")}
-    assert [each.to_json() for each in events] == [e.to_json() for e in parted.take_events()]
-    assert whole.to_state().facts == parted.to_state().facts
-
-
-def test_sample_by_sample_comes_to_the_same_through_rejection_and_reversion() -> None:
-    live = failed("offset", 2_000)
-    live[1_500:] = plant(1, 2_000)[1_500:]
-    whole, stepped = fresh(), fresh()
-    scores: list[float] = []
-    ref = []
-    for part in (live[:1_100], live[1_100:]):
-        ref.append(whole.run(part).scores)
-        for sample in part:
-            scores += [verdict.score for verdict in stepped.step(sample)]
-        for each in (whole, stepped):
-            if each.changes_:
-                each.reject()
-    np.testing.assert_array_equal(np.concatenate(ref), scores)
-    assert whole.to_state().facts == stepped.to_state().facts
-    assert "reverted" in {event.kind for event in whole.take_events()}
-    assert whole.status_ == "normal"
 
 
 def test_predict_and_decision_function_change_nothing_but_see_what_run_would(
