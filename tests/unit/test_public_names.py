@@ -45,7 +45,7 @@ PUBLIC = {
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]
 BY_NUMBA = {"scipy"}  # Numba itself looks whether it is there
-HEAVY = ["numpy", "numba", "rich", "typer", "safetensors", "narwhals", *OPTIONAL]
+HEAVY = ["numpy", "numba", "rich", "typer", "safetensors", "narwhals", "filelock", *OPTIONAL]
 
 
 def imported_by(code: str) -> set[str]:
