@@ -70,7 +70,7 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     state = detector.to_state().tensors
     model = MLP(window, channels, latent)
     scaled = torch.tensor(
-        (live - state["fitted.mean"]) / state["fitted.scale"], dtype=torch.float32
+        (live - state["fitted.step.mean"]) / state["fitted.step.scale"], dtype=torch.float32
     )
 
     def network() -> nn.Sequential:

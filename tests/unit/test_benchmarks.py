@@ -25,7 +25,7 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
     detector = M2N2(window=4, latent=2, decay=0.9, lr=0.05, threshold=0.8).fit(series[:300])
     state = detector.to_state().tensors
     live = series[300:]
-    mean, scale = state["fitted.mean"], state["fitted.scale"]
+    mean, scale = state["fitted.step.mean"], state["fitted.step.scale"]
     scaled = torch.tensor((live - mean) / scale, dtype=torch.float32)
 
     net = eager.network(MLP(4, 3, 2), state["fitted.weights"])
