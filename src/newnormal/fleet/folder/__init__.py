@@ -2,6 +2,6 @@
 
 `shards` are the streams' blocks, stacked; `fits` what fitting left, each fit once; `log` what
 changed the fleet since, as `records`. `manifest` is replaced last: until then nothing has changed.
-`writer` writes them, `recovery` reads them, `replaying` applies the log and `fleet_log` writes it,
-`limits` checks counters that compiled code uses as positions, `check` verifies a folder.
+`writer` writes them, `recovery` reads them, `replaying` applies the log and `fleet_log` writes it;
+`check` verifies a folder.
 """
