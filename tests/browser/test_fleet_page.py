@@ -88,9 +88,7 @@ def test_a_link_opens_at_an_alarm_of_a_stream(visit: Visit) -> None:
     assert page.locator(".nn-table").count() == 1
 
 
-def test_a_stream_without_samples_in_the_file_shows_what_there_is(
-    visit: Visit, tmp_path: Path
-) -> None:
+def test_a_stream_without_samples_in_the_file_says_so(visit: Visit, tmp_path: Path) -> None:
     path = tmp_path / "small.html"
     path.write_text(page_of(made.fleet(), budget=240_000), encoding="utf-8")
     page = visit(str(path), "#stream=machine-03")

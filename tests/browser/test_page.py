@@ -294,9 +294,7 @@ def test_zooming_brings_finer_data_and_the_page_says_how_fine(visit: Visit) -> N
     assert pers[0] > pers[1] > pers[2]
 
 
-def test_few_points_are_drawn_of_a_million_and_a_spike_of_one_sample_is_among_them(
-    visit: Visit,
-) -> None:
+def test_few_points_of_a_million_are_drawn_and_a_spike_of_one_is_among_them(visit: Visit) -> None:
     page = visit("million")
     run = run_of("million")
     count, width = page.evaluate("[NN.state.picture.found.x.length, NN.state.picture.pixels]")

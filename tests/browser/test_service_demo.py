@@ -38,9 +38,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         process.communicate()
 
 
-def test_a_newcomer_sees_machines_and_an_alarm_and_accepts_a_change_by_hand(
-    browser: Browser, address: str
-) -> None:
+def test_a_newcomer_sees_an_alarm_and_accepts_a_change(browser: Browser, address: str) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 860})
     page.set_default_timeout(SOON)
     others: list[str] = []

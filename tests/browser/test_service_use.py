@@ -136,9 +136,7 @@ def coloured(page: Page, name: str) -> str:
     return found
 
 
-def test_what_cannot_be_undone_is_not_confirmed_by_a_key_that_comes_too_early(
-    visited: Open,
-) -> None:
+def test_what_cannot_be_undone_is_not_confirmed_by_a_key_that_comes_early(visited: Open) -> None:
     with running() as (_, address):
         page = visited(address, "#/stream/17")
         page.get_by_role("button", name="Remove the stream").click()
@@ -189,9 +187,7 @@ def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 360])
-def test_on_a_phone_nothing_is_wider_than_the_screen_for_who_is_logged_in(
-    visited: Open, width: int
-) -> None:
+def test_on_a_phone_nothing_is_too_wide_for_who_is_logged_in(visited: Open, width: int) -> None:
     with running(config=with_token()) as (_, address):
         page = visited(address, "#/login", width=width, height=740, has_touch=True, expected="401")
         page.get_by_label("Token").fill(TOKEN)
@@ -261,9 +257,7 @@ def measured(browser: Browser) -> Iterator[Page]:
 
 @pytest.mark.parametrize("width", [360, 768])
 @pytest.mark.parametrize("place", ["#/", "#/stream/17", "#/item/alarm-17-1-1"])
-def test_what_is_seen_does_not_move_while_a_page_is_read(
-    measured: Page, place: str, width: int
-) -> None:
+def test_nothing_moves_while_a_page_is_read(measured: Page, place: str, width: int) -> None:
     with running() as (_, address):
         measured.set_viewport_size({"width": width, "height": 740})
         measured.goto(f"{address}/{place}")
@@ -282,9 +276,7 @@ def test_what_is_seen_does_not_move_while_a_page_is_read(
 # ------------------------------------------------------------------ values, names
 
 
-def test_a_channel_without_values_has_no_invented_axis(
-    visited: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_values_no_axis_is_invented(visited: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     with running() as (service, address):
         number = quiet(service)
         samples: Any = service.store.samples

@@ -28,9 +28,7 @@ def pending(moved: Plant, newnormal: Command) -> Path:
     return watched(cut(moved, PENDING), newnormal)
 
 
-def test_open_ones_come_first_with_the_commands_that_decide(
-    pending: Path, newnormal: Command
-) -> None:
+def test_open_ones_come_first_with_their_commands(pending: Path, newnormal: Command) -> None:
     done = newnormal("alarms", pending)
     assert done.returncode == 0
     text = done.stdout
@@ -62,9 +60,7 @@ def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) ->
     assert len(re.findall("newnormal accept|newnormal reject", rejected)) == 1
 
 
-def test_where_nothing_can_be_accepted_no_command_is_shown(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_where_nothing_is_to_accept_no_command_is(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
     for more in ((), (1,)):
         text = newnormal("alarms", plant.state, *more).stdout

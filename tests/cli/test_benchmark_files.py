@@ -45,9 +45,7 @@ def test_three_commands_take_skab_from_the_file_to_the_alarm(
     assert "bad line" not in watched.stderr
 
 
-def test_nab_as_it_is_is_read_checked_and_watched(
-    data_root: Path, newnormal: Command, tmp_path: Path
-) -> None:
+def test_nab_is_read_checked_watched(data_root: Path, newnormal: Command, tmp_path: Path) -> None:
     paths = sorted((data_root / "NAB" / "data").glob("*/*.csv"))
     if not paths:
         pytest.skip("NAB is not under NEWNORMAL_DATA")

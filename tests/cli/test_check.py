@@ -18,9 +18,7 @@ def labelled(tmp_path: Path) -> Path:
     return write(tmp_path / "history.csv", "time,a,b,c,anomaly", lines)
 
 
-def test_check_shows_what_there_is_and_what_fit_would_do(
-    labelled: Path, newnormal: Command
-) -> None:
+def test_check_shows_what_is_there_and_what_fit_does(labelled: Path, newnormal: Command) -> None:
     done = newnormal("check", labelled)
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())

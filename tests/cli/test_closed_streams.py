@@ -88,9 +88,7 @@ def test_standard_error_may_be_gone(newnormal: Command, plant: Plant) -> None:
 
 
 @pytest.mark.parametrize(("redirections", "text"), [(">/dev/full", FULL), (">&-", CLOSED)])
-def test_output_that_cannot_be_written_is_an_error(
-    redirections: str, text: str, plant: Plant
-) -> None:
+def test_output_that_is_not_written_is_an_error(redirections: str, text: str, plant: Plant) -> None:
     for arguments in (
         ("score", plant.model, plant.live),
         ("watch", plant.model, plant.live),
@@ -120,9 +118,7 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
 
 
 @pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])
-def test_a_checkpoint_does_not_go_beyond_the_output(
-    how: str, newnormal: Command, plant: Plant
-) -> None:
+def test_a_checkpoint_is_not_beyond_the_output(how: str, newnormal: Command, plant: Plant) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
     arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--every", 100)
     done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)

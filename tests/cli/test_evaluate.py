@@ -114,9 +114,7 @@ def test_no_extra_is_needed(
     assert json.loads(done.stdout)["scores"]["auprc"] > 0
 
 
-def test_without_a_labelled_event_nothing_is_said_of_finding(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_without_a_labelled_event_nothing_is_found(plant: Plant, newnormal: Command) -> None:
     done = newnormal("evaluate", plant.model, labelled(plant, range(0)), "--label", "truth")
     assert done.returncode == 0, done.stderr
     assert "no event is labelled: there was nothing to find" in done.stdout

@@ -65,16 +65,12 @@ def watched(plant: Plant, newnormal: Command) -> str:
     return done.stdout
 
 
-def test_without_feedback_a_change_is_accepted_in_its_time(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_without_feedback_a_change_is_accepted_in_time(plant: Plant, newnormal: Command) -> None:
     found = kinds(watched(plant, newnormal).splitlines())
     assert found.index("changed") < found.index("accepted")
 
 
-def test_rejected_in_a_file_it_is_never_accepted(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_rejected_in_a_file_it_stays_so(plant: Plant, pending: Path, newnormal: Command) -> None:
     done = newnormal("reject", pending)
     assert done.returncode == 0
     assert done.stderr == f"{REJECTED}\n"
@@ -96,9 +92,7 @@ def test_rejected_in_a_file_it_is_never_accepted(
     ], "and nothing is left lying about"
 
 
-def test_accepted_in_a_file_it_is_over_and_undo_brings_it_back(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_undo_takes_an_acceptance_back(plant: Plant, pending: Path, newnormal: Command) -> None:
     done = newnormal("accept", pending, "--alarm", "1")
     assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
     assert facts(newnormal, pending)["status"] == "normal"
@@ -109,9 +103,7 @@ def test_accepted_in_a_file_it_is_over_and_undo_brings_it_back(
     assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
 
 
-def test_feedback_that_cannot_be_applied_changes_nothing(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal: Command) -> None:
     before = pending.read_bytes()
     done = newnormal("accept", pending, "--alarm", "7")
     assert done.returncode == 1
@@ -135,9 +127,7 @@ def test_feedback_that_cannot_be_applied_changes_nothing(
     assert pending.read_bytes() == before
 
 
-def test_running_watch_applies_feedback_before_its_next_samples(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_a_running_watch_applies_feedback(plant: Plant, state: Path, newnormal: Command) -> None:
     watch = Running(*("watch", plant.model, "-", "--state", state, "--alarms-only", "--every", 1))
     watch.send(plant.lines[: CHANGE + 100])
     assert kinds(watch.read(2)) == ["opened", "changed"]
@@ -172,9 +162,7 @@ def test_feedback_left_for_a_watch_that_ended_is_applied_once(
     assert queue(pending).empty
 
 
-def test_feedback_that_a_watch_cannot_apply_does_not_stop_it(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_refused_feedback_does_not_stop_it(plant: Plant, state: Path, newnormal: Command) -> None:
     watched(cut(plant, 100), newnormal)
     queue(state).enqueue(FeedbackRequest(FeedbackAct.reject, 3))
     cut(plant, 200)
@@ -320,9 +308,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
     assert [each.change for each in inbox.journal] == [3, 2]
 
 
-def test_an_alarm_that_is_over_is_accepted_by_its_number(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_a_past_alarm_is_accepted_by_number(plant: Plant, state: Path, newnormal: Command) -> None:
     spike = lines(1_500 + CHANGE - 1, 1, 4.0)
     quiet = [*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)]
     plant.write(quiet)
@@ -341,9 +327,7 @@ def test_an_alarm_that_is_over_is_accepted_by_its_number(
     assert done.stderr == (f"alarm {number} accepted: samples like these are normal from now on\n")
 
 
-def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_an_alarm_never_opened_is_refused(plant: Plant, pending: Path, newnormal: Command) -> None:
     """Also beside a running watch, before that has written how far it is, and after a kill."""
     seen = load(pending).counters["seen"]
     refused = newnormal("accept", pending, "--alarm", 99)
@@ -363,9 +347,7 @@ def test_an_alarm_that_never_opened_is_refused_where_it_is_typed(
     assert queue(pending).empty
 
 
-def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_a_hint_says_what_can_be_done(plant: Plant, state: Path, newnormal: Command) -> None:
     watched(cut(plant, 50), newnormal)
     done = newnormal("accept", state)
     assert done.stderr == (
@@ -377,9 +359,7 @@ def test_what_can_be_done_is_in_the_hint_where_nothing_is_open(
     assert "hint: nothing is open now; no alarm has opened so far\n" in done.stderr
 
 
-def test_an_alarm_is_rejected_before_its_change_is_known(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_an_alarm_is_rejected_first(plant: Plant, state: Path, newnormal: Command) -> None:
     watched(cut(plant, CHANGE + 5), newnormal)
     done = newnormal("reject", state)
     assert done.stderr == ("alarm 1 rejected: a change that begins with it is rejected as well\n")
@@ -452,9 +432,7 @@ def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
     assert not (plant.folder / ".plant.state.lock").exists()
 
 
-def test_feedback_for_another_input_is_refused(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_feedback_for_others_is_refused(plant: Plant, pending: Path, newnormal: Command) -> None:
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, 1, 5_000, "another"))
     cut(plant, CHANGE + 110)
     done = newnormal("watch", plant.model, plant.live, "--state", pending)
@@ -465,9 +443,7 @@ def test_feedback_for_another_input_is_refused(
     assert queue(pending).empty
 
 
-def test_feedback_is_applied_before_what_has_arrived_since(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_feedback_comes_before_arrivals(plant: Plant, pending: Path, newnormal: Command) -> None:
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
     # By the end of what arrives, the alarm that was meant would be over, and another open.
     later = plant.lines[: CHANGE + 101] + lines(1_500 + CHANGE + 100, 400, 0.0)
@@ -476,9 +452,7 @@ def test_feedback_is_applied_before_what_has_arrived_since(
     assert f"feedback: {ACCEPTED}" in done.stderr
 
 
-def test_newer_feedback_comes_after_what_was_left(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_newer_feedback_comes_after_older(plant: Plant, pending: Path, newnormal: Command) -> None:
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
     done = newnormal("undo", pending)
     assert done.stderr.splitlines() == [
@@ -499,9 +473,7 @@ def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command
     assert done.stderr.startswith("rolled back")
 
 
-def test_file_system_without_locks_does_not_hang(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_without_locks_does_not_hang(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(handle: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
@@ -518,9 +490,7 @@ def test_link_to_a_state_file_stays_a_link(plant: Plant, pending: Path, newnorma
     assert [change.state for change in load(pending).changes_] == ["rejected"]
 
 
-def test_feedback_on_what_began_elsewhere_is_refused(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_feedback_on_another_is_refused(plant: Plant, pending: Path, newnormal: Command) -> None:
     """An input that does not come again after a kill may open another one of that number."""
     detector = load(pending)
     change = detector.change_
@@ -538,9 +508,7 @@ def test_feedback_on_what_began_elsewhere_is_refused(
     assert apply(detector, same) == ACCEPTED
 
 
-def test_an_open_alarm_comes_before_a_change_that_is_rejected(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_open_alarms_precede_rejected_ones(plant: Plant, pending: Path, newnormal: Command) -> None:
     """What was rejected weeks ago is not accepted by mistake when something else happens."""
     assert newnormal("reject", pending).returncode == 0
     later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]

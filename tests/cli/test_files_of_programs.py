@@ -135,9 +135,7 @@ def test_every_command_reads_it(
     assert piped.stderr.count("\n") < 5
 
 
-def test_long_data_is_checked_as_a_file_of_its_columns(
-    files: dict[str, Written], newnormal: Command
-) -> None:
+def test_long_data_is_checked_by_columns(files: dict[str, Written], newnormal: Command) -> None:
     path = files["historian_long"].path
     found = json.loads(newnormal("check", path, "--long", "--na", "Bad,No Data", "--json").stdout)
     assert found["name"] == str(path)

@@ -32,9 +32,7 @@ def test_fit_writes_the_fleet_that_python_would(site: Site, newnormal: Command) 
     assert found.run(live).json_lines() == twin.run(live).json_lines()
 
 
-def test_a_stream_that_cannot_be_fitted_is_named_and_the_others_are_saved(
-    site: Site, newnormal: Command
-) -> None:
+def test_a_stream_that_cannot_be_fitted_is_named_not_saved(site: Site, newnormal: Command) -> None:
     lines = [*host_lines(300), "never,bad,1,2", "2026-01-01T00:00:00,short,1,2"]
     history = site.write(lines, "history.csv")
     fleet = site.folder / "mine.fleet"

@@ -24,9 +24,7 @@ def alarmed(site: Site, newnormal: Command) -> Site:
     return site
 
 
-def test_feedback_is_applied_at_once_to_a_fleet_that_no_watch_holds(
-    alarmed: Site, newnormal: Command
-) -> None:
+def test_feedback_is_applied_at_once_where_no_watch_runs(alarmed: Site, newnormal: Command) -> None:
     done = newnormal("accept", alarmed.fleet, "web-1")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ("web-1: alarm 1 accepted: samples like these are normal from now on\n")
@@ -52,9 +50,7 @@ def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command)
     assert newnormal("accept", alarmed.fleet, "db", "web-1").returncode == 2
 
 
-def test_feedback_that_waits_is_applied_before_the_next_samples(
-    alarmed: Site, newnormal: Command
-) -> None:
+def test_feedback_that_waits_comes_before_new_samples(alarmed: Site, newnormal: Command) -> None:
     Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-2"))
     Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-9"))
     assert "waits for `newnormal watch`" in newnormal("inspect", alarmed.fleet).stdout

@@ -51,9 +51,7 @@ def test_a_file_that_grows_is_resumed_exactly(site: Site, newnormal: Command, cu
     assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
 
 
-def test_alarms_only_prints_events_with_their_stream_and_incidents(
-    site: Site, newnormal: Command
-) -> None:
+def test_alarms_only_prints_events_with_their_stream(site: Site, newnormal: Command) -> None:
     done = newnormal("watch", site.fleet, site.live, "--by", "host", "--alarms-only")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(next(iter(event)) == "stream" for event in events)
@@ -86,9 +84,7 @@ BAD_LINES = {
 }
 
 
-def test_a_bad_cell_a_new_column_and_one_that_is_gone_are_told_once(
-    site: Site, newnormal: Command
-) -> None:
+def test_bad_cells_and_columns_new_or_gone_are_told_once(site: Site, newnormal: Command) -> None:
     lines = [line.rsplit(",", 1)[0] + ",7" for line in site.lines]
     lines[8] = lines[8].replace(",", ",web-1,", 1).rsplit(",", 3)[0] + ",two,7"
     site.write(lines, header="time,host,cpu,new")
@@ -101,9 +97,7 @@ def test_a_bad_cell_a_new_column_and_one_that_is_gone_are_told_once(
 
 
 @pytest.mark.parametrize("bad", BAD_LINES)
-def test_a_bad_line_is_reported_and_skipped_and_strict_stops_there(
-    site: Site, newnormal: Command, bad: str
-) -> None:
+def test_a_bad_line_is_skipped_but_strict_stops(site: Site, newnormal: Command, bad: str) -> None:
     expected = expected_lines(site, site.lines)
     text = "\n".join(["time,host,cpu,mem", *site.lines[:19], bad, *site.lines[19:]]) + "\n"
     site.live.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -131,9 +125,7 @@ def test_long_lines_are_judged_as_wide_ones(site: Site, newnormal: Command) -> N
     assert sorted((before.stdout + after.stdout).splitlines()) == sorted(expected)
 
 
-def test_long_lines_of_one_stream_are_watched_with_an_ordinary_state_file(
-    site: Site, newnormal: Command
-) -> None:
+def test_long_lines_of_one_stream_have_an_ordinary_state(site: Site, newnormal: Command) -> None:
     one = host_lines(HISTORY, 0, ("db",))
     history = site.write(
         [line.replace(",db,", ",") for line in long_lines(one)], "h.csv", "time,tag,value"
@@ -206,9 +198,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
     assert before.stdout + after.stdout == expected
 
 
-def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
-    site: Site, newnormal: Command
-) -> None:
+def test_a_pipe_is_judged_as_it_comes_and_not_repeated(site: Site, newnormal: Command) -> None:
     expected = expected_lines(site, site.lines)
     text = "\n".join(["time,host,cpu,mem", *site.lines[:100]]) + "\n"
     before = newnormal("watch", site.fleet, "-", "--by", "host", stdin=text)
@@ -218,9 +208,7 @@ def test_a_pipe_is_judged_as_it_comes_and_a_repeated_one_is_skipped(
     assert "100 judged before" in after.stderr
 
 
-def test_a_signal_is_a_clean_stop_and_a_second_watch_is_refused(
-    site: Site, newnormal: Command
-) -> None:
+def test_a_signal_stops_it_and_a_second_watch_is_refused(site: Site, newnormal: Command) -> None:
     watch = Running("watch", site.fleet, "-", "--by", "host")
     watch.send(["time,host,cpu,mem", *site.lines[:8]])
     watch.read(8)
@@ -280,9 +268,7 @@ def test_the_column_of_names_is_remembered(site: Site, newnormal: Command) -> No
     assert done.stdout.startswith('{"stream": "web-1"')
 
 
-def test_a_folder_that_is_no_fleet_and_a_detector_with_by_are_refused(
-    site: Site, newnormal: Command
-) -> None:
+def test_no_fleet_and_a_detector_with_by_are_refused(site: Site, newnormal: Command) -> None:
     empty = site.folder / "empty"
     empty.mkdir()
     done = newnormal("watch", empty, site.live, "--by", "host")

@@ -24,9 +24,7 @@ def watched(plant: Plant, newnormal: Command) -> Path:
     return plant.state
 
 
-def test_the_age_of_a_checkpoint_is_shown_and_that_its_watch_has_ended(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_checkpoint_shows_its_age_and_no_watch(plant: Plant, newnormal: Command) -> None:
     state = watched(plant, newnormal)
     os.utime(state, (time.time() - 150, time.time() - 150))
     shown = " ".join(newnormal("inspect", state).stdout.split())
@@ -49,9 +47,7 @@ def test_beside_a_running_watch_it_says_how_far_that_is(plant: Plant, newnormal:
     assert (facts["watch"], facts["samples_since"]) == ("killed", 300)
 
 
-def test_before_the_first_checkpoint_it_says_so_and_what_to_do(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_before_a_checkpoint_it_says_so_and_what_to_do(plant: Plant, newnormal: Command) -> None:
     with Lock(plant.state) as lock:
         lock.write(WatchProgress(seen=70, alarm=None, stream="x"))
         done = newnormal("inspect", plant.state)
@@ -68,9 +64,7 @@ def test_before_the_first_checkpoint_it_says_so_and_what_to_do(
     assert "watch" not in newnormal("inspect", plant.state).stderr.splitlines()[0]
 
 
-def test_a_model_that_a_watch_has_not_written_to_is_named_so(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_model_that_no_watch_has_written_is_named_so(plant: Plant, newnormal: Command) -> None:
     assert "by a `newnormal watch`" not in newnormal("inspect", plant.model).stdout
     with Lock(plant.model):
         shown = newnormal("inspect", plant.model).stdout

@@ -42,9 +42,7 @@ def with_far(lines: list[str], *places: int) -> list[str]:
     return found
 
 
-def test_one_line_far_ahead_is_reported_and_nothing_is_late(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_one_line_far_ahead_is_told_and_nothing_is_late(plant: Plant, newnormal: Command) -> None:
     expected = newnormal("watch", plant.model, plant.live)
     done = newnormal("watch", plant.model, write(plant, with_far(plant.lines, 50, 200)))
     assert done.returncode == 0
@@ -57,9 +55,7 @@ def test_one_line_far_ahead_is_reported_and_nothing_is_late(
 
 
 @pytest.mark.parametrize("cut", [51, 52, 120])
-def test_what_is_held_back_is_there_at_the_next_start(
-    plant: Plant, newnormal: Command, cut: int
-) -> None:
+def test_what_is_held_back_comes_at_next_start(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
     lines = with_far(plant.lines, 50, 200)
     before = newnormal("watch", plant.model, write(plant, lines[:cut]), "--state", plant.state)
@@ -97,18 +93,14 @@ def test_strict_ends_before_the_line_that_refutes(plant: Plant, newnormal: Comma
 
 
 @pytest.mark.parametrize("body", [["x"] * 3, ["?,,"] * 40])
-def test_an_input_of_nothing_but_bad_lines_is_an_error(
-    plant: Plant, newnormal: Command, body: list[str]
-) -> None:
+def test_nothing_but_bad_lines_is_error(plant: Plant, newnormal: Command, body: list[str]) -> None:
     done = newnormal("watch", plant.model, write(plant, [plant.lines[0], *body]))
     assert done.returncode == 1
     assert "expected samples, found " in done.stderr
     assert "line 2: " in done.stderr
 
 
-def test_new_bad_lines_of_a_file_that_goes_on_are_no_error(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_new_bad_lines_of_a_growing_file_are_no_error(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     write(plant, [*plant.lines, "when,1,2,3"])
     done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
@@ -140,9 +132,7 @@ def _saved(resumed: checkpoint.Resumed, sink: MemorySink, state: Path) -> Watch:
     return watching
 
 
-def test_there_is_a_checkpoint_after_every_batch_with_an_event(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_event_has_a_checkpoint(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     places: list[int] = []
     save = checkpoint.save
 
@@ -278,9 +268,7 @@ def test_late_samples_of_a_fleet_over_starts(
         assert streams[name] == verdicts[:-1], "the newest waits"
 
 
-def test_a_fleet_ends_where_a_time_is_there_twice(
-    site: Site, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fleet_ends_at_a_repeated_time(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.write([*site.lines[:40], site.lines[36], *site.lines[40:]])
     with pytest.raises(InputError, match="line 42: stream 'web-1': expected each time once"):
         run_fleet(site, capsys, on_duplicate="error")

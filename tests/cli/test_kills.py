@@ -86,9 +86,7 @@ def test_kill_between_feedback_and_checkpoint_changes_no_byte_of_the_output(
 
 
 @pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
-def test_feedback_that_no_watch_dequeued_is_applied_where_the_kill_was(
-    plant: Plant, pipe: bool
-) -> None:
+def test_feedback_no_watch_dequeued_is_applied_at_the_kill(plant: Plant, pipe: bool) -> None:
     folder = killed(cut(plant, CHANGE + 400), pipe, "reject", points=POINTS[-1:])
     folder /= POINTS[-1].replace(" ", "-")
     first, second = ((folder / name).read_text() for name in ("first.out", "second.out"))

@@ -112,18 +112,14 @@ def test_inspect_shows_channels_of_any_name(
         check(newnormal("inspect", renamed(detector, pair, tmp_path / f"{at}.nn")), pair)
 
 
-def test_inspect_shows_what_a_file_is_called(
-    newnormal: Command, detector: M2N2, tmp_path: Path
-) -> None:
+def test_inspect_shows_names_of_files(newnormal: Command, detector: M2N2, tmp_path: Path) -> None:
     names = random_names(20, 2, without="/\0")
     for name in names:
         detector.save(tmp_path / name)
         check(newnormal("inspect", tmp_path / name), [name])
 
 
-def test_evaluate_shows_the_names_of_files(
-    newnormal: Command, detector: M2N2, tmp_path: Path
-) -> None:
+def test_evaluate_shows_names_of_files(newnormal: Command, detector: M2N2, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     rows = [f"{a},{b},{int(i > 50)}" for i, (a, b) in enumerate(rng.normal(size=(60, 2)))]
     for name in random_names(8, 3, without="/\0"):
@@ -134,9 +130,7 @@ def test_evaluate_shows_the_names_of_files(
         check(done, [f"{name}.csv judged by", name])
 
 
-def test_fleet_tables_show_streams_of_any_name(
-    newnormal: Command, detector: M2N2, tmp_path: Path
-) -> None:
+def test_fleet_tables_show_any_name(newnormal: Command, detector: M2N2, tmp_path: Path) -> None:
     names = [*NASTY[:4], *random_names(12, 4)]
     fleet = Fleet(detector)
     for name in names:

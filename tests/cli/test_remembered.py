@@ -26,9 +26,7 @@ def counters(tmp_path: Path) -> Path:
     return path
 
 
-def test_time_counters_and_columns_left_out_are_remembered(
-    counters: Path, newnormal: Command
-) -> None:
+def test_times_counters_and_left_columns_are_remembered(counters: Path, newnormal: Command) -> None:
     model = counters.with_name("plant.nn")
     options = ("--time", "when", "--rate", "total", "--drop", "note", "--rows", "0:600")
     assert newnormal("fit", counters, *options, "-o", model).returncode == 0

@@ -191,9 +191,7 @@ def test_a_fleet_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_state_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
-    moved: Plant, newnormal: Command
-) -> None:
+def test_a_state_that_knows_the_file_judges_as_fitted(moved: Plant, newnormal: Command) -> None:
     state, output = moved.folder / "plant.state", moved.folder / "report.html"
     assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
     done = newnormal("report", state, moved.live, "-o", output)

@@ -46,9 +46,7 @@ def lines(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
-def test_an_experiment_writes_its_files_and_says_where(
-    newnormal: Command, data: Path, tmp_path: Path
-) -> None:
+def test_an_experiment_says_where_files_are(newnormal: Command, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--seeds", "1,2")
     done = newnormal(*arguments, "--variants", "frozen,DT", "--processes", 1)
@@ -230,9 +228,7 @@ def test_a_model_whose_cost_cannot_be_measured_is_named(newnormal: Command, tmp_
     assert "error: pca failed: " in done.stderr
 
 
-def test_every_table_names_the_model_it_is_about(
-    newnormal: Command, data: Path, tmp_path: Path
-) -> None:
+def test_every_table_names_its_model(newnormal: Command, data: Path, tmp_path: Path) -> None:
     arguments = ("reproduce", "ablation", "--data", data, "-o", tmp_path, "--processes", 1)
     done = newnormal(*arguments, "--models", "pca", "--variants", "frozen", "--seeds", "1,2")
     assert done.returncode == 0, done.stderr

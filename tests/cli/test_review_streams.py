@@ -137,9 +137,7 @@ def test_bounds_without_a_zone_are_in_that_of_the_file(tmp_path: Path) -> None:
     assert len(read(path, from_="2026-07-01T03:00").values) == 2
 
 
-def test_watch_tells_the_first_bad_lines_of_many_and_counts_all(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_watch_tells_first_bad_lines_and_counts_all(plant: Plant, newnormal: Command) -> None:
     lines = [*plant.lines[:20], *["garbage"] * 500, *plant.lines[20:]]
     expected = newnormal("watch", plant.model, plant.live)
     plant.write(lines)

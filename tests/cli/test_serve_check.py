@@ -78,9 +78,7 @@ def test_a_free_port_is_not_kept(newnormal: Command, taken: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.usefixtures("running")
-def test_beside_the_service_of_the_folder_its_port_and_folder_are_no_errors(
-    newnormal: Command, taken: int
-) -> None:
+def test_the_port_and_folder_of_a_running_service_are_fine(newnormal: Command, taken: int) -> None:
     done = newnormal("serve", "--port", taken, "--check")
     assert done.returncode == 0
     _, host, data = done.stdout.splitlines()

@@ -133,9 +133,7 @@ def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: sign
     assert "102 judged before" in after.stderr
 
 
-def test_a_resumed_pipe_may_also_go_on_with_the_next_sample(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_resumed_pipe_may_go_on_with_the_next_sample(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     head, *body = plant.lines
     text = "\n".join([head, *body[:103]]) + "\n"
@@ -167,9 +165,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("bad", BAD_LINES)
-def test_a_bad_line_is_reported_with_its_number_and_skipped(
-    plant: Plant, newnormal: Command, bad: str
-) -> None:
+def test_a_bad_line_is_skipped_and_numbered(plant: Plant, newnormal: Command, bad: str) -> None:
     expected = whole(plant, newnormal)
     lines = [*plant.lines[:50], bad, *plant.lines[50:]]
     plant.live.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
@@ -204,9 +200,7 @@ def test_a_bad_cell_is_missing_and_reported_once_and_strict_stops_there(
     assert "error: line 51: column 'b': expected a" in strict.stderr
 
 
-def test_strict_stops_at_a_bad_line_and_loses_nothing_before_it(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_strict_stops_at_a_bad_line_and_loses_nothing(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.write([*plant.lines[:50], "x", *plant.lines[50:]])
     done = newnormal("watch", plant.model, plant.live, "--strict", "--state", plant.state)
@@ -267,9 +261,7 @@ def test_a_replaced_file_of_the_same_name_is_another_input(
     assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
 
 
-def test_an_unfinished_last_line_is_left_for_the_next_time(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_an_unfinished_line_is_left_for_the_next_time(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     text = plant.live.read_text()
     plant.live.write_text(text[:5003])
@@ -286,9 +278,7 @@ def test_a_finished_file_may_lack_its_last_newline(plant: Plant, newnormal: Comm
     assert newnormal("watch", plant.model, plant.live, "--flush").stdout == expected
 
 
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_windows_line_ends_and_byte_marks_change_nothing(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.live.write_bytes(b"\xef\xbb\xbf" + "\r\n".join([*plant.lines, ""]).encode())
     assert whole(plant, newnormal) == expected
@@ -390,9 +380,7 @@ def test_a_bad_first_object_is_a_bad_line_like_any_other_also_when_resumed(
 
 
 @pytest.mark.parametrize("cut", [1, 60])
-def test_a_bad_time_in_the_first_line_read_is_a_bad_line(
-    plant: Plant, newnormal: Command, cut: int
-) -> None:
+def test_a_bad_first_time_is_a_bad_line(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:cut])
     before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
@@ -404,18 +392,14 @@ def test_a_bad_time_in_the_first_line_read_is_a_bad_line(
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
-def test_an_input_in_which_no_line_fits_is_refused_not_skipped(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_an_input_where_no_line_fits_is_refused_whole(plant: Plant, newnormal: Command) -> None:
     text = "\n".join('{"x": 1}' for _ in range(50)) + "\n"
     done = newnormal("watch", plant.model, "-", stdin=text)
     assert done.returncode == 1
     assert "error: standard input: missing channels 'a', 'b', 'c': found only 'x'" in done.stderr
 
 
-def test_a_channel_that_is_gone_is_told_and_does_not_stop_the_watch(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_channel_that_is_gone_does_not_stop_it(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--columns", "a,b")
     assert done.returncode == 0
@@ -444,9 +428,7 @@ def test_a_checkpoint_as_the_model_of_another_input_keeps_only_what_was_learned(
     assert done.stdout.splitlines() == again.json_lines(0, 60)
 
 
-def test_a_checkpoint_as_the_model_goes_on_exactly_in_the_next_file(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_checkpoint_as_model_goes_on_in_the_next_file(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     head, *body = plant.lines
     monday, tuesday = plant.folder / "monday.csv", plant.folder / "tuesday.csv"
@@ -489,9 +471,7 @@ BAD_PLACES: dict[str, object] = {
 
 
 @pytest.mark.parametrize("name", BAD_PLACES)
-def test_place_that_does_not_fit_is_refused_in_a_line(
-    plant: Plant, newnormal: Command, name: str
-) -> None:
+def test_a_place_that_does_not_fit_is_refused(plant: Plant, newnormal: Command, name: str) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     found = state_file.read(plant.state)
     bad = BAD_PLACES[name]
@@ -534,9 +514,7 @@ def test_detector_that_cannot_be_saved_is_refused_at_the_start(
     assert newnormal("watch", plant.model, plant.live).returncode == 0
 
 
-def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(plant: Plant, newnormal: Command) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for stem in (plant.state.name, plant.model.name):
@@ -549,9 +527,7 @@ def test_temporary_files_of_a_killed_process_are_removed_at_the_next_start(
     assert not list(plant.folder.glob(".*.tmp"))
 
 
-def test_flush_closes_open_alarms_and_leaves_changes_pending(
-    moved: Plant, newnormal: Command
-) -> None:
+def test_flush_closes_alarms_and_leaves_changes_pending(moved: Plant, newnormal: Command) -> None:
     cut(moved, CHANGE + 60)
     arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--alarms-only")
     events = [json.loads(line) for line in newnormal(*arguments).stdout.splitlines()]

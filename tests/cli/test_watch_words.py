@@ -57,9 +57,7 @@ def test_alarms_only_changes_nothing_in_text(newnormal: Command, moved: Plant) -
     assert newnormal(*arguments, "--alarms-only").stdout == newnormal(*arguments).stdout
 
 
-def test_a_change_names_the_commands_that_decide_and_they_work(
-    newnormal: Command, moved: Plant
-) -> None:
+def test_a_change_names_commands_that_decide_and_work(newnormal: Command, moved: Plant) -> None:
     cut(moved, CHANGED)
     state = moved.folder / "my plant.state"
     done = newnormal("watch", moved.model, moved.live, "--state", state, "--format", "text")

@@ -53,9 +53,7 @@ def test_each_alert_is_a_line(tmp_path: Path) -> None:
     made.close()
 
 
-def test_a_line_is_on_the_disk_when_it_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_is_on_disk_when_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "alerts.jsonl"
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
@@ -105,9 +103,7 @@ def test_a_line_that_a_kill_cut_short_is_written_again(tmp_path: Path) -> None:
     made.close()
 
 
-def test_a_full_disk_waits_and_leaves_whole_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "alerts.jsonl"
     made = sink(path)
     write = os.write

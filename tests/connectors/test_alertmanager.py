@@ -195,9 +195,7 @@ def test_an_alert_that_is_not_valid_is_refused_with_the_reason(listener: Listene
         (503, None),
     ],
 )
-def test_an_alertmanager_that_is_not_well_takes_nothing(
-    listener: Listener, status: int, hint: str | None
-) -> None:
+def test_a_broken_one_takes_nothing(listener: Listener, status: int, hint: str | None) -> None:
     listener.answer = lambda _: (status, {"Retry-After": "20"}, "not now")
     with pytest.raises(SinkDownError, match=f"found {status} .*: not now") as caught:
         sink_for(listener).send(alert_of(FIRED))
@@ -458,9 +456,7 @@ def test_alarms_fire_stay_and_resolve_at_alertmanager_and_it_notifies_once_each(
         assert f"ok      sink am: Alertmanager 0.25.0 at 127.0.0.1:{manager.port}, " in output
 
 
-def test_nothing_is_lost_when_alertmanager_is_killed_and_restarted_under_load(
-    tmp_path: Path,
-) -> None:
+def test_nothing_is_lost_when_alertmanager_is_killed_under_load(tmp_path: Path) -> None:
     with Alertmanager(tmp_path / "am") as manager:
         case = Case(tmp_path, manager.url)
         try:

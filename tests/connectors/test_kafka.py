@@ -383,9 +383,7 @@ def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(kafka: Ka
 # ------------------------------------------------------------------ topics
 
 
-def test_topics_that_match_are_picked_up_when_they_appear(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topics_that_match_later_are_read(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.2)
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_AGAIN", 0.2)
     kafka.topic("other")
@@ -509,9 +507,7 @@ def test_a_cut_connection_is_noticed_and_nothing_is_lost_or_doubled(
         assert seconds(found) == [*range(50)]
 
 
-def test_a_close_does_not_wait_for_brokers_that_are_gone(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_waits_for_no_lost_broker(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._CLOSING", 0.3)
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(10)))
@@ -526,9 +522,7 @@ def test_a_close_does_not_wait_for_brokers_that_are_gone(
         assert waiting.name == "kafka close"  # the library waits still
 
 
-def test_a_cluster_that_is_not_there_yet_is_waited_for(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_cluster_is_waited_for(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._SILENT", 0.2)
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))
@@ -541,9 +535,7 @@ def test_a_cluster_that_is_not_there_yet_is_waited_for(
         assert seconds(read(source, 3)) == [0, 1, 2]
 
 
-def test_another_cluster_at_the_same_address_ends_the_source(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_cluster_ends_it(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.1)
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))

@@ -281,9 +281,7 @@ def test_a_removed_topic_is_looked_for_at_once(consumer: StandIn) -> None:
         ),
     ],
 )
-def test_errors_that_only_people_can_mend_are_raised(
-    consumer: StandIn, code: int, text: str, hint: str
-) -> None:
+def test_errors_for_people_are_raised(consumer: StandIn, code: int, text: str, hint: str) -> None:
     source = joined(consumer, 0)
     consumer.then(StandInMessage(0, error=KafkaError(code, "no")))
     with pytest.raises(InputError, match=text) as caught:

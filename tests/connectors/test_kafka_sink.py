@@ -238,9 +238,7 @@ def test_a_user_and_encryption(monkeypatch: pytest.MonkeyPatch, mechanism: str) 
     assert found["ssl.key.password"] == "other"
 
 
-def test_a_user_without_encryption_and_encryption_by_a_file(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_user_without_encryption_and_one_with_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_of(monkeypatch, user="nn", password=SECRET)["security.protocol"] == (
         "SASL_PLAINTEXT"
     )
@@ -256,9 +254,7 @@ def test_other_settings_can_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["check.crcs"] == "true"
 
 
-def test_secrets_are_read_from_files_and_never_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_secrets_of_files_are_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
     (tmp_path / "password").write_text(f"{SECRET}\n")
     nobody = f"127.0.0.1:{free_port()}"

@@ -184,9 +184,7 @@ def test_a_mail_says_what_happened_in_text_and_html(post: Post) -> None:
     assert f'<a href="{LINK}">' in page
 
 
-def test_a_mail_that_resolves_answers_the_one_that_fired_and_a_repeat_is_the_same_mail(
-    post: Post,
-) -> None:
+def test_a_mail_that_resolves_answers_the_one_that_fired_and_repeats_are_one(post: Post) -> None:
     with serving(post) as port:
         for body in (FIRED, FIRED, RESOLVED):
             sink_for(port).send(alert_of(body))
@@ -283,9 +281,7 @@ def test_a_certificate_that_is_not_trusted_gets_nothing(
     capfd.readouterr()
 
 
-def test_a_certificate_of_another_host_gets_nothing(
-    post: Post, authority: trustme.CA, ca_file: str
-) -> None:
+def test_other_certificates_get_nothing(post: Post, authority: trustme.CA, ca_file: str) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("mail.example.org").configure_cert(context)
     with (
@@ -305,9 +301,7 @@ def test_tls_at_a_port_for_starttls_is_told(post: Post) -> None:
     assert "is for port 465" in str(caught.value.hint)
 
 
-def test_a_wrong_password_is_told_and_not_shown(
-    post: Post, tls: ssl.SSLContext, ca_file: str
-) -> None:
+def test_wrong_passwords_are_not_shown(post: Post, tls: ssl.SSLContext, ca_file: str) -> None:
     with serving(
         post, tls_context=tls, authenticator=post.authenticate, auth_required=True
     ) as port:

@@ -118,9 +118,7 @@ def test_by_version_3_1_1_the_session_is_kept(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [5, "3.1.1"])
-def test_without_keep_the_session_is_a_new_one_each_time(
-    broker: FakeBroker, version: object
-) -> None:
+def test_without_keep_a_session_is_new_each_time(broker: FakeBroker, version: object) -> None:
     read(source_of(broker, keep="none", version=version))
     found = connect_packet(broker)
     assert found[7] == 2  # clean
@@ -328,9 +326,7 @@ def test_messages_are_acknowledged_in_order_once_they_are_durable(broker: FakeBr
     until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 5], "acknowledgements")
 
 
-def test_messages_without_values_are_acknowledged_at_once_and_beside_others_in_order(
-    broker: FakeBroker,
-) -> None:
+def test_messages_without_values_are_acknowledged_at_once_or_in_order(broker: FakeBroker) -> None:
     source = well(broker)
     broker.send(
         publish("plant/press/state", b"online", 1),
@@ -410,9 +406,7 @@ def test_times_of_messages_without_one_are_when_they_came_and_differ(
 # ------------------------------------------------------------------ sent again
 
 
-def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
-    broker: FakeBroker,
-) -> None:
+def test_what_is_logged_and_sent_again_is_acknowledged_and_not_taken(broker: FakeBroker) -> None:
     """As after a kill between the log and the acknowledgement."""
     before = well(broker)
     broker.send(
@@ -440,9 +434,7 @@ def test_what_is_in_the_log_and_sent_again_is_acknowledged_and_not_taken(
     until(lambda: broker.numbers(PUBACK) == [1, 2, 3, 4, 3, 1], "acknowledgements")
 
 
-def test_if_the_broker_has_lost_the_session_nothing_is_taken_for_what_was_sent_before(
-    broker: FakeBroker,
-) -> None:
+def test_after_a_lost_session_nothing_is_taken_for_what_was_sent_before(broker: FakeBroker) -> None:
     before = well(broker)
     broker.send(publish("plant/press/temp", b"1", 1))
     read(before)
@@ -556,9 +548,7 @@ def test_a_place_of_another_broker_is_not_taken_but_its_client_id_is(broker: Fak
     }
 
 
-def test_the_client_id_is_the_same_each_time_and_one_that_is_given_comes_first(
-    broker: FakeBroker,
-) -> None:
+def test_the_client_id_is_the_same_each_time_and_a_given_one_is_first(broker: FakeBroker) -> None:
     place = source_of(broker).snapshot()
     assert source_of(broker).snapshot()["client_id"] == place["client_id"]
     assert place["client_id"].startswith("newnormal-bus-")
@@ -586,9 +576,7 @@ def test_a_connection_that_ends_is_made_again_and_messages_go_on(broker: FakeBro
     assert source.notice() == ""
 
 
-def test_a_broker_that_goes_away_is_tried_again_after_longer_and_longer_waits(
-    broker: FakeBroker,
-) -> None:
+def test_a_broker_that_goes_away_is_tried_after_longer_and_longer_waits(broker: FakeBroker) -> None:
     source = well(broker)
     broker.reason = 136
     broker.send(packet(DISCONNECT, b"\x8b"))
@@ -703,9 +691,7 @@ def test_a_host_that_does_not_speak_websockets_is_named(broker: FakeBroker) -> N
 
 
 @pytest.mark.parametrize("seed", range(count(40, 5000)))
-def test_any_bytes_of_a_broker_give_samples_or_an_error_of_ours(
-    broker: FakeBroker, seed: int
-) -> None:
+def test_any_bytes_of_a_broker_give_samples_or_our_error(broker: FakeBroker, seed: int) -> None:
     chance = random.Random(seed)
     good = publish("plant/press/temp", b'{"a": 1}', 7)
     sent = bytearray(good * 3)

@@ -121,9 +121,7 @@ def test_an_alert_that_is_too_large_for_the_broker_is_refused(broker: FakeBroker
         (b"\x25\0", "expected a broker that retains messages, found one that does not"),
     ],
 )
-def test_a_broker_that_cannot_do_it_is_named(
-    broker: FakeBroker, limits: bytes, message: str
-) -> None:
+def test_a_broker_that_cannot_is_named(broker: FakeBroker, limits: bytes, message: str) -> None:
     broker.limits = limits
     for call in (
         sink_of(broker, retain=True).check,
@@ -142,9 +140,7 @@ def test_a_connection_that_was_idle_is_made_anew(broker: FakeBroker) -> None:
     assert broker.clients == 2
 
 
-def test_a_connection_that_is_gone_is_an_error_and_the_next_try_has_a_new_one(
-    broker: FakeBroker,
-) -> None:
+def test_a_connection_that_is_gone_is_an_error_and_the_next_is_new(broker: FakeBroker) -> None:
     sink = sink_of(broker)
     sink.send(ALERT)
     broker.drop()

@@ -77,9 +77,7 @@ def test_the_topics_channel_is_what_the_channels_of_an_object_begin_with() -> No
 
 @pytest.mark.parametrize("channel", [None, "motor"])
 @pytest.mark.parametrize("name", ["time", "timestamp", "ts", "@timestamp", "_time"])
-def test_the_usual_fields_of_a_time_are_the_time_and_no_channel(
-    name: str, channel: str | None
-) -> None:
+def test_the_usual_fields_of_a_time_are_no_channel(name: str, channel: str | None) -> None:
     found = read({name: 1767225600, "rpm": 1}, channel)
     shown = "rpm" if channel is None else "motor.rpm"
     assert found == [("press", shown, 1767225600 * SECOND, 1.0)]

@@ -210,9 +210,7 @@ def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakeApi) -> 
     assert source.notice() == ""
 
 
-def test_what_is_not_finite_is_missing_and_a_time_without_values_has_no_sample(
-    fake: FakeApi,
-) -> None:
+def test_what_is_not_finite_is_missing_and_an_empty_time_is_no_sample(fake: FakeApi) -> None:
     odd = dict(
         zip(times(10), ["NaN", "+Inf", "-Inf", None, "1e3", "1", "2", "3", "4", None], strict=True)
     )
@@ -232,9 +230,7 @@ def test_what_is_not_finite_is_missing_and_a_time_without_values_has_no_sample(
 # ---------------------------------------------------------------------- what is asked, and when
 
 
-def test_the_history_is_asked_for_first_and_then_each_time_when_it_is_old_enough(
-    fake: FakeApi,
-) -> None:
+def test_the_history_is_asked_for_first_and_each_time_once_it_is_old(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     assert {at for _, at, _ in values_of(read(source))} == set(times(10))
@@ -269,9 +265,7 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) ->
     assert len(values_of(found)) == 3 * sum(sizes)
 
 
-def test_many_series_are_asked_for_in_short_ranges(
-    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_series_have_short_ranges(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_VALUES", 2000)
     fake.series["load"] = of_hosts(5)
     source = source_of(fake, every="1s", history="2000s")
@@ -362,9 +356,7 @@ def test_another_step_goes_on_after_the_place(fake: FakeApi) -> None:
     assert found == [at for at in range(times(1)[0] + 1, fake.now // SECOND - 5) if at % 15 == 0]
 
 
-def test_a_channel_without_values_stays_one_of_its_stream_also_after_a_restart(
-    fake: FakeApi,
-) -> None:
+def test_a_channel_without_values_stays_in_its_stream_after_a_restart(fake: FakeApi) -> None:
     gone = times(3)[0]
     fake.series = {
         "a": [({"instance": "h0"}, lambda at: at), ({"instance": "h1"}, lambda at: at)],
@@ -523,9 +515,7 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
         (504, b""),
     ],
 )
-def test_a_range_that_is_too_much_is_asked_for_in_shorter_ones(
-    fake: FakeApi, answer: tuple[int, bytes]
-) -> None:
+def test_a_range_that_is_too_much_is_cut(fake: FakeApi, answer: tuple[int, bytes]) -> None:
     fake.series["load"] = of_hosts(2)
     fake.refuse = lambda asked: answer if asked.form and len(asked.times) > 7 else None
     source = source_of(fake, history="1000s")
@@ -551,9 +541,7 @@ def test_a_longer_answer_than_is_taken_is_asked_for_in_shorter_ranges(
     )
 
 
-def test_a_query_that_fails_by_its_values_at_one_time_is_left_out_there_alone(
-    fake: FakeApi,
-) -> None:
+def test_a_query_that_fails_by_values_at_one_time_is_left_out_there_alone(fake: FakeApi) -> None:
     bad = times(4)[0]
     fake.series = {"load": of_hosts(2), "join": of_hosts(2, start=100.0)}
 
@@ -739,9 +727,7 @@ def naive_matrix(body: bytes, grid: QueryGrid) -> list[tuple[dict[str, str], dic
     return found
 
 
-def test_answers_are_read_as_a_slow_twin_reads_them(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_answers_are_read_as_by_a_twin(record_property: Callable[[str, object], None]) -> None:
     def case(seed: int) -> None:
         rng = random.Random(seed)
         step = rng.choice([200, 1000, 15_000]) * 1_000_000
@@ -770,9 +756,7 @@ def test_answers_are_read_as_a_slow_twin_reads_them(
     each_seed(200, 20_000, case, record_property)
 
 
-def test_any_bytes_are_series_or_an_input_error(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_any_bytes_are_series_or_an_error(record_property: Callable[[str, object], None]) -> None:
     grid = QueryGrid(1_700_000_000 * SECOND, 3, 10 * SECOND)
     values = [[1_700_000_000, "1"], [1_700_000_010, "NaN"], [1_700_000_020.0, "2"]]
     result = [{"metric": {"__name__": "up", "a": "b"}, "values": values}]

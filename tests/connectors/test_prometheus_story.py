@@ -102,9 +102,7 @@ def asked(prometheus: Prometheus, first: int, last: int) -> Values:
     return values
 
 
-def test_through_kills_of_both_the_store_has_what_prometheus_has_and_nothing_twice(
-    tmp_path: Path,
-) -> None:
+def test_through_kills_of_both_the_store_has_what_prometheus_has_once(tmp_path: Path) -> None:
     with Targets(20, 3) as targets:
         prometheus = with_history(tmp_path / "prometheus", targets, 120)
         tables = source(prometheus, 120, 2.0)

@@ -402,9 +402,7 @@ def test_more_samples_than_allowed_are_refused() -> None:
         send(decoder(samples=2), ("a", NODE, [(0, 1.0), (1, 1.0)]), ("w_bucket", NODE, [(0, 1.0)]))
 
 
-def test_a_body_is_not_decompressed_where_it_says_it_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_that_says_it_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     large = packed(bytes(2_000_000))
     with pytest.raises(TooManyError, match="at most 1,000 bytes once it is decompressed, found 2,"):
         decoder(decompressed=1000).decode(large, HEADERS)
@@ -601,9 +599,7 @@ def post(client: Client, sent: bytes, query: str = "", **headers: str) -> Any:
     return client.post(path, content=sent, headers={**remote_write.HEADERS, **headers})
 
 
-def test_samples_are_answered_with_204_once_they_are_durable(
-    client: Client, service: FakeService
-) -> None:
+def test_samples_are_answered_with_204_once_kept(client: Client, service: FakeService) -> None:
     found = post(client, body(("a", NODE, [(0, 1.0)])), "by=instance")
     assert (found.status_code, found.content) == (204, b"")
     (((arrival,), _),) = service.pushed
@@ -652,9 +648,7 @@ def test_a_service_that_cannot_take_samples_now_has_them_sent_again(
     assert arrival.values.tolist() == [[2.0]]  # no counter was kept of what failed
 
 
-def test_the_protocol_of_victoriametrics_is_answered_so_that_its_agent_uses_snappy(
-    client: Client,
-) -> None:
+def test_victoriametrics_is_answered_so_that_its_agent_uses_snappy(client: Client) -> None:
     found = post(client, b"\x28\xb5\x2f\xfd", **{"Content-Encoding": "zstd"})
     assert found.status_code == 415
     assert found.json()["error"] == "Content-Encoding: expected gzip, snappy or none, found 'zstd'"

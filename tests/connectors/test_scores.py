@@ -245,9 +245,7 @@ def test_samples_without_a_score_are_left_out_and_infinite_scores_are_sent(case:
     assert case.later() == [] and case.sender.counts()["waiting"] == 0
 
 
-def test_scores_begin_where_the_model_does_and_go_on_when_another_one_takes_over(
-    case: Case,
-) -> None:
+def test_scores_begin_where_the_model_does_and_go_on_with_the_next_one(case: Case) -> None:
     case.add(seconds(0, 10), first=6)
     assert case.later() == [("s1", 6), ("s1", 7), ("s1", 8), ("s1", 9)]
     case.judged[1] = case.judged[1]._replace(first=12)
@@ -394,9 +392,7 @@ def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(c
     assert len(times) == len(set(times)) == 3 * (5 + 3)
 
 
-def test_after_a_kill_stretches_that_a_later_sample_ended_are_sent_again_as_they_were(
-    case: Case,
-) -> None:
+def test_after_a_kill_stretches_that_a_later_sample_ended_are_sent_unchanged(case: Case) -> None:
     case.add(seconds(100, 104))  # ahead of the clock: the last one may get more samples
     case.sink.fails = OSError("gone")
     case.later()

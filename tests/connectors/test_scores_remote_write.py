@@ -77,9 +77,7 @@ def points_of(heard: Request) -> list[tuple[str, int]]:
 # ------------------------------------------------------------------ what is posted
 
 
-def test_a_request_has_two_series_a_stream_with_sorted_labels_and_times_in_order(
-    listener: Listener,
-) -> None:
+def test_a_request_has_two_series_a_stream_with_labels_and_times_sorted(listener: Listener) -> None:
     sink = sink_of(listener, labels={"site": "north", "Zone": "2"})
     sink.send(batch_of("press-1", "press-1", "oven", ratios=[0.5, float("inf"), 0.25]))
     sink.close()

@@ -69,9 +69,7 @@ def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(listener: 
     }
 
 
-def test_the_colour_shows_whether_it_fired_waits_for_a_decision_or_is_over(
-    listener: Listener,
-) -> None:
+def test_the_colour_shows_whether_it_fired_is_undecided_or_is_over(listener: Listener) -> None:
     def colour(**changes: Any) -> Any:
         return posted(listener, changes)["attachments"][0]["color"]
 
@@ -80,9 +78,7 @@ def test_the_colour_shows_whether_it_fired_waits_for_a_decision_or_is_over(
     assert colour(status="resolved") == colour(status="resolved", kind="change") == "#2e7d32"
 
 
-def test_a_message_that_resolves_has_the_end_and_no_link_if_there_is_none(
-    listener: Listener,
-) -> None:
+def test_a_message_that_resolves_has_the_end_and_no_link_without_one(listener: Listener) -> None:
     ended = {"status": "resolved", "state": "closed", "ended": "2027-01-15T08:00:00Z", "link": None}
     message = posted(listener, ended)
     assert message["text"].startswith("[resolved] press-1: temperature")

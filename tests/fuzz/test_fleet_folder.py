@@ -130,9 +130,7 @@ def test_damage_is_refused_or_makes_no_difference(folder: Path, tmp_path: Path) 
     assert outcomes["equal"] and outcomes["repaired"], outcomes
 
 
-def test_wrong_content_with_fitting_digests_does_not_end_the_process(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_wrong_content_with_fitting_digests_ends_nothing(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "spoilt"
 
     def case() -> str:

@@ -15,9 +15,7 @@ from tests.counts import count
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX: processes that are forked and killed")
-def test_a_kill_at_any_moment_loses_nothing_and_changes_nothing(
-    tmp_path: Path, record_property: object
-) -> None:
+def test_a_kill_at_any_moment_changes_nothing(tmp_path: Path, record_property: object) -> None:
     kills = count(6, 50)
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.fleet_kills", str(tmp_path), str(kills), "3"],

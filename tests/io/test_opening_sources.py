@@ -120,9 +120,7 @@ def test_a_file_that_was_compressed_meanwhile_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["utf-8", "latin-1", "gzip"])
-def test_another_text_is_another_input_and_is_read_from_its_start(
-    tmp_path: Path, name: str
-) -> None:
+def test_another_text_is_another_input_read_from_its_start(tmp_path: Path, name: str) -> None:
     source = FileSource(file(tmp_path, FORMS[name]), OPTIONS)
     place = taken(source, 300)
     source.close()

@@ -107,9 +107,7 @@ def test_options_are_taken_by_what_they_must_be() -> None:
         ("texts", [], "source a: x: expected a list of texts, found another list"),
     ],
 )
-def test_options_that_are_something_else_are_named_without_their_value(
-    kind: str, value: Any, message: str
-) -> None:
+def test_wrong_options_are_named_without_their_value(kind: str, value: Any, message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         getattr(Options("source a", {"x": value}), kind)("x")
     assert message in str(caught.value)
@@ -233,9 +231,7 @@ class Wrong(MemoryPullSource):
         (Wrong, "expected secrets to be a tuple of names of options, found 'password'"),
     ],
 )
-def test_the_check_finds_what_is_wrong_with_a_source(
-    kind: type[MemoryPullSource], message: str
-) -> None:
+def test_the_check_finds_errors_of_a_source(kind: type[MemoryPullSource], message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_pull_source(lambda: kind(ARRIVALS), other=lambda: kind(ARRIVALS, "other"))
 
@@ -311,9 +307,7 @@ class Mute(MemoryAlertSink):
         (Mute, "expected notice to return a text, found None"),
     ],
 )
-def test_the_check_finds_what_is_wrong_with_a_sink(
-    kind: type[MemoryAlertSink], message: str
-) -> None:
+def test_the_check_finds_what_is_wrong_in_sinks(kind: type[MemoryAlertSink], message: str) -> None:
     sink = kind()
 
     def received() -> Collection[str]:

@@ -352,9 +352,7 @@ def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(
 
 
 @pytest.mark.parametrize("more", [{}, {"reorder": 3}, {"on_duplicate": "mean"}, {"rate": ("a",)}])
-def test_a_source_whose_samples_are_put_in_order_passes_the_checks(
-    tmp_path: Path, more: dict[str, Any]
-) -> None:
+def test_a_source_that_is_put_in_order_passes_checks(tmp_path: Path, more: dict[str, Any]) -> None:
     live = series(60, 1)
     here, there = database(tmp_path / "in.db", live), database(tmp_path / "other.db", live)
     options = SourceOptions(CHANNELS, Reading.of(more))

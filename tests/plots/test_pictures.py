@@ -113,9 +113,7 @@ def test_any_threshold_can_be_drawn(tmp_path: Path, threshold: float) -> None:
 
 
 @pytest.mark.parametrize("scores", [np.nan, 0.0, 1.0])
-def test_scores_that_are_missing_zero_or_constant_can_be_drawn(
-    tmp_path: Path, scores: float
-) -> None:
+def test_scores_missing_zero_or_constant_can_be_drawn(tmp_path: Path, scores: float) -> None:
     values, verdicts, labels = judged()
     verdicts.scores[:] = scores
     verdicts.anomalous[:] = False
@@ -207,9 +205,7 @@ def test_a_comparison_names_every_change_and_every_detector(tmp_path: Path) -> N
         ("no/x.png", "expected an existing folder, found none at "),
     ],
 )
-def test_a_target_that_cannot_work_is_refused_before_any_work(
-    tmp_path: Path, name: str, message: str
-) -> None:
+def test_a_target_that_cannot_work_is_refused(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         plots.check_target(tmp_path / name)
     assert message in str(caught.value)

@@ -54,9 +54,7 @@ def test_pa_f1_is_never_below_f1(case: Case, threshold: float) -> None:
 
 @always
 @given(cases(both_classes=False), st.sampled_from(LEVELS[:-1]))
-def test_point_adjustment_equals_the_naive_twin_and_is_idempotent(
-    case: Case, threshold: float
-) -> None:
+def test_point_adjustment_equals_its_twin_and_is_idempotent(case: Case, threshold: float) -> None:
     labels, scores = case
     predictions = scores >= threshold
     adjusted = metrics.point_adjust(labels, predictions)

@@ -67,9 +67,7 @@ def test_a_bucket_has_the_extremes_of_its_samples(values: Floats, per: int) -> N
 
 
 @given(SERIES, st.integers(1, 20), st.sampled_from([1.0, 0.25, 0.0, -1.0]))
-def test_a_bucket_shows_a_crossing_if_one_of_its_samples_does(
-    scores: Floats, per: int, threshold: float
-) -> None:
+def test_a_bucket_shows_a_crossing_of_a_sample(scores: Floats, per: int, threshold: float) -> None:
     thresholds = np.full(len(scores), threshold)
     thresholds[::3] += 0.5
     at = worst(excess(scores, thresholds), per)

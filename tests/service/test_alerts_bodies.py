@@ -91,9 +91,7 @@ def test_what_changes_nothing_for_a_receiver_makes_no_alert(kind: str) -> None:
         ("changed", "reverted", ["fired", "resolved"]),
     ],
 )
-def test_a_change_is_resolved_when_it_is_accepted_or_reverted(
-    kind: str, state: str, expected: list[str]
-) -> None:
+def test_a_change_is_resolved_when_it_ends(kind: str, state: str, expected: list[str]) -> None:
     change = replace(ITEM, key="change-3-1-1", kind="change", state=state, body={"channels": ["a"]})
     assert keys(kind, change) == [f"change-3-1-1:{each}" for each in expected]
     for _, body in alerts_of(event(kind), change, VIEW, URL):

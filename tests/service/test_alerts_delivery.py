@@ -95,9 +95,7 @@ def test_alerts_are_sent_in_the_order_in_which_they_were_made(case: Case) -> Non
     assert case.store.outbox.counts()["chat"]["delivered"] == 3
 
 
-def test_an_alert_that_was_delivered_is_not_sent_again_when_the_log_is_applied_again(
-    case: Case,
-) -> None:
+def test_an_alert_that_was_delivered_is_not_sent_again_when_replayed(case: Case) -> None:
     case.put("a:fired")
     assert case.deliver() == ["a:fired"]
     case.put("a:fired")
@@ -353,9 +351,7 @@ def test_what_was_suppressed_is_not_resolved_after_the_window_is_removed(case: C
     assert case.row("a:resolved").error.startswith(SUPPRESSED)
 
 
-def test_a_sink_that_did_not_get_the_alert_that_fired_gets_none_that_resolves_it(
-    case: Case,
-) -> None:
+def test_a_sink_that_did_not_get_what_fired_gets_none_that_resolves_it(case: Case) -> None:
     case.put("a:resolved")
     assert case.deliver() == []
     assert case.row("a:resolved").error == f"{SUPPRESSED}it did not fire here"

@@ -96,18 +96,14 @@ def test_any_status_2xx_means_that_it_was_taken(receiver: Receiver, status: int)
         (408, "found 408 Request Timeout"),
     ],
 )
-def test_a_receiver_that_is_not_well_takes_nothing(
-    receiver: Receiver, status: int, message: str
-) -> None:
+def test_a_broken_receiver_takes_nothing(receiver: Receiver, status: int, message: str) -> None:
     receiver.answer = lambda _: (status, {})
     with pytest.raises(SinkDownError, match=message):
         sink_for(receiver).send(ALERT)
 
 
 @pytest.mark.parametrize("status", [400, 409, 413, 422])
-def test_a_receiver_may_refuse_an_alert_and_the_message_has_its_answer(
-    receiver: Receiver, status: int
-) -> None:
+def test_a_receiver_may_refuse_an_alert_in_its_own_words(receiver: Receiver, status: int) -> None:
     receiver.answer = lambda _: (status, {})
     with pytest.raises(AlertRefusedError, match=f"found {status} .*: seen by the <receiver>"):
         sink_for(receiver).send(ALERT)
@@ -154,9 +150,7 @@ def test_a_receiver_that_is_not_there_is_an_error_without_the_address(receiver: 
     assert "secret" not in str(caught.value)
 
 
-def test_a_receiver_that_speaks_the_other_protocol_or_is_not_trusted_is_named_so(
-    receiver: Receiver,
-) -> None:
+def test_a_receiver_of_another_protocol_or_not_trusted_is_named_so(receiver: Receiver) -> None:
     plain = httpx.ConnectError("no")
     plain.__context__ = ssl.SSLError("wrong version number")
     assert connection_hint(plain, "it") == (

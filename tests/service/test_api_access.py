@@ -244,9 +244,7 @@ def test_a_logout_ends_the_session_for_the_cookie_too(client: Client) -> None:
     assert client.get(f"{API}/streams", headers=stolen).status_code == 401
 
 
-def test_a_session_outlives_a_restart_and_the_store_has_no_cookie(
-    client: Client, service: FakeService
-) -> None:
+def test_a_session_outlives_a_restart_without_cookies(client: Client, service: FakeService) -> None:
     login(client)
     cookie = client.client.cookies["newnormal_session"]
     assert cookie not in repr(service.store.settings.all("sessions"))

@@ -27,9 +27,7 @@ def everything(client: Client, **parameters: Any) -> list[Any]:
             return found
 
 
-def test_pages_of_items_have_each_item_once_newest_first(
-    client: Client, service: FakeService
-) -> None:
+def test_pages_have_each_item_once_newest_first(client: Client, service: FakeService) -> None:
     found = everything(client, limit=7)
     assert sorted(each["key"] for each in found) == sorted(item.key for item in service.items())
     assert found == everything(client, limit=500)
@@ -65,9 +63,7 @@ def test_a_list_of_items_says_what_is_wrong_with_its_parameters(
     assert found.status_code == status and message in found.json()["error"]
 
 
-def test_an_item_has_evidence_comments_and_what_belongs_to_it(
-    client: Client, service: FakeService
-) -> None:
+def test_an_item_has_evidence_and_comments(client: Client, service: FakeService) -> None:
     service.inject_change(17, back=40)
     found = client.get(f"{API}/items/alarm-17-1-1").json()
     assert found["stream_name"] == "hall-05/press-0017" and found["open"]
@@ -130,8 +126,6 @@ def test_a_comment_is_text_of_some_length(client: Client, body: Any) -> None:
     ("body", "status"),
     [(b"{", 400), (b"[]", 422), (b"\xff", 400), (b'"a"', 422), (b"[" * 30_000, 400)],
 )
-def test_a_decision_needs_a_json_object_or_nothing(
-    client: Client, body: bytes, status: int
-) -> None:
+def test_a_decision_is_a_json_object_or_nothing(client: Client, body: bytes, status: int) -> None:
     found = client.post(f"{API}/items/alarm-17-1-1/accept", content=body)
     assert found.status_code == status and found.json()["error"]

@@ -103,9 +103,7 @@ def test_a_service_that_is_not_ready_says_so(client: Client, service: FakeServic
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
-def test_a_log_that_cannot_be_written_takes_no_samples_and_says_so(
-    client: Client, service: FakeService
-) -> None:
+def test_a_log_that_cannot_be_written_says_so(client: Client, service: FakeService) -> None:
     assert measured(client.get("/metrics").text)["newnormal_ready"][0].value == 1
     service.writable = False
     found = client.get("/readyz")
@@ -195,9 +193,7 @@ def test_a_maintenance_window_is_made_listed_and_removed(client: Client) -> None
         ({"end": "2200-01-01", "reason": "a" * 501}, "reason: expected 0 to 500 characters"),
     ],
 )
-def test_a_maintenance_window_needs_an_end_after_its_beginning(
-    client: Client, body: Any, message: str
-) -> None:
+def test_a_maintenance_window_ends_after_it_began(client: Client, body: Any, message: str) -> None:
     found = client.post(f"{API}/maintenance", json=body)
     assert found.status_code == 422 and message in found.json()["error"]
 

@@ -137,9 +137,7 @@ def _this() -> Any:
     return SimpleNamespace(Words=Words)
 
 
-def test_a_strangers_decoder_is_mounted_with_its_own_answer(
-    words: Client, service: FakeService
-) -> None:
+def test_a_strangers_decoder_has_its_own_answer(words: Client, service: FakeService) -> None:
     found = words.post("/words?db=a", content=b"one two", headers={"content-encoding": "snappy"})
     assert (found.status_code, found.content) == (204, b"")
     assert [each.stream for each in service.pushed[0][0]] == ["one", "two"]
@@ -170,9 +168,7 @@ def upload(client: Client, body: bytes, query: str = "stream=oven", **headers: s
         gzip.compress(b"time\tload\n2026-12-31\t0.5\n2027-01-01\t0.75\n", mtime=0),
     ],
 )
-def test_history_is_taken_as_people_have_it(
-    client: Client, service: FakeService, body: bytes
-) -> None:
+def test_history_is_taken_in_any_form(client: Client, service: FakeService, body: bytes) -> None:
     found = upload(client, body)
     assert found.status_code == 200, found.text
     assert (found.json()["samples"], found.json()["streams"]) == (2, 1)
@@ -182,9 +178,7 @@ def test_history_is_taken_as_people_have_it(
     assert arrival.times.tolist() == [1798675200 * 10**9, 1798761600 * 10**9]
 
 
-def test_history_of_several_streams_is_told_apart_by_columns(
-    client: Client, service: FakeService
-) -> None:
+def test_history_of_several_streams_has_columns(client: Client, service: FakeService) -> None:
     body = b"host,time,load\na,2026-01-01,1\nb,2026-01-01,2\na,2026-01-02,3\n"
     assert upload(client, body, "by=host").json()["streams"] == 2
     long = b"host,time,tag,value\na,2026-01-01,x,1\na,2026-01-01,y,2\nb,2026-01-01,x,3\n"

@@ -72,9 +72,7 @@ def test_streams_are_found_by_a_part_of_the_name_in_any_case(client: Client) -> 
     assert get(client, "/streams", search="no such")["items"] == []
 
 
-def test_streams_are_filtered_by_state_and_by_what_they_need(
-    client: Client, service: FakeService
-) -> None:
+def test_streams_are_filtered_by_state_and_need(client: Client, service: FakeService) -> None:
     live = {each.id for each in service.streams() if each.state == "live"}
     assert {each["id"] for each in everything(client, "/streams", state="live")} == live
     several = everything(client, "/streams", state="fitting,collecting")
@@ -113,9 +111,7 @@ def test_a_list_takes_less_than_750_bytes_a_stream() -> None:
         assert cursor is None and size < 750 * 2000
 
 
-def test_a_stream_has_its_channels_and_is_found_by_number_and_by_name(
-    client: Client, service: FakeService
-) -> None:
+def test_a_stream_is_found_by_number_and_by_name(client: Client, service: FakeService) -> None:
     view = service.views[17]
     found = get(client, "/streams/17")
     assert found["channels"] == list(view.channels)
@@ -237,9 +233,7 @@ def test_values_that_differ_little_are_told_apart_in_a_series() -> None:
     assert _column(values, np.zeros(0, np.int64)) == [1e9 + 0.25, 1e9 + 0.5, None, None]
 
 
-def test_a_picture_has_what_a_reports_page_knows_of_a_stream(
-    client: Client, service: FakeService
-) -> None:
+def test_a_picture_has_what_a_report_has(client: Client, service: FakeService) -> None:
     service.inject_change(17, back=500)
     service.inject_change(17, back=2000, state="accepted")
     found = get(client, "/streams/17/picture")

@@ -56,17 +56,13 @@ def test_one_sample_is_pushed_as_a_mapping(service: FakeService, client: Client)
     assert found.values[0, 0] == 71.5 and np.isnan(found.values[0, 1])
 
 
-def test_a_sample_without_a_time_has_that_of_the_service(
-    service: FakeService, client: Client
-) -> None:
+def test_a_sample_without_a_time_has_the_clocks(service: FakeService, client: Client) -> None:
     client.push("untimed", {"temp": 71.5})
     [found] = pushed(service, "untimed")
     assert found.times.shape == (1,)
 
 
-def test_many_samples_are_pushed_as_columns_an_array_or_a_frame(
-    service: FakeService, client: Client
-) -> None:
+def test_many_samples_are_columns_an_array_or_a_frame(service: FakeService, client: Client) -> None:
     import pandas as pd  # type: ignore[import-untyped]
 
     times = pd.date_range("2026-01-01", periods=2500, freq="s", tz="UTC")
@@ -331,9 +327,7 @@ def test_ticks_come_if_they_are_asked_for() -> None:
         events.close()
 
 
-def test_a_service_that_drops_events_for_a_slow_reader_loses_none(
-    service: FakeService, client: Client
-) -> None:
+def test_a_slow_reader_of_events_loses_none(service: FakeService, client: Client) -> None:
     item = service.inject_alarm(8)
     events = client.events(after=service.store.events.read()[-1].id)
     service.close_alarm(item.key)

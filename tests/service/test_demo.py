@@ -109,9 +109,7 @@ def test_within_seconds_there_is_an_alarm(story: dict[str, list[Event]]) -> None
     assert "opened" in _kinds(story["hall-1/press-12"])
 
 
-def test_a_change_is_accepted_by_itself_and_another_waits_for_a_person(
-    story: dict[str, list[Event]],
-) -> None:
+def test_a_change_is_accepted_and_another_waits(story: dict[str, list[Event]]) -> None:
     assert "accepted" in _kinds(story["hall-1/oven-14"])
     assert "changed" in _kinds(story["hall-1/pump-15"])
     assert "accepted" not in _kinds(story["hall-1/pump-15"])

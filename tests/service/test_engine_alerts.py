@@ -116,9 +116,7 @@ def test_what_else_happens_in_the_first_samples_after_a_restart_is_told(started:
         ]
 
 
-def test_streams_that_fail_together_after_a_restart_are_an_incident_with_an_alert(
-    started: Start,
-) -> None:
+def test_streams_that_fail_together_after_a_restart_are_one_incident(started: Start) -> None:
     with started() as service:
         go_live(service, *NAMES)
     with started() as service:
@@ -265,9 +263,7 @@ def test_accepted_channels_are_not_forgotten_by_another_fit(service: Service) ->
 
 
 @pytest.mark.parametrize(("first", "minutes"), [(N + 1, 7), (N + 20, 21)])
-def test_a_silence_lasted_until_it_was_noticed_at_least(
-    service: Service, first: int, minutes: int
-) -> None:
+def test_a_silence_lasted_until_it_was_seen(service: Service, first: int, minutes: int) -> None:
     go_live(service)
     fall_silent(service, 420)
     send(service, first, calm(first, 1))
@@ -278,9 +274,7 @@ def test_a_silence_lasted_until_it_was_noticed_at_least(
 
 
 @pytest.mark.parametrize("batches", [[500], [149, 351], [400, 100], [150, 350]])
-def test_the_first_fit_takes_the_same_samples_however_they_came(
-    service: Service, batches: list[int]
-) -> None:
+def test_the_first_fit_takes_the_same_samples_always(service: Service, batches: list[int]) -> None:
     values = calm(0, 500)
     values[300:310] += 9.0
     first = 0

@@ -266,9 +266,7 @@ def begun(count: int = 20, **given: Any) -> Aligner:
 
 @pytest.mark.parametrize("known", [True, False], ids=["period", "first steps"])
 @pytest.mark.parametrize("lateness", [None, 2 * MINUTE])
-def test_one_sample_that_is_far_ahead_makes_no_other_one_late(
-    known: bool, lateness: int | None
-) -> None:
+def test_one_sample_far_ahead_makes_no_other_one_late(known: bool, lateness: int | None) -> None:
     aligner = begun(period=MINUTE if known else None, lateness=lateness)
     assert take(aligner, [1220]) == []
     held = Aligner.from_json(json.loads(json.dumps(aligner.to_json())))

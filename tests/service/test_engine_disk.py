@@ -42,9 +42,7 @@ def store_part(service: Service) -> Any:
     return service.health()["parts"]["store"]
 
 
-def test_a_full_disk_refuses_samples_in_words_and_takes_them_once_there_is_room(
-    service: Service,
-) -> None:
+def test_a_full_disk_refuses_samples_and_takes_them_once_there_is_room(service: Service) -> None:
     push(service, arrival(0, samples(0, 10)))
     pages(service.log._database, None)
     first, refused = 10, None

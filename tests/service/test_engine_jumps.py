@@ -197,9 +197,7 @@ def test_a_stream_whose_samples_are_all_late_is_silent(
     assert (shown(service).attention, shown(service).counts["late"]) == ("silence", 10)
 
 
-def test_a_stream_that_goes_on_is_not_silent(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_going_on_is_not_silent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(service, monkeypatch)
     for at in range(HISTORY, HISTORY + 10):
         send(service, at)

@@ -58,9 +58,7 @@ def test_a_stream_collects_then_waits_for_its_fit_then_is_live(service: Service)
     assert states == ["collecting", "fitting", "live"]
 
 
-def test_a_stream_goes_live_at_the_sample_after_its_history_however_long_its_fit_took(
-    service: Service,
-) -> None:
+def test_a_stream_goes_live_right_after_its_history_however_long_its_fit(service: Service) -> None:
     push(service, arrival(0, samples(0, HISTORY)))
     until(lambda: state(service) == "fitting", "a fit that begins")
     for first in range(HISTORY, HISTORY + 300, 50):
@@ -120,9 +118,7 @@ def test_other_streams_go_on_while_one_is_fitted(service: Service) -> None:
     assert not np.isnan(rows.scores).any()
 
 
-def test_an_uploaded_history_is_fitted_at_once_and_comes_before_what_was_pushed(
-    service: Service,
-) -> None:
+def test_an_uploaded_history_is_fitted_at_once_before_what_was_pushed(service: Service) -> None:
     push(service, arrival(300, samples(300, 7)))
     push(service, arrival(100, samples(100, 203)), history=True)
     settle(service)
@@ -210,9 +206,7 @@ def test_a_removed_stream_is_gone_and_its_name_begins_anew(service: Service) -> 
 # ------------------------------------------------------------------ channels
 
 
-def test_channels_that_are_not_sent_any_more_are_missing_values_until_accepted(
-    service: Service,
-) -> None:
+def test_channels_not_sent_any_more_are_missing_until_accepted(service: Service) -> None:
     go_live(service, width=3)
     at = HISTORY
     for _ in range(30):
@@ -232,9 +226,7 @@ def test_channels_that_are_not_sent_any_more_are_missing_values_until_accepted(
     assert (model["channels"], model["reason"]) == (("a", "b"), "channels")
 
 
-def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejected(
-    service: Service,
-) -> None:
+def test_new_channels_are_kept_and_leave_the_inbox_when_rejected(service: Service) -> None:
     go_live(service)
     for first in range(HISTORY, HISTORY + 40, 4):
         push(service, arrival(first, samples(first, 4, width=3)))
@@ -250,9 +242,7 @@ def test_new_channels_are_kept_and_reported_and_gone_from_the_inbox_when_rejecte
         service.decide(item.key, "accept", who="me").result()
 
 
-def test_a_new_channel_that_some_samples_lack_is_one_item_until_it_is_gone_for_long(
-    service: Service,
-) -> None:
+def test_a_new_channel_that_some_samples_lack_is_one_item_until_gone(service: Service) -> None:
     go_live(service)
     for at in range(HISTORY, HISTORY + 60):
         push(service, arrival(at, samples(at, 1, width=2 if at % 7 in (0, 1) else 3)))
@@ -275,9 +265,7 @@ def test_a_channel_that_comes_back_ends_the_item_about_it(service: Service) -> N
 # ------------------------------------------------------------------ the clock
 
 
-def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
-    service: Service,
-) -> None:
+def test_a_stream_silent_by_the_clock_has_an_item_until_samples_come(service: Service) -> None:
     now = 0.0
     go_live(service)
     streams = service.applier.streams
@@ -301,9 +289,7 @@ def test_a_stream_that_is_silent_by_the_clock_has_an_item_until_samples_come(
     assert not service.applier.streams.get(1).items  # type: ignore[union-attr]
 
 
-def test_a_gap_whose_silence_was_reported_makes_no_second_alert_nor_an_incident(
-    start: Start,
-) -> None:
+def test_a_gap_whose_silence_was_reported_makes_no_second_alert(start: Start) -> None:
     names = ("m", "n", "o")
     with start(sinks=(SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),)) as service:
         go_live(service, *names)

@@ -187,9 +187,7 @@ def test_health_is_told_by_the_tokens_of_before_where_the_store_cannot_be_read(
         _ = Access(service, ReadingThreads()).open
 
 
-def test_no_room_for_an_uploaded_file_is_a_503(
-    monkeypatch: pytest.MonkeyPatch, start: Start
-) -> None:
+def test_no_room_for_an_upload_is_a_503(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     def fail(**_: Any) -> None:
         raise OSError(28, "No space left on device")
 

@@ -103,9 +103,7 @@ def test_a_damaged_record_is_named_and_those_before_it_are_read(
         next(found)
 
 
-def test_on_a_full_disk_nothing_is_written_and_it_goes_on_once_there_is_room(
-    log: SqliteLog,
-) -> None:
+def test_on_a_full_disk_nothing_is_written_until_there_is_room(log: SqliteLog) -> None:
     log.append(b"before")
     log._database._writer.execute("PRAGMA max_page_count=20").fetchall()
     with pytest.raises(StateError, match="the disk is full") as found:
@@ -207,9 +205,7 @@ OLD = (("CREATE TABLE things (name TEXT)", "INSERT INTO things VALUES ('one')"),
 NEW = (*OLD, ("ALTER TABLE things ADD COLUMN size INTEGER DEFAULT 7",))
 
 
-def test_a_file_of_an_older_version_is_brought_up_to_date_and_a_newer_one_refused(
-    path: Path,
-) -> None:
+def test_an_older_version_is_brought_up_to_date_and_a_newer_one_refused(path: Path) -> None:
     Database(path, OLD, synchronous="NORMAL").close()
     for _ in range(2):
         database = Database(path, NEW, synchronous="NORMAL")

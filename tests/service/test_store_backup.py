@@ -75,9 +75,7 @@ def test_nothing_is_wrong_with_a_service_that_was_killed(original: Path) -> None
     assert str(report).endswith("no problem found")
 
 
-def test_a_copy_that_is_restored_goes_on_where_the_original_was(
-    original: Path, tmp_path: Path
-) -> None:
+def test_a_restored_copy_goes_on_where_the_original_was(original: Path, tmp_path: Path) -> None:
     assert backup(original, tmp_path / "copy").folder == tmp_path / "copy"
     report = restore(tmp_path / "data", tmp_path / "copy")
     assert report.ok
@@ -199,9 +197,7 @@ def test_damage_is_found_and_such_a_copy_is_neither_made_nor_restored(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
-def test_a_copy_takes_the_place_of_data_only_if_told_and_keeps_them_beside(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_copy_replaces_data_only_if_told_and_keeps_them(folder: Path, tmp_path: Path) -> None:
     backup(folder, tmp_path / "copy")
     with pytest.raises(StateError, match="holds the data of a service already") as refused:
         restore(folder, tmp_path / "copy")
@@ -222,9 +218,7 @@ def test_nothing_is_restored_under_a_service_that_runs(folder: Path, tmp_path: P
     lock.release()
 
 
-def test_a_copy_has_a_name_that_is_free_and_data_are_a_folder_of_a_service(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_copy_has_a_free_name_and_data_are_of_a_service(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
     with pytest.raises(StateError, match="is there already"):
         backup(folder, tmp_path / "copy")

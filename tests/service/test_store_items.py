@@ -123,9 +123,7 @@ def test_pages_of_items_are_those_of_a_list_that_is_sorted_and_filtered(store: S
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "12", "9" * 30 + "~a", "~", "1.5~a"])
-def test_a_cursor_that_no_list_gave_is_an_input_error_or_an_empty_key(
-    store: Store, cursor: str
-) -> None:
+def test_a_cursor_that_no_list_gave_is_an_error_or_empty(store: Store, cursor: str) -> None:
     if cursor == "12":
         assert store.items.page(cursor=cursor).items == ()
         return
@@ -177,9 +175,7 @@ def test_an_alert_is_made_once_also_when_it_was_delivered(store: Store) -> None:
     ]
 
 
-def test_alerts_of_one_item_are_due_one_after_the_other_and_others_do_not_wait(
-    store: Store,
-) -> None:
+def test_alerts_of_one_item_are_due_in_turn_and_others_do_not_wait(store: Store) -> None:
     for key in ("alarm-1:fired", "alarm-2:fired", "alarm-1:resolved"):
         store.outbox.put(key, "hook", {})
     store.commit()
@@ -223,9 +219,7 @@ def test_settings_are_values_by_space_and_name(store: Store) -> None:
 # ------------------------------------------------------------------ full disks, many threads
 
 
-def test_what_does_not_fit_on_the_disk_is_written_once_there_is_room(
-    store: Store, tmp_path: Path
-) -> None:
+def test_what_does_not_fit_on_the_disk_is_written_later(store: Store, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     store.samples.add(1, some_rows(rng, 0, 1_000, ("a",)))
     store.commit()

@@ -27,9 +27,7 @@ def checkpoint(store: Store, position: int, state: bytes) -> None:
     store.commit(sync=True)
 
 
-def test_a_store_goes_back_to_either_checkpoint_whatever_was_replaced_or_removed(
-    tmp_path: Path,
-) -> None:
+def test_a_store_goes_back_to_either_checkpoint_whatever_was_removed(tmp_path: Path) -> None:
     for seed in range(4):
         rng = np.random.default_rng(seed)
         path = tmp_path / f"{seed}.sqlite"
@@ -160,9 +158,7 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
     assert "a newer newnormal wrote it" in str(refused.value.hint)
 
 
-def test_two_checkpoints_are_kept_and_later_ones_go_when_the_log_is_applied_again(
-    store: Store, path: Path
-) -> None:
+def test_two_checkpoints_are_kept_and_later_ones_go_at_replay(store: Store, path: Path) -> None:
     assert store.checkpoint() is None
     for position in (5, 9, 12):
         store.save_checkpoint(position, b"at %d" % position)

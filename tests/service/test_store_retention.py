@@ -65,9 +65,7 @@ def test_samples_go_when_they_are_too_old_and_coarser_ones_stay(store: Store, pa
     )
 
 
-def test_after_points_are_gone_too_the_rest_is_shown_from_where_there_is_any(
-    store: Store, path: Path
-) -> None:
+def test_after_points_are_gone_the_rest_is_shown_from_there(store: Store, path: Path) -> None:
     apply_retention(store, now=END, age_ns={0: 5_000 * SECOND, 1: 8_000 * SECOND, 3: 10**18})
     for points in (1, 30, 1_000, 100_000):
         series = store.samples.series(1, *ALWAYS, points)
@@ -149,9 +147,7 @@ def test_without_an_age_samples_are_kept(store: Store) -> None:
     assert apply_retention(store, now=END + 10**18, age_ns={1: 0}) == RetentionCounts()
 
 
-def test_what_is_too_much_goes_oldest_first_in_pieces_until_it_fits(
-    store: Store, path: Path
-) -> None:
+def test_what_is_too_much_goes_oldest_first_until_it_fits(store: Store, path: Path) -> None:
     store.commit(sync=True)
     used, size = store.connection.database.used, store.connection.database.used // 2
     calls = 0

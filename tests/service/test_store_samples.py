@@ -60,9 +60,7 @@ def compare(rng: np.random.Generator, store: Store, naive: NaiveStore) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_samples_and_thinned_ones_are_those_of_the_twin_after_every_step(
-    path: Path, seed: int
-) -> None:
+def test_samples_and_thinned_ones_equal_the_twins_after_every_step(path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     store, naive = Store(path), NaiveStore()
     checkpoint = 0
@@ -98,9 +96,7 @@ def test_samples_and_thinned_ones_are_those_of_the_twin_after_every_step(
     store.close()
 
 
-def test_killed_twice_after_one_checkpoint_the_store_still_has_what_it_counts_on(
-    path: Path,
-) -> None:
+def test_killed_twice_after_one_checkpoint_the_store_has_what_it_counts(path: Path) -> None:
     rng = np.random.default_rng(0)
     store, naive = Store(path), NaiveStore()
     rows = some_rows(rng, 0, 3000, ("a",))

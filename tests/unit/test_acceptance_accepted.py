@@ -36,9 +36,7 @@ def accepted() -> Detector:
 
 
 @pytest.mark.parametrize("stay", [20, 200, 1_000])
-def test_old_level_new_level_and_jumps_between_them_are_quiet(
-    accepted: Detector, stay: int
-) -> None:
+def test_old_and_new_level_and_jumps_between_them_are_quiet(accepted: Detector, stay: int) -> None:
     live = plant(3, 6_000)
     for at in range(0, len(live), 2 * stay):
         live[at : at + stay, FLOW] += SHIFT

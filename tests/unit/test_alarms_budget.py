@@ -269,9 +269,7 @@ def test_fault_that_only_grows_is_one_alarm(limit: AlarmThreshold) -> None:
     assert set(led(limit, scores).alarms) == {1}
 
 
-def test_alarm_that_stays_high_is_judged_from_where_it_is_and_hides_nothing(
-    limit: AlarmThreshold,
-) -> None:
+def test_alarm_that_stays_high_is_judged_from_there_hiding_nothing(limit: AlarmThreshold) -> None:
     high = 3 * limit.threshold
     start = limit.threshold
     scores = high + 0.1 * noise(1, 0.5)

@@ -303,9 +303,7 @@ def evidence(observed: float, expected: float | None, spread: float | None) -> A
         (math.nan, "missing", "level missing, expected 14 to 26"),
     ],
 )
-def test_evidence_has_value_range_direction_and_a_sentence(
-    observed: float, direction: str, text: str
-) -> None:
+def test_evidence_has_values_and_a_sentence(observed: float, direction: str, text: str) -> None:
     alarm = evidence(observed, 20.0, 2.0)
     (found,) = alarm.evidence
     assert (found.channel, found.direction, found.expected) == ("level", direction, 20.0)
@@ -345,9 +343,7 @@ def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
         (math.nan, "level missing, expected 14 to 26; missing for 1 sample"),
     ],
 )
-def test_the_sentence_of_an_alarm_has_its_length_once_it_has_ended(
-    observed: float, text: str
-) -> None:
+def test_the_sentence_of_an_alarm_has_its_length_at_its_end(observed: float, text: str) -> None:
     closed = ended(evidence(observed, 20.0, 2.0), "end of stream")
     assert (closed.open, closed.reason, closed.sentence) == (False, "end of stream", text)
 

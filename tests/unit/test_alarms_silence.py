@@ -57,9 +57,7 @@ def test_gap_of_more_than_five_periods_is_silence(gap: int, silent: bool) -> Non
 
 
 @pytest.mark.parametrize(("seconds", "silent"), [(55, False), (61, True)])
-def test_gap_of_a_minute_at_least_is_silence_however_fast_the_samples(
-    seconds: int, silent: bool
-) -> None:
+def test_gap_of_a_minute_is_silence_however_fast_the_samples(seconds: int, silent: bool) -> None:
     times = np.datetime64("2026-01-01", "ns") + np.arange(900) * np.timedelta64(1, "s")
     detector = Detector(epochs=1).fit(plant(0, 600), times=times[:600])
     times[700:] += np.timedelta64(seconds - 1, "s")

@@ -310,9 +310,7 @@ def test_wide_characters_are_aligned_by_the_cells_they_take() -> None:
     ]
 
 
-def test_a_file_is_appended_to_without_colour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_appended_without_colour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "30")
     target = tmp_path / "alarms.txt"

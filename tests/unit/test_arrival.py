@@ -251,9 +251,7 @@ def test_wrong_clocks_take_linear_time() -> None:
         {"rows": ":50", "resample": "5min", "from_": START + 20 * MINUTE},
     ],
 )
-def test_part_of_the_samples_is_taken_in_pieces_as_in_the_finished_series(
-    options: dict[str, Any],
-) -> None:
+def test_part_of_the_samples_is_taken_in_pieces_as_at_once(options: dict[str, Any]) -> None:
     reading = Reading.of(options)
     values = values_of(np.random.default_rng(0), 60)
     times = START + np.arange(60) * MINUTE

@@ -220,9 +220,7 @@ def _caller() -> Any:
     return njit(lambda values: 1 * first(values))
 
 
-def test_an_interrupt_while_a_kernel_is_compiled_is_an_interrupt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interrupt_while_compiling_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: object) -> int:
         raise KeyboardInterrupt
 

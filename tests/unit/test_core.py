@@ -334,9 +334,7 @@ def test_the_period_of_a_series_without_times_is_found(period: int, count: int) 
 
 
 @pytest.mark.parametrize("period", [98.3, 30.0, 700.0, 154.545])
-def test_a_period_that_is_short_or_inexact_or_seen_too_seldom_gives_no_rhythm(
-    period: float,
-) -> None:
+def test_a_period_short_or_inexact_or_seen_too_seldom_gives_no_rhythm(period: float) -> None:
     wave = np.sin(np.arange(2000) / period * 2 * np.pi)[:, None]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -435,9 +433,7 @@ def naive(values: Floats) -> list[int]:
     [([5000], 2e4), ([17], -9999.0), (list(range(100, 2100, 100)), -9999.0)],
     ids=["one at 1e4 standard deviations", "one -9999", "twenty -9999"],
 )
-def test_a_few_far_values_are_left_out_and_the_scale_stays(
-    samples: list[int], value: float
-) -> None:
+def test_a_few_far_values_are_left_out_and_scales_stay(samples: list[int], value: float) -> None:
     clean = normal()
     history = clean.copy()
     history[samples, 1] = value

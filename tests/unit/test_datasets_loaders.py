@@ -169,9 +169,7 @@ def made(name: str, root: Path, **options: Any) -> Dataset:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_stream_is_found_and_loads_from_the_parent_folder_and_from_its_own(
-    name: str, tmp_path: Path
-) -> None:
+def test_a_stream_loads_from_the_parent_folder_and_its_own(name: str, tmp_path: Path) -> None:
     WRITERS[name](tmp_path)
     (own,) = tmp_path.iterdir()
     for root in (tmp_path, own):
@@ -185,9 +183,7 @@ def test_a_stream_is_found_and_loads_from_the_parent_folder_and_from_its_own(
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_where_nothing_is_the_error_says_what_is_expected_and_where_to_get_it(
-    name: str, tmp_path: Path
-) -> None:
+def test_where_nothing_is_the_error_says_where_to_get_it(name: str, tmp_path: Path) -> None:
     assert available(tmp_path) == []
     entry = next(entry for entry in catalogue() if entry.name == name.partition("/")[0])
     with pytest.raises(DatasetError) as caught:
@@ -239,9 +235,7 @@ def test_streams_are_listed_in_the_order_people_count(tmp_path: Path) -> None:
     assert available(tmp_path) == ["SMD/1-4", "SMD/3-4", "SMD/3-10"]
 
 
-def test_nasa_intervals_leave_out_their_end_and_a_channel_listed_twice_has_both(
-    tmp_path: Path,
-) -> None:
+def test_nasa_intervals_leave_out_their_end_and_those_of_a_channel_add_up(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made("MSL/P-15", tmp_path).labels, [0, 0, 1, 1, 0, 1])
     data = load("SMAP/P-2", tmp_path)
     np.testing.assert_array_equal(data.labels, [0, 1, 1, 1, 0, 0])
@@ -264,9 +258,7 @@ def test_creditcard_drops_time_and_trains_on_the_first_half(tmp_path: Path) -> N
     np.testing.assert_array_equal(data.labels, [0, 1, 0])
 
 
-def test_nab_trains_on_its_probationary_period_and_windows_include_both_ends(
-    tmp_path: Path,
-) -> None:
+def test_nab_trains_on_its_probationary_period_and_windows_have_both_ends(tmp_path: Path) -> None:
     data = made("NAB/realKnownCause/clock", tmp_path)
     assert len(data.train) == 6  # 15 % of 40
     np.testing.assert_array_equal(np.flatnonzero(data.labels), [4, 5, 6])
@@ -313,9 +305,7 @@ def test_skab_trains_on_400_samples_and_keeps_times_and_channels(tmp_path: Path)
     assert data.test_times[0] == np.datetime64("2020-03-09T10:21:13")
 
 
-def test_skab_without_labels_is_not_listed_and_times_that_repeat_are_left_out(
-    tmp_path: Path,
-) -> None:
+def test_skab_without_labels_is_not_listed_and_has_no_repeated_times(tmp_path: Path) -> None:
     write_skab(tmp_path)
     write(tmp_path / "SKAB/anomaly-free/anomaly-free.csv", "datetime;Current\n")
     assert available(tmp_path) == ["SKAB/valve1/0"]
@@ -381,9 +371,7 @@ def test_swat_label_that_is_neither_is_refused(tmp_path: Path) -> None:
         load("SWaT", tmp_path)
 
 
-def test_wadi_drops_what_is_empty_fills_both_ways_and_keeps_rows_with_a_label(
-    tmp_path: Path,
-) -> None:
+def test_wadi_drops_what_is_empty_fills_both_ways_and_keeps_labelled_rows(tmp_path: Path) -> None:
     data = made("WADI", tmp_path)
     assert data.channels == ("1_AIT_001_PV", "2_PIT_001_PV")
     np.testing.assert_array_equal(data.train, [[171.1, 5.5], [171.1, 5.5], [171.3, 5.7]])

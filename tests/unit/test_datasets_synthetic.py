@@ -221,9 +221,7 @@ def inside(case: obvious.Case, other: obvious.Case | None = None) -> Floats:
 
 
 @pytest.mark.parametrize(("rate", "history", "live"), [("1min", 10080, 4320), ("15min", 1920, 960)])
-def test_every_fault_is_on_every_kind_and_width_of_stream(
-    rate: str, history: int, live: int
-) -> None:
+def test_every_fault_is_on_every_kind_and_width(rate: str, history: int, live: int) -> None:
     cases = every(rate)
     streams = {case.stream for case in cases.values()}
     kinds = {kind: [1, 2, 3, 8] for kind in ("sine", "ar", "duty", "counts")} | {
@@ -445,9 +443,7 @@ def test_every_stream_found_loads_with_finite_values_and_both_labels(data_root: 
         ("UCR", set(), 17),
     ],
 )
-def test_every_folder_of_a_collection_is_listed(
-    owner: str, groups: set[str], count: int, data_root: Path
-) -> None:
+def test_every_folder_is_listed(owner: str, groups: set[str], count: int, data_root: Path) -> None:
     names = [name for name in available(data_root) if name.startswith(f"{owner}/")]
     if not names:
         pytest.skip(f"{owner} is not under NEWNORMAL_DATA")

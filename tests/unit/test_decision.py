@@ -111,7 +111,5 @@ def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
         (NAN, 4.0, False),
     ],
 )
-def test_a_score_is_quiet_below_three_quarters_of_the_height(
-    level: float, height: float, expected: bool
-) -> None:
+def test_quiet_is_below_three_quarters(level: float, height: float, expected: bool) -> None:
     assert is_quiet(level, height) is expected

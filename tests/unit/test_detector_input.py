@@ -188,9 +188,7 @@ def test_one_row_comes_back_for_each_sample(shared: M2N2, history: Floats) -> No
 
 
 @pytest.mark.parametrize("verb", ["run", "score", "predict", "decision_function"])
-def test_a_series_shorter_than_a_window_warns_and_has_no_verdicts(
-    shared: M2N2, history: Floats, verb: str
-) -> None:
+def test_a_short_series_warns_and_is_not_judged(shared: M2N2, history: Floats, verb: str) -> None:
     shared.reset()
     with pytest.warns(
         NewnormalWarning, match="nothing was judged: 3 samples seen, and a window has 4"
@@ -206,9 +204,7 @@ def test_a_series_shorter_than_a_window_warns_and_has_no_verdicts(
         assert shared.counters["pending"] == 3
 
 
-def test_flushing_less_than_a_window_warns_and_judges_nothing(
-    shared: M2N2, history: Floats
-) -> None:
+def test_flushing_under_a_window_warns_and_judges_nothing(shared: M2N2, history: Floats) -> None:
     shared.reset()
     assert shared.flush() == []  # nothing pending: nothing to say
     for sample in history[:3]:
@@ -300,9 +296,7 @@ def test_one_channel_takes_bare_numbers(history: Floats) -> None:
 
 
 @pytest.mark.parametrize("form", ["strided", "read-only", "float32", "list", "fortran"])
-def test_no_form_of_array_has_the_loop_compiled_again(
-    shared: M2N2, history: Floats, form: str
-) -> None:
+def test_no_form_of_array_is_compiled_for_again(shared: M2N2, history: Floats, form: str) -> None:
     """Compiling takes seconds, in which a live stream would stand still."""
     shared.reset().run(history)
     compiled: Any = advance
@@ -323,9 +317,7 @@ def test_no_form_of_array_has_the_loop_compiled_again(
 # ------------------------------------------------------------------ missing values
 
 
-def test_a_missing_value_is_not_counted_and_a_sample_without_any_is_not_judged(
-    shared: M2N2, history: Floats
-) -> None:
+def test_a_missing_value_is_not_counted_nor_an_empty_sample(shared: M2N2, history: Floats) -> None:
     series = history[:12].copy()
     series[5, 0] = np.nan
     series[6] = np.nan
@@ -343,9 +335,7 @@ def test_a_missing_value_is_not_counted_and_a_sample_without_any_is_not_judged(
     assert np.isfinite(np.delete(verdicts.scores, 6)).all()
 
 
-def test_a_channel_missing_from_a_whole_window_keeps_its_trend(
-    shared: M2N2, history: Floats
-) -> None:
+def test_a_channel_missing_for_a_window_keeps_its_trend(shared: M2N2, history: Floats) -> None:
     shared.reset().run(history[:8])
     before = shared.trend_
     series = history[8:12].copy()
@@ -355,9 +345,7 @@ def test_a_channel_missing_from_a_whole_window_keeps_its_trend(
     assert (shared.trend_[[0, 2]] != before[[0, 2]]).all()
 
 
-def test_windows_without_any_value_change_nothing_but_the_count(
-    shared: M2N2, history: Floats
-) -> None:
+def test_windows_without_values_change_only_the_count(shared: M2N2, history: Floats) -> None:
     shared.reset().run(history[:8])
     trend, weights = shared.trend_, stream(shared).weights.copy()
     shared.run(np.full((8, 3), np.nan))
@@ -366,9 +354,7 @@ def test_windows_without_any_value_change_nothing_but_the_count(
     assert shared.counters["seen"] == 16
 
 
-def test_the_score_is_the_mean_squared_residual_in_the_histories_units(
-    shared: M2N2, history: Floats
-) -> None:
+def test_the_score_is_the_mean_squared_scaled_residual(shared: M2N2, history: Floats) -> None:
     series = history[:40].copy()
     series[3, 1] = np.nan
     verdicts = shared.reset().run(series)
@@ -382,9 +368,7 @@ def test_the_score_is_the_mean_squared_residual_in_the_histories_units(
 
 @pytest.mark.parametrize("size", [1e300, 1.7e308, 1e-300, 5e-324])
 @pytest.mark.parametrize("place", ["history", "live"])
-def test_extreme_finite_values_never_give_a_score_that_is_not(
-    history: Floats, size: float, place: str
-) -> None:
+def test_extreme_values_give_finite_scores(history: Floats, size: float, place: str) -> None:
     past, live = history.copy(), history.copy()
     spoiled = past if place == "history" else live
     spoiled[::3] *= size / 10

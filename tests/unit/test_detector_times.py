@@ -215,9 +215,7 @@ def test_without_times_the_period_is_not_known(history: Floats) -> None:
     ("half_life", "decay"),
     [(4, 0.5), (8, 0.5**0.5), (4.0, 0.5), (np.int64(2), 0.25), (1e-9, 0.0)],
 )
-def test_a_half_life_in_samples_is_a_decay_per_window(
-    history: Floats, half_life: Any, decay: float
-) -> None:
+def test_a_half_life_in_samples_is_a_decay(history: Floats, half_life: Any, decay: float) -> None:
     detector = M2N2(window=4, half_life=half_life, epochs=1).fit(history)
     assert detector.decay_ == pytest.approx(decay, rel=1e-12)
     assert params(detector).decay == detector.decay_
@@ -271,9 +269,7 @@ def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> No
 # ------------------------------------------------------------------ samples sent again
 
 
-def test_dropping_what_is_pending_and_sending_it_again_changes_nothing(
-    detector: M2N2, history: Floats
-) -> None:
+def test_dropped_samples_sent_again_change_nothing(detector: M2N2, history: Floats) -> None:
     when = clock(0, 20)
     ref = detector.run(history[:20], times=when)
     detector.reset()

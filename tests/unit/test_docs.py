@@ -153,9 +153,7 @@ def test_every_example_of_a_page_runs(
                 os.kill(int(path.read_text()), signal.SIGKILL)
 
 
-def test_the_first_example_of_the_readme_runs_as_pasted_with_nothing_but_the_core(
-    tmp_path: Path,
-) -> None:
+def test_the_first_example_of_the_readme_runs_as_pasted_with_the_core_alone(tmp_path: Path) -> None:
     first = next(each for each in examples(README) if each.language == "python")
     assert len(first.text.splitlines()) <= 4
     without = "import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))\n"

@@ -78,9 +78,7 @@ def test_spikes_of_any_size_leave_numbers(detectors: dict[str, BaseDetector], ki
 
 @pytest.mark.parametrize("size", [5e-324, 1e-310, 1e300, 1.7e308])
 @pytest.mark.parametrize("kind", KINDS)
-def test_channels_next_to_nothing_or_next_to_infinity_are_channels_like_others(
-    kind: str, size: float
-) -> None:
+def test_channels_next_to_nothing_or_infinity_are_like_others(kind: str, size: float) -> None:
     history = waves(600)
     history[:, 1] *= size / 2
     detector = fitted(kind, history)

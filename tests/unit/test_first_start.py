@@ -113,9 +113,7 @@ def test_what_is_compiled_ahead_is_what_the_commands_call(tmp_path: Path) -> Non
         assert needed in ("not needed []", f"not needed {spare[command]}")
 
 
-def test_nothing_is_missing_once_it_was_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_missing_once_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job = next(job for job in jobs_of(FIT) if job.name == "alarm.threshold_at")
     job.run()
     assert job.is_kept
@@ -124,9 +122,7 @@ def test_nothing_is_missing_once_it_was_compiled(
     assert missing(FIT) == []
 
 
-def test_without_a_cache_or_without_numba_nothing_is_compiled_ahead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_cache_or_numba_nothing_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_start, "jobs_of", lambda command: some_jobs(2))  # without a cache
     assert missing(FIT) == []
 
@@ -152,9 +148,7 @@ def test_other_processes_take_what_is_left(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit(1)", "print('another')"])
-def test_what_another_process_did_not_compile_this_one_does(
-    program: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_compiles_what_others_left(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_start, "_PROGRAM", program)
     jobs, seen = some_jobs(6), []
     compile_all(jobs, FIT, 2, lambda name, share: seen.append(name))
@@ -162,9 +156,7 @@ def test_what_another_process_did_not_compile_this_one_does(
     assert sorted(seen) == [job.name for job in jobs]
 
 
-def test_where_no_python_can_be_started_this_process_compiles_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_where_no_python_starts_it_compiles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(Path("no") / "python"))
     jobs = some_jobs(4)
     compile_all(jobs, FIT, 2)
@@ -193,9 +185,7 @@ def test_once_it_is_stopped_no_other_kernel_is_begun() -> None:
     assert compiled_here(jobs) == [1, 1, 0, 0]
 
 
-def test_once_it_is_stopped_it_does_not_wait_for_the_other_processes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_once_stopped_it_does_not_wait_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_start, "_PROGRAM", "import sys; sys.stdin.read()")  # never answers
     jobs, seen = some_jobs(4), []
     compile_all(jobs, FIT, 2, lambda name, share: seen.append(name), lambda: len(seen) == 3)

@@ -502,9 +502,7 @@ def test_calls_of_two_threads_take_turns() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_the_number_of_threads_changes_no_bit(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_threads_change_no_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "cores", lambda: threads)
     fleet = Fleet()
     alone = {f"s{at}": fitted("learning") for at in range(7)}
@@ -549,9 +547,7 @@ def series(seed: int, count: int, channels: tuple[str, ...], start: int = 0) -> 
     [Detector(epochs=1), M2N2(window=6, stride=3, epochs=1)],
     ids=["compiled", "one by one"],
 )
-def test_a_line_is_that_of_the_streams_own_detector_with_its_name_first(
-    detector: BaseDetector,
-) -> None:
+def test_a_line_is_that_of_its_own_detector_with_its_name_first(detector: BaseDetector) -> None:
     channels = {'we"b': ("a", "b"), "db": ("ä%", "d")}
     histories = {name: series(at, 300, own) for at, (name, own) in enumerate(channels.items())}
     fleet = Fleet(detector, workers=1).fit(histories)
@@ -602,9 +598,7 @@ def test_a_folder_that_is_not_there_is_an_empty_fleet(tmp_path: Path) -> None:
         assert fleet.position == 0
 
 
-def test_it_goes_on_from_the_position_of_the_last_checkpoint(
-    tmp_path: Path, detector: Detector
-) -> None:
+def test_it_goes_on_from_the_last_checkpoint(tmp_path: Path, detector: Detector) -> None:
     names = ["one", "two"]
     fleet = Fleet.attach(tmp_path)
     for name in names:
@@ -673,9 +667,7 @@ def test_a_fleet_with_a_log_of_its_own_is_refused(tmp_path: Path, detector: Dete
         own.checkpoint(3)
 
 
-def test_a_fleet_whose_caller_keeps_the_log_is_not_opened(
-    tmp_path: Path, detector: Detector
-) -> None:
+def test_a_fleet_with_a_log_elsewhere_is_not_opened(tmp_path: Path, detector: Detector) -> None:
     with Fleet.attach(tmp_path) as fleet:
         fleet.add("one", detector)
         fleet.checkpoint(7)

@@ -157,9 +157,7 @@ class Lazy(Mapping[str, Table]):
     ("error", "text"),
     [(InputError("no such file"), "no such file"), (KeyError("x"), "found KeyError: 'x'")],
 )
-def test_a_history_that_cannot_be_read_is_an_error_of_its_stream(
-    error: Exception, text: str
-) -> None:
+def test_an_unreadable_history_is_an_error_of_its_stream(error: Exception, text: str) -> None:
     histories = Lazy(["a", "broken", "b"], error)
     detectors = dict.fromkeys(histories.names, M2N2(**QUICK))
     found = dict(fit_streams(detectors, histories, workers=1))
@@ -201,9 +199,7 @@ jobs.main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_a_process_that_dies_fails_its_stream_and_a_new_one_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_process_that_dies_fails_its_stream_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", FATAL)
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}

@@ -334,9 +334,7 @@ def test_a_checkpoint_that_cannot_be_written_is_made_before_the_next_call(
     assert_equal(fleet, Fleet.load(tmp_path))
 
 
-def test_a_log_that_cannot_be_written_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_log_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = lived(5)
     fleet.save(tmp_path)
     opened = Fleet.open(tmp_path)
@@ -377,9 +375,7 @@ def test_a_record_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
         Fleet.load(tmp_path)
 
 
-def test_a_block_of_an_older_version_goes_through_the_migrations(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_block_of_an_older_version_is_migrated(monkeypatch: pytest.MonkeyPatch) -> None:
     def added(arrays: Any) -> Any:
         return {**arrays, "changes.farthest": arrays["changes.after"]}
 

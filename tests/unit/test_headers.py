@@ -126,9 +126,7 @@ FIRST = ["Plant 7", "time;b;a;note", "01.02.2026;1,5;2;x"]
         (["a;b;time;more", "3;4;03.02.2026;5"], [[3, 4]]),
     ],
 )
-def test_a_resumed_pipe_is_read_by_its_own_header_or_the_one_before(
-    rest: list[str], values: Any
-) -> None:
+def test_a_resumed_pipe_has_its_own_header_or_the_one_before(rest: list[str], values: Any) -> None:
     one = layout()
     assert one.parse(FIRST, 1).values.tolist() == [[2, 1.5]]
     facts = json.loads(json.dumps(one.facts()))

@@ -179,9 +179,7 @@ def test_an_incident_that_turns_out_to_go_on_is_reported_again() -> None:
     assert kinds(tracker.advance(12)) == [INCIDENT_ENDED]
 
 
-def test_an_incident_goes_on_when_what_began_it_is_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_incident_goes_on_when_its_start_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.fleet.incidents.MOST_OPENINGS", 4)
     tracker = IncidentTracker(None)
     tracker.update(opened(0, 0, 0), 10)
@@ -363,9 +361,7 @@ def test_nonsense_is_a_state_error(path: list[str | int], value: object, text: s
         IncidentTracker.from_json(changed(facts, path, value))
 
 
-def test_more_past_incidents_than_are_kept_are_a_state_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_more_past_incidents_than_kept_are_a_state_error(monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = IncidentTracker(None)
     for at in range(3):
         tracker.update([Opening(name, at + 1, 20 * at) for name in "abc"], 10)

@@ -231,9 +231,7 @@ def test_a_trace_counts_itself() -> None:
         (AlarmCounts(2, 0, 0, 10, 1.0), 1.0, ["0 of 2 events found"]),
     ],
 )
-def test_the_summary_is_three_short_lines(
-    counts: AlarmCounts, seconds: float, lines: list[str]
-) -> None:
+def test_the_summary_has_three_lines(counts: AlarmCounts, seconds: float, lines: list[str]) -> None:
     found = summary(counts, seconds)
     assert len(found) == 3
     assert found[: len(lines)] == lines
@@ -244,9 +242,7 @@ def test_the_summary_is_three_short_lines(
     labels=st.lists(st.booleans(), min_size=1, max_size=200),
     places=st.lists(st.integers(0, 199), max_size=20),
 )
-def test_the_openings_that_find_an_event_are_those_that_are_counted(
-    labels: list[bool], places: list[int]
-) -> None:
+def test_openings_that_find_an_event_are_counted(labels: list[bool], places: list[int]) -> None:
     openings = sorted(at for at in places if at < len(labels))
     found = find_events(labels, openings)
     near = [any(labels[max(at - AFTER, 0) : at + BEFORE + 1]) for at in openings]

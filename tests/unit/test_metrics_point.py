@@ -41,9 +41,7 @@ def test_the_ratios_equal_scikit_learns(seed: int) -> None:
 @pytest.mark.parametrize(
     ("labels", "predictions"), [([0, 0], [0, 0]), ([1, 1], [0, 0]), ([0, 0], [1, 1])]
 )
-def test_a_ratio_with_nothing_to_divide_by_is_zero(
-    labels: list[int], predictions: list[int]
-) -> None:
+def test_a_ratio_with_no_denominator_is_zero(labels: list[int], predictions: list[int]) -> None:
     assert metrics.precision(labels, predictions) == 0
     assert metrics.recall(labels, predictions) == 0
     assert metrics.f1(labels, predictions) == 0
@@ -63,9 +61,7 @@ def test_a_ratio_with_nothing_to_divide_by_is_zero(
         ("0110110", "0000000", "0000000"),
     ],
 )
-def test_point_adjustment_fills_the_events_it_touched(
-    labels: str, predictions: str, adjusted: str
-) -> None:
+def test_adjustment_fills_events_it_touched(labels: str, predictions: str, adjusted: str) -> None:
     result = metrics.point_adjust(list(map(int, labels)), list(map(int, predictions)))
     assert "".join(map(str, result.astype(int))) == adjusted
 
@@ -131,9 +127,7 @@ def test_the_trapezoid_and_average_precision_are_different_numbers() -> None:
         min_size=1,
     )
 )
-def test_ranked_precision_is_scikit_learns_for_one_class_too(
-    pairs: list[tuple[bool, float]],
-) -> None:
+def test_precision_is_scikit_learns_for_one_class_too(pairs: list[tuple[bool, float]]) -> None:
     faulty = np.array([label for label, _ in pairs])
     scores = np.array([score for _, score in pairs])
     comp = ranked_precision(faulty, scores)

@@ -59,9 +59,7 @@ def test_with_a_period_the_delay_is_in_seconds(period: Period) -> None:
         ("110011", "111111", 0),
     ],
 )
-def test_false_alarms_are_runs_that_touch_no_event(
-    labels: str, predictions: str, count: int
-) -> None:
+def test_false_alarms_are_runs_outside_events(labels: str, predictions: str, count: int) -> None:
     assert metrics.false_alarms(list(map(int, labels)), list(map(int, predictions))) == count
 
 

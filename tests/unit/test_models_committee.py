@@ -101,9 +101,7 @@ def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history
     assert (model.params.learn_below > 0).all()
 
 
-def test_what_is_calibrated_in_parts_is_calibrated_as_one(
-    history: Floats, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_calibrated_as_one(history: Floats, monkeypatch: pytest.MonkeyPatch) -> None:
     ref, weights = trained(history)
     votes = ref.votes(history, weights, PLAN.rates)
     monkeypatch.setattr("newnormal.models.committee._CHUNK", 33)  # no multiple of the window
@@ -272,9 +270,7 @@ def test_little_history_is_enough(samples: int, channels: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("constant", [(0,), (1, 2), (0, 1, 2)])
-def test_constant_channels_are_no_trouble_until_they_move(
-    constant: tuple[int, ...], tmp_path: Path
-) -> None:
+def test_constant_channels_are_no_trouble(constant: tuple[int, ...], tmp_path: Path) -> None:
     history = nasty_series("none missing", 300, 3)
     history[:, constant] = 7.0
     detector = chosen(history)
@@ -309,9 +305,7 @@ def test_a_channel_first_observed_in_the_test_is_taken_for_an_average_one(histor
     np.testing.assert_array_equal(model.params.scales[:, 1], 1)
 
 
-def test_a_sample_with_nothing_observed_has_no_score_and_smoothing_waits(
-    detector: Detector,
-) -> None:
+def test_a_sample_with_nothing_observed_has_no_score_smoothing_waits(detector: Detector) -> None:
     live = nasty_series("none missing", 40, 3, seed=2)
     gaps = np.insert(live, [10, 10, 25], np.nan, axis=0)
     verdicts = detector.run(gaps)
@@ -387,9 +381,7 @@ def test_weights_that_are_not_finite_are_put_back_counted_and_logged(
     assert "the weights went back to a good copy" in caplog.text
 
 
-def test_a_clone_is_given_nothing_and_chooses_the_same(
-    detector: Detector, history: Floats, tmp_path: Path
-) -> None:
+def test_a_clone_chooses_the_same(detector: Detector, history: Floats, tmp_path: Path) -> None:
     base = pytest.importorskip("sklearn.base")
     other = base.clone(detector)
     assert other.get_params() == detector.get_params() == Detector(epochs=1).get_params()

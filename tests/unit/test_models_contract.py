@@ -190,9 +190,7 @@ def test_adaptation_lowers_the_scores_of_what_it_learns_from(name: str) -> None:
 
 @each_model
 @pytest.mark.parametrize("lr", [1e6, 1e20, 3e38])
-def test_a_learning_rate_that_diverges_leaves_nothing_that_is_not_finite(
-    name: str, lr: float
-) -> None:
+def test_a_rate_that_diverges_leaves_nothing_that_is_not_finite(name: str, lr: float) -> None:
     detector = fitted(name, lr=lr, threshold=Fixed(math.inf))
     for part in np.split(plant(120, 1) * 10, 4):
         verdicts = detector.run(part)

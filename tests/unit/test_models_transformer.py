@@ -71,9 +71,7 @@ def test_divergence_is_kullback_and_leiblers() -> None:
     assert divergence(torch.from_numpy(p), torch.from_numpy(p)).item() == 0
 
 
-def test_associations_are_distributions_over_the_window(
-    model: AnomalyTransformer, batch: WindowBatch
-) -> None:
+def test_associations_are_distributions(model: AnomalyTransformer, batch: WindowBatch) -> None:
     made, associations = model.network(batch.windows)
     assert made.shape == batch.windows.shape
     assert len(associations) == 3

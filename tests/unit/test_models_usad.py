@@ -72,9 +72,7 @@ def test_score_weighs_both_residuals(model: USAD, batch: WindowBatch) -> None:
 
 
 @pytest.mark.parametrize("epoch", [1, 2, 10])
-def test_losses_move_from_reconstruction_to_the_contest(
-    model: USAD, batch: WindowBatch, epoch: int
-) -> None:
+def test_losses_move_towards_the_contest(model: USAD, batch: WindowBatch, epoch: int) -> None:
     x = batch.windows
     one, two, contest = (((x - made) ** 2).mean() for made in parts(model, x))
     first, second = model._losses(batch, epoch)

@@ -72,9 +72,7 @@ def test_zstd_is_read_in_frames(tmp_path: Path) -> None:
     assert (found.kind, found.written) == ("jsonl", {"compression": "zstd"})
 
 
-def test_zstd_without_its_package_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_zstd_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "zstandard", None)
     path = written(tmp_path, b"\x28\xb5\x2f\xfd\x00\x00\x00\x00")
     with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[zstd\]"'):
@@ -82,9 +80,7 @@ def test_zstd_without_its_package_names_the_extra(
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
-def test_compressed_data_that_is_cut_short_or_damaged_is_an_input_error(
-    tmp_path: Path, compress: Any
-) -> None:
+def test_compressed_data_cut_or_damaged_is_an_input_error(tmp_path: Path, compress: Any) -> None:
     data = compress(random.Random(1).randbytes(2000).hex().encode())
     kind = "gzip" if compress is gzip.compress else "zstd"
     assert refusal(written(tmp_path, data[:-9])) == (
@@ -102,9 +98,7 @@ def test_compressed_data_that_is_cut_short_or_damaged_is_an_input_error(
     ("data", "what", "command"),
     [(bz2.compress(b"a"), "bzip2", "bunzip2"), (lzma.compress(b"a"), "xz", "unxz")],
 )
-def test_other_compression_is_named_with_its_command(
-    tmp_path: Path, data: bytes, what: str, command: str
-) -> None:
+def test_other_compression_is_named(tmp_path: Path, data: bytes, what: str, command: str) -> None:
     assert refusal(written(tmp_path, data)) == (
         f"expected text, or compressed by gzip or zstd, found {what}\n"
         f"hint: decompress it first: {command} FILE"
@@ -218,9 +212,7 @@ def test_nuls_that_a_crash_left_do_not_make_text_binary(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("last", ["", "end"])
-def test_ends_of_lines_are_found_and_blank_lines_counted(
-    tmp_path: Path, end: str, last: str
-) -> None:
+def test_ends_of_lines_and_blank_lines_are_found(tmp_path: Path, end: str, last: str) -> None:
     lines = ["a,b", "", "1,2", "", "", "3,4"]
     text = end.join(lines) + (end if last else "")
     assert lines_of(written(tmp_path, text.encode())) == lines

@@ -343,9 +343,7 @@ def test_the_check_says_what_is_wrong(model: object, message: str) -> None:
 # ------------------------------------------------------------------ in the shell
 
 
-def test_the_commands_take_a_strangers_model_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_take_a_strangers_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
     from newnormal.cli.app import app

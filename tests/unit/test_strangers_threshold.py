@@ -105,9 +105,7 @@ def test_a_quiet_stretch_lowers_it_and_what_is_learned_from_stays(detector: Base
     assert detector.threshold_ == before
 
 
-def test_run_equals_step_equals_pieces_equals_save_and_load(
-    detector: BaseDetector, tmp_path: Path
-) -> None:
+def test_run_step_pieces_save_and_load_are_equal(detector: BaseDetector, tmp_path: Path) -> None:
     live = series()
     ref = list(detector.run(live))
     events = detector.take_events()
@@ -181,9 +179,7 @@ def test_a_rule_that_stays_may_be_a_strangers_too(tmp_path: Path) -> None:
     assert other.threshold_ == detector.threshold_
 
 
-def test_a_file_that_names_a_threshold_is_loaded_only_where_the_caller_names_it(
-    tmp_path: Path,
-) -> None:
+def test_a_file_that_names_a_threshold_is_loaded_where_the_caller_names_it(tmp_path: Path) -> None:
     detector = M2N2(window=6, threshold=PATH).fit(plant(300, 3, 0))
     detector.save(tmp_path / "moving.nn")
     with pytest.raises(StateError) as caught:

@@ -532,9 +532,7 @@ def test_a_file_needs_a_column_of_names(tmp_path: Path) -> None:
         to_tables(tmp_path / "plant.csv", by="host", times=days(1))
 
 
-def test_json_lines_of_streams_may_differ_in_their_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_json_lines_may_differ_in_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 50)
     path = tmp_path / "plant.jsonl"
     path.write_text(

@@ -57,9 +57,7 @@ INFINITE_CELLS = ["inf", "-Inf", "Infinity", "1e999", "-1e999"]
 
 @pytest.mark.parametrize(("cell", "value"), CELLS)
 @pytest.mark.parametrize("text", ["", "web_1", "Köln"])
-def test_a_cell_means_the_same_whatever_stands_beside_it(
-    cell: str, value: float, text: str
-) -> None:
+def test_a_cell_means_the_same_whatever_is_beside_it(cell: str, value: float, text: str) -> None:
     parser = LineParser.open("a,b,c,host", drop="host")
     np.testing.assert_equal(values(parser.parse(f"0.5,{cell},2,{text}\n")), [0.5, value, 2])
     np.testing.assert_equal(values(parser.parse(f"{cell},NA,1,{text}\n")), [value, NAN, 1])
@@ -173,9 +171,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
         ("\ufeff1,2", ("0", "1"), None),
     ],
 )
-def test_a_first_line_of_numbers_is_a_sample(
-    line: str, channels: tuple[str, ...], time: str | None
-) -> None:
+def test_numbers_alone_are_a_sample(line: str, channels: tuple[str, ...], time: str | None) -> None:
     parser = LineParser.open(line)
     assert not parser.header_consumed
     assert parser.channels == channels
@@ -427,9 +423,7 @@ def test_an_infinite_json_value_is_named(value: str) -> None:
     ],
     ids=range(7),
 )
-def test_a_json_line_that_does_not_fit_is_refused_and_the_next_is_read(
-    line: str, text: str
-) -> None:
+def test_a_json_line_that_does_not_fit_is_refused_and_the_next_read(line: str, text: str) -> None:
     parser = LineParser.open('{"a": 1, "b": 2}')
     with pytest.raises(InputError) as caught:
         parser.parse(line)

@@ -217,9 +217,7 @@ def test_no_learning_is_chosen_where_learning_hurts(learned: tuple[Committee, Fl
     assert CHOOSE._rates(*learned, disturbed) == (0.0, 0.0)
 
 
-def test_an_expert_that_may_learn_from_nothing_gets_rate_0(
-    learned: tuple[Committee, Floats32],
-) -> None:
+def test_an_expert_that_may_not_learn_gets_rate_0(learned: tuple[Committee, Floats32]) -> None:
     model, fitted = learned
     held = Committee(WINDOW, 4, 4, PLAN)
     held.params = model.params._replace(learn_below=np.zeros(2))
@@ -310,9 +308,7 @@ def test_an_autoencoder_that_leaves_nine_tenths_learned_nothing(
     assert comp.learned_nothing == all(why)
 
 
-def test_what_an_autoencoder_leaves_is_relative_to_what_it_is_given(
-    learned: tuple[Committee, Floats32],
-) -> None:
+def test_what_an_autoencoder_leaves_is_relative(learned: tuple[Committee, Floats32]) -> None:
     left = CHOOSE._left(*learned, mixed(500, 2), (0.0, 0.0))
     assert (left < 0.8).all()
     model, fitted = learned
