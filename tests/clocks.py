@@ -1,7 +1,5 @@
 """A clock for tests."""
 
-from __future__ import annotations
-
 from typing import Generic, TypeVar
 
 N = TypeVar("N", bound=float)

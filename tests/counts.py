@@ -1,7 +1,5 @@
 """How many cases a long test runs: few by default, all of them in `make soak`."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -1,7 +1,5 @@
 """What tests of the deep models share; they are skipped without PyTorch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

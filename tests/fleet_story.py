@@ -1,7 +1,5 @@
 """A fleet and lone detectors that are given the same samples, and compared bit for bit."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Small fleets of mixed shapes for tests, and what it means that two are equal."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

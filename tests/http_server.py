@@ -1,7 +1,5 @@
 """HTTP servers on free ports of 127.0.0.1 that answer as a test wants."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Mapping

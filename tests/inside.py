@@ -1,7 +1,5 @@
 """What is inside a detector, for tests that compare it with a twin or change one thing of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -8,8 +8,6 @@ Words: a *layer* is its matrix (inputs, outputs) and its bias (outputs,). A *win
 L samples, shape (L, C). Missing values are NaN.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

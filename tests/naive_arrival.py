@@ -1,7 +1,5 @@
 """The slow, obvious twin of `Arrival`: one sample at a time, in lists."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from math import isnan, nan
 from typing import Any

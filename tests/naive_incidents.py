@@ -1,7 +1,5 @@
 """The slow, obvious twin of `newnormal.fleet.incidents`: one moment after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from newnormal.fleet.incidents import Opening

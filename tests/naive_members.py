@@ -3,8 +3,6 @@
 Everything is float64, from all samples seen so far. A missing value is the channel's last one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

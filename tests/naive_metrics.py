@@ -1,7 +1,5 @@
 """The slow, obvious twins of the metrics: loops over samples, thresholds and windows."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Places of a committee, slowly and obviously: the twin of `kernels.accepted.move_back`."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Programs in the test's own process that connectors talk to."""
 
-from __future__ import annotations
-
 from typing import Protocol, Self, TypeVar
 
 

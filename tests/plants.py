@@ -1,7 +1,5 @@
 """A small plant for tests of alarms and changes, and detectors fitted on it once a process."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -5,8 +5,6 @@ with ``record_property("found", text)``; the rest is measured here. With some of
 rows of the page are written anew. A share of the full counts, ``--share 0.1``, writes no page.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """What random tests draw from: one grid of nasty series, and small settings of the method."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

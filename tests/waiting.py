@@ -1,7 +1,5 @@
 """Waiting for another program: a poll with a deadline, and no other sleep in any test."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Runs made by hand, without a model: what a page shows is known to the number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

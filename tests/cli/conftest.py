@@ -1,7 +1,5 @@
 """Files a command line test works on, and ways to run the command."""
 
-from __future__ import annotations
-
 import io
 import os
 import socket

@@ -1,7 +1,5 @@
 """A fleet that command line tests work on, and lines of its streams."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ folder of that name gets the output of the process that was killed there (`first
 the one started after it (`second`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

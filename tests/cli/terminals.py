@@ -1,7 +1,5 @@
 """The command on a terminal: a pseudo-terminal of its own, with a size."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

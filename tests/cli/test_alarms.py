@@ -1,7 +1,5 @@
 """`newnormal alarms`: what is open and what was, in words and for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """SKAB and NAB as they are, where the benchmark data is: no edit, no option that is not shown."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

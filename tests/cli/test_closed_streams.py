@@ -1,7 +1,5 @@
 """Standard streams that are closed, full or gone: a message, an exit code, nothing lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

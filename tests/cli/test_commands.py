@@ -1,7 +1,5 @@
 """The other commands: what they print, what they refuse, and in which words."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Connections of the service that send nothing, and too many of them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`newnormal evaluate`: what it grades, what it prints first, and that picture and table agree."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """`newnormal example`: files in which something happens, and what to do with them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`newnormal accept`, `reject` and `undo`: given to a state file, or to a watch that runs."""
 
-from __future__ import annotations
-
 import errno
 import json
 import signal

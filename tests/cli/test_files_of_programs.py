@@ -1,7 +1,5 @@
 """Files as programs write them, through the readers and through every command, without an edit."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

@@ -1,7 +1,5 @@
 """The other commands on a fleet: what they print, what they refuse, and in which words."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Feedback to a stream of a fleet: at once, by a running watch, or after a kill."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

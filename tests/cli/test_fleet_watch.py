@@ -1,7 +1,5 @@
 """`newnormal watch` of a fleet: what comes out, what survives, and what is said."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The help: in groups, at 80 columns, and nothing cut."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

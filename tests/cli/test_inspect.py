@@ -1,7 +1,5 @@
 """`newnormal inspect`: how old what it shows is, beside a `watch` and without, and its JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,7 +1,5 @@
 """Times that are far ahead, late or there twice, in `newnormal watch`."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A watch killed at every point between feedback and checkpoint: nothing is lost or repeated."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

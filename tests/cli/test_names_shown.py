@@ -1,7 +1,5 @@
 """Names are the user's: what a terminal is given of them is text, whatever they hold."""
 
-from __future__ import annotations
-
 import re
 import string
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Where output or state cannot be written is found before anything is read or fitted."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal plot`: a picture of one's own file, labels or not, of one stream or of a fleet."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from pathlib import Path

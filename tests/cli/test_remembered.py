@@ -1,7 +1,5 @@
 """How history was read holds for live data, and what differs there is reported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal report`: the page it writes, what it says, and what it refuses."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

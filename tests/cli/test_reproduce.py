@@ -1,7 +1,5 @@
 """`newnormal reproduce` from the command line: narrowing, adding a row, resuming, mistakes."""
 
-from __future__ import annotations
-
 import csv
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Streams as they come: headers in the middle, wrong clocks, many bad lines, parts of a file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal serve`: what it refuses, what it checks, and how it starts, reloads and stops."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

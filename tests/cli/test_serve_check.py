@@ -1,7 +1,5 @@
 """`newnormal serve --check` finds what would keep the service from starting."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

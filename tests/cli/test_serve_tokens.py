@@ -1,7 +1,5 @@
 """`newnormal serve FILE token`: tokens go where the configuration keeps everything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

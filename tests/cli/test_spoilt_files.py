@@ -1,7 +1,5 @@
 """Spoilt files through the commands: a message and an exit code, and JSON with nothing else."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal serve verify`, `backup` and `restore`."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A stranger's first five minutes: an empty environment, an install, and what `example` names."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """`newnormal watch`: what comes out, what survives, and what is said."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

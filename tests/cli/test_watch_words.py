@@ -1,7 +1,5 @@
 """`newnormal watch --format text`: alarms in words, on a terminal, in a pipe and in a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

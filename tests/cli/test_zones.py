@@ -1,7 +1,5 @@
 """Commands give times out in the zone of their input, and again so after a failure."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

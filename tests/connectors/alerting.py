@@ -1,7 +1,5 @@
 """An alarm as alerts have it, for the tests of sinks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 LINK = "https://watch.example.org/#/item/alarm-12-1-3"

@@ -1,7 +1,5 @@
 """Prometheus' API with series that are functions of the time, and a clock that a test sets."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from email.utils import formatdate

@@ -1,7 +1,5 @@
 """Streams whose samples are of now, for what keeps samples of now alone."""
 
-from __future__ import annotations
-
 import time
 
 import httpx

@@ -5,8 +5,6 @@ keeps about 5 MB of each partition, knows groups, and shows messages of transact
 aborted, which a real broker would not.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import socket

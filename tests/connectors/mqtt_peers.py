@@ -1,7 +1,5 @@
 """Others that speak MQTT: a broker that answers as a test wants, a sender, and a receiver."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Line protocol read a character at a time, as slowly and obviously as possible."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

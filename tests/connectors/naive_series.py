@@ -3,8 +3,6 @@
 Neither uses protobuf, nor the names, rates or samples of the library.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import struct

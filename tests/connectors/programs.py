@@ -1,7 +1,5 @@
 """Real programs of others on free ports of 127.0.0.1, which can be killed and started again."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

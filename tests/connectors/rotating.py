@@ -3,8 +3,6 @@
 `written` has every complete line once, in order: what a source must give, whatever happened.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

@@ -1,7 +1,5 @@
 """What stories with real programs share: samples in the log and the store, senders, a plant."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -3,8 +3,6 @@
 ``python -m tests.connectors.targets HOSTS METRICS CYCLE`` serves them from a process of its own.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import time

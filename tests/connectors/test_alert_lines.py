@@ -1,7 +1,5 @@
 """Alerts as JSON lines: rotation, kills, full disks, and the real service."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

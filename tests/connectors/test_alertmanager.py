@@ -1,7 +1,5 @@
 """Alerts at Alertmanager: what is posted, and that it fires, stays and resolves at a real one."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

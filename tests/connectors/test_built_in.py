@@ -1,7 +1,5 @@
 """What holds for every connector of the package: names, libraries, and the guides' examples."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files that grow: forms, rotation of all kinds, kills, and the real service under load."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """InfluxDB's line protocol: the grammar beside a slow twin, answers, and InfluxDB's own client."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

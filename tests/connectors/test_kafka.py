@@ -1,7 +1,5 @@
 """Kafka as a source: messages, places, groups and what goes wrong, at a cluster on this machine."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import threading

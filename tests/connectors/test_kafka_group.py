@@ -1,7 +1,5 @@
 """Kafka's callbacks and messages, with a stand-in for the library's consumer; any input; order."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Kafka as a sink of alerts, and the options that say how a cluster is reached."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

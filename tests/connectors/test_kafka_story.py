@@ -1,7 +1,5 @@
 """The service with Kafka: from topics to an alarm and its end, and through kills and cuts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

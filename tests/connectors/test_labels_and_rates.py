@@ -1,7 +1,5 @@
 """Names of series with labels, and counters as rates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

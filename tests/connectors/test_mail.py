@@ -1,7 +1,5 @@
 """Alerts by mail, at an SMTP server in this process: what is sent, encrypted how, refused why."""
 
-from __future__ import annotations
-
 import email
 import socket
 import ssl

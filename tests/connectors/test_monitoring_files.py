@@ -1,7 +1,5 @@
 """The dashboard for Grafana and the rules for Prometheus: well formed, and about what there is."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Samples by MQTT beside a broker that answers as a test wants; options of source and sink."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

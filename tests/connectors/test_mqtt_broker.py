@@ -1,7 +1,5 @@
 """MQTT in and out with mosquitto: versions, passwords, TLS, retained and repeated messages."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Alerts by MQTT beside a broker that answers as a test wants."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

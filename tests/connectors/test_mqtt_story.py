@@ -1,7 +1,5 @@
 """A plant that publishes to mosquitto: to an alarm and its end, and through kills of both."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

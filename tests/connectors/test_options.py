@@ -4,8 +4,6 @@ What `Options`, addresses, users, headers and certificates share is tried with o
 of the others one case shows that they use the same.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

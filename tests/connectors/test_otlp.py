@@ -1,7 +1,5 @@
 """OTLP/HTTP metrics: bodies beside a slow twin, answers, and OpenTelemetry's own SDK."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

@@ -1,7 +1,5 @@
 """OTLP with real programs: OpenTelemetry's SDK exports to the service, which is killed."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """The messages of a bus: every shape that is read, every error, and arbitrary bytes."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranges of queries to Prometheus after a time at which it did not run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Prometheus as a source: what is asked, what becomes of answers, places, errors."""
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -1,7 +1,5 @@
 """Prometheus' remote write: its bodies beside a slow twin, its answers, and a real Prometheus."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

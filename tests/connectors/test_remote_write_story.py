@@ -1,7 +1,5 @@
 """Remote write with real programs: Prometheus sends to the service, and each is killed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Scores from the store to their sinks: places, stretches of time, outages, kills, refusals."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Scores in a real Prometheus: what it takes, and that no one is lost when a program is killed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores by remote write: what is posted, what answers mean, options, and a real Prometheus."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Alerts in chats: what is posted, what the answers of Slack and others mean, what stays secret."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Topics of MQTT: patterns beside paho's matching, filters beside all short topics."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

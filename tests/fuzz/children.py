@@ -1,7 +1,5 @@
 """Processes that are fed cases and may crash or hang: they are started again, and it is told."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

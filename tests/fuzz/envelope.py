@@ -4,8 +4,6 @@ Written from docs/guides/state.md, so that a test can make a file of any content
 that belongs to it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

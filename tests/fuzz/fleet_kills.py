@@ -7,8 +7,6 @@ what an uninterrupted fleet has at the same place of the sequence, which is not 
 that the process has reported. Prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Spoilt folders of a fleet: case `index` of a `seed` is always the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Spoilt inputs: case `index` is always the same bytes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zipfile

@@ -4,8 +4,6 @@ With two numbers it tries one case and prints what happened. Without any it read
 standard input, one a line, and answers each with a line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import resource

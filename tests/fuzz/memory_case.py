@@ -1,7 +1,5 @@
 """Prints a digest of every column of some runs: ``python -m tests.fuzz.memory_case SEED COUNT``."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 

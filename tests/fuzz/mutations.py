@@ -1,7 +1,5 @@
 """Spoilt state files: case `index` of a `seed` is always the same file."""
 
-from __future__ import annotations
-
 import copy
 import json
 import struct

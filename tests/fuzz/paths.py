@@ -4,8 +4,6 @@ Whole stretches, sample by sample, in pieces, saved and loaded, pickled and copi
 column, every event and the state at the end are compared bit for bit.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import pickle

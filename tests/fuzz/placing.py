@@ -1,7 +1,5 @@
 """Moves every array of a detector to another place in memory, and leaves all values as they are."""
 
-from __future__ import annotations
-
 import dataclasses
 from random import Random
 from typing import Any

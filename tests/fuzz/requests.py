@@ -1,7 +1,5 @@
 """Malformed requests to the service, from a seed: any route, parameter, header and body."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """Run, step, pieces, saved and loaded, pickled, copied: the same bits, ten times over."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

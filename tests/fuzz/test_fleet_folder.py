@@ -4,8 +4,6 @@ Each case is a process of its own. `make soak` tries 1,000 of damage and 1,000 o
 whose digests fit: those must not end the process by a signal.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import traceback

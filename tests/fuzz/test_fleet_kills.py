@@ -1,7 +1,5 @@
 """Processes that have a fleet open are killed: nothing is lost, and nothing is different."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

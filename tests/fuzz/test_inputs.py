@@ -1,7 +1,5 @@
 """Spoilt lines and files through every reader: an answer or a sentence, never another error."""
 
-from __future__ import annotations
-
 import tracemalloc
 import warnings
 from collections.abc import Iterator

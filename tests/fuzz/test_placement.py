@@ -1,7 +1,5 @@
 """Kernels give the same bits wherever their arrays lie and whatever fresh memory holds."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

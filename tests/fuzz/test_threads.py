@@ -1,7 +1,5 @@
 """Threads and processes: one detector used at once, several side by side, mapped weights."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

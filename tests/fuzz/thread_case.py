@@ -4,8 +4,6 @@ Without numbers it reads such pairs from standard input and answers each with a 
 call must take its turn, or be refused with a NewnormalError.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """House rules that no linter knows: sizes, classes, private names, one decision, plain English."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -6,8 +6,6 @@ the stage, the distance) and alarms (4: the stage, silence, the threshold, and t
 that opens).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 To be run with NUMBA_DISABLE_JIT=1, so that kernels are Python and can be traced.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Compiled code takes the arrays of a stream out of a block of memory. Numba keeps
 source file, so the views are source and not made at run time. A test compares the file.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Streams of any length and lines of any length: bounded memory, time that grows no faster."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

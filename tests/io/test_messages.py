@@ -1,7 +1,5 @@
 """What is reported of an input or a state file that cannot be used, and what to do about it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files and pipes of every kind as sources: places, resuming, following, FIFOs."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

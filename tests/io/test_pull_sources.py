@@ -1,7 +1,5 @@
 """Seams of the service's connectors: by name, their options, and checks that find bad ones."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A source that sends nothing is reported by the clock, once, and never to the detector."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

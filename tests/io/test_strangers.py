@@ -1,7 +1,5 @@
 """A source and a sink from outside the package: found by import path, watched with, checked."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence

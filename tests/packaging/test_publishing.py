@@ -1,7 +1,5 @@
 """What a public repository needs: citation, templates, workflows, container, interpreters."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

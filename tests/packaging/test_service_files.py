@@ -1,7 +1,5 @@
 """What runs the service: the example of a configuration, the systemd unit, the compose file."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import tomllib

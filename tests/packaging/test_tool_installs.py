@@ -4,8 +4,6 @@ Slow, and needs an index of packages: `.ci/run` installs pipx and uv and says wh
 NEWNORMAL_INSTALLERS, and which wheel to install, in NEWNORMAL_WHEEL. Without, these are skipped.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What others wrote is in one folder, as they released it, with its licence."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 

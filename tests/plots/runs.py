@@ -1,7 +1,5 @@
 """Runs whose alarms and changes are made by hand, for pictures and tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

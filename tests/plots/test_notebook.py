@@ -1,7 +1,5 @@
 """What a notebook shows: tables that any viewer shows, and a page in a frame that is closed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html import unescape

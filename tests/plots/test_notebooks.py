@@ -1,7 +1,5 @@
 """The example notebooks run, and what is committed of them is small and whole."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

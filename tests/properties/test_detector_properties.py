@@ -3,8 +3,6 @@
 That pieces, steps, saving and loading give the bits of one run is in `tests/fuzz`.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import warnings

@@ -1,7 +1,5 @@
 """Each stream of a fleet is a detector alone, bit for bit, whatever the others do."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

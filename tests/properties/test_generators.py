@@ -1,7 +1,5 @@
 """Every generator, for a thousand seeds, makes data that a detector can be judged by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

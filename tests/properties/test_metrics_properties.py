@@ -1,7 +1,5 @@
 """What holds of the metrics for any labels, scores and predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Whatever is written as CSV, JSON lines, Parquet or a frame is read back as it was."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

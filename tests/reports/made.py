@@ -1,7 +1,5 @@
 """Timelines made by hand, and pages read back as their script reads them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """What the data of a page must be like: each field, its type, and nothing besides."""
 
-from __future__ import annotations
-
 from typing import Any
 
 NUMBER = (int, float)

@@ -1,7 +1,5 @@
 """The data of a page: what the script finds in it is what was judged."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reports of runs as detectors and fleets make them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The ablation on small files in the benchmark's own form: its rows, its rules, its pages."""
 
-from __future__ import annotations
-
 import csv
 import math
 from dataclasses import asdict

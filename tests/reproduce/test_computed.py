@@ -1,7 +1,5 @@
 """A sweep looked at half-way: what has been computed is shown, with how many seeds it rests on."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from statistics import fmean

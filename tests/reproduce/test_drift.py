@@ -1,7 +1,5 @@
 """`newnormal reproduce drift`: the detector without a setting beside fixed ones."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

@@ -1,7 +1,5 @@
 """What `newnormal reproduce drift` makes of alarms."""
 
-from __future__ import annotations
-
 import csv
 import math
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The operator's table of `newnormal reproduce drift`, and the halves of SKAB, NAB and UCR."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

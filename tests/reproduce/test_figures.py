@@ -1,7 +1,5 @@
 """Shift, curves, traces and cost: the numbers behind the pictures, and that the files are there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

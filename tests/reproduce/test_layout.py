@@ -1,7 +1,5 @@
 """The four folders of experiments, and the one list that the command and the page are made from."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from pathlib import Path

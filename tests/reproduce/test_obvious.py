@@ -1,7 +1,5 @@
 """The experiment on obvious faults: a small request, its page, its table and its picture."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import dataclass
 from pathlib import Path

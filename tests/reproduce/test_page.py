@@ -1,7 +1,5 @@
 """The one page: all that was run is in it, nothing is asked of the network, nothing is lost."""
 
-from __future__ import annotations
-
 import base64
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The paper, reproduced: five seeds, its hyperparameters, its thresholds, real data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

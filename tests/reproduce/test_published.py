@@ -1,7 +1,5 @@
 """The paper's numbers as data: typed again from the paper, and held to their own arithmetic."""
 
-from __future__ import annotations
-
 import csv
 from dataclasses import asdict
 from importlib.resources import files

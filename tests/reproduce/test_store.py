@@ -1,7 +1,5 @@
 """Results are kept: what is on disk is not computed again, unless what it depends on changed."""
 
-from __future__ import annotations
-
 import pkgutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Every table of `newnormal reproduce` on small files in the benchmarks' own form."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Requests to an app without a network: whole answers, or a stream of events piece by piece."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor

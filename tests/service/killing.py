@@ -3,8 +3,6 @@
 `contents` is all that follows from a log, `replayed` the same log applied without interruption.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A slow and obvious twin of the aligner: keeps every sample, and decides anew each time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median

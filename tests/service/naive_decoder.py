@@ -1,7 +1,5 @@
 """A slow twin of the decoder of samples: one cell at a time, a float at a time."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

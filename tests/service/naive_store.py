@@ -1,7 +1,5 @@
 """A store of samples that is slow and obvious: every sample in a list, thinned when asked."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

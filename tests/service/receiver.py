@@ -1,7 +1,5 @@
 """A receiver of webhooks on 127.0.0.1, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.http_server import HttpServer, Request

@@ -1,7 +1,5 @@
 """A service in this process whose fits are made when a test says so."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -1,7 +1,5 @@
 """Many random cases in one test: a case that fails names its seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.counts import count

@@ -1,7 +1,5 @@
 """`newnormal serve` as a program of its own, people and machines that use it, and kills."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

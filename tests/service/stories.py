@@ -1,7 +1,5 @@
 """Random logs of the service: streams that come and go, fits, people, and the clock."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 

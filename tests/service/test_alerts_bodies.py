@@ -1,7 +1,5 @@
 """What alerts there are, what they hold, and which of them a maintenance window keeps back."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From the outbox to sinks: order, waits, maintenance, sinks that are down, refuse or hang."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Alerts and pull sources of a service that runs: from a sample to a receiver."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The webhook: what it posts, how it is signed, and what it makes of each answer."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

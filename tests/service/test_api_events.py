@@ -1,7 +1,5 @@
 """Events as they happen, and as a list."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Coroutine

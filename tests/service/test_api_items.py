@@ -1,7 +1,5 @@
 """Routes of the inbox."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Limits on bodies, decompression, rates and subscribers."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

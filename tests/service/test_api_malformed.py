@@ -1,7 +1,5 @@
 """Malformed requests: a 4xx with a sentence each, no exception, no growth."""
 
-from __future__ import annotations
-
 import gc
 import json
 import random

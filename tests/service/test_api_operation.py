@@ -1,7 +1,5 @@
 """The page's files, health, metrics, settings, maintenance, and the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Routes that take samples and history."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence

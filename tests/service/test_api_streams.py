@@ -1,7 +1,5 @@
 """Routes of streams."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

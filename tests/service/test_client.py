@@ -1,7 +1,5 @@
 """The Python client, against the API over HTTP and against servers that misbehave."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Iterator
 from datetime import UTC, datetime

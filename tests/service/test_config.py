@@ -1,7 +1,5 @@
 """The configuration of the service: where values come from, and what errors say."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

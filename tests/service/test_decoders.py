@@ -1,7 +1,5 @@
 """Decoders: samples as JSON, JSON lines and CSV, beside a slow twin."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """The machines of the demo: the same every time, and something to see within a minute."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import Future

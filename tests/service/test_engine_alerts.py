@@ -1,7 +1,5 @@
 """Which alarms, changes and incidents have alerts, and that each ends what it began."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

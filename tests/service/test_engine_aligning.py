@@ -1,7 +1,5 @@
 """The aligner beside a slow and obvious twin, and what it promises."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """A disk that is full or gone: refused with a sentence, and nothing is lost once it is back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

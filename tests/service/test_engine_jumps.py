@@ -1,7 +1,5 @@
 """Wrong clocks, gaps and repeated samples, through the whole service."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Streams by themselves: from the first sample to a model, and from one model to the next."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Streams that are silent together: one incident, one alert, and none hidden by the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

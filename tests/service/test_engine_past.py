@@ -1,7 +1,5 @@
 """What a source reads of the time before its first start: in the inbox, without alerts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

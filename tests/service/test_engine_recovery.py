@@ -1,7 +1,5 @@
 """After a kill, checkpoint and log give what the same log gives without one."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

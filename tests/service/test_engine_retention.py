@@ -1,7 +1,5 @@
 """What the service removes by itself, and that it goes on afterwards."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

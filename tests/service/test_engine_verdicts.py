@@ -1,7 +1,5 @@
 """Streams of the service get the verdicts, alarms and changes of plain detectors, bit for bit."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Entries of the service's log as bytes, and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

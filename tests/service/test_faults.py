@@ -1,7 +1,5 @@
 """Faults that an operator meets: files that are gone, clocks that are set, limits in a burst."""
 
-from __future__ import annotations
-
 import tempfile
 import threading
 import time

@@ -1,7 +1,5 @@
 """Memory that was freed is given back to the system."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

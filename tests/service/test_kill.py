@@ -1,7 +1,5 @@
 """`kill -9` at any moment: nothing acknowledged is lost, nothing differs, each alert comes once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

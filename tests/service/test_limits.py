@@ -1,7 +1,5 @@
 """What samples must keep to before they are taken in."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The log of the service: what was appended is there, in order, whatever happens."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

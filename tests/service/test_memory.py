@@ -1,7 +1,5 @@
 """The memory of the service under load: flat over the hour of `make soak`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from statistics import median

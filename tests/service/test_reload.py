@@ -1,7 +1,5 @@
 """Another configuration while the service runs: all of it is taken over, or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Pull sources in the service: places, acknowledgements, errors and waits."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Checking, copying and restoring all that a service keeps."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Items, events, comments, the outbox and settings of the store; full disks and many threads."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Iterator

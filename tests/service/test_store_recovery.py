@@ -1,7 +1,5 @@
 """The store after a kill: what it was at a checkpoint, whatever happened since."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """What is too old or too much is removed, and nothing that is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

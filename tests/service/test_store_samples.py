@@ -1,7 +1,5 @@
 """Samples of the store beside a twin that keeps every one of them in a list."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import fields, replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 TARGET is the database.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 

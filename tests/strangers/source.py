@@ -4,8 +4,6 @@ INPUT is the database and the table, such as ``plant.db:samples``. The table has
 (nanoseconds since 1970) and one for each channel.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Thresholds as somebody else would write them, in a file of their own outside the package."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

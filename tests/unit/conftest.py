@@ -1,7 +1,5 @@
 """What several of these tests read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Accepting adds: the old normal, the accepted one and the way between them are quiet."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

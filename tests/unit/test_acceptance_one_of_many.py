@@ -1,7 +1,5 @@
 """Several changes, alarms and decisions at once: none of them decides about another."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

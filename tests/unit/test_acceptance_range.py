@@ -1,7 +1,5 @@
 """How far a stream is from its accepted normal: against a slow twin, and what it must notice."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

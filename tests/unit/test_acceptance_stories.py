@@ -1,7 +1,5 @@
 """Changes as users meet them: reported once, pending, then accepted, rejected or over."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ The figures on many streams are those of `newnormal reproduce drift`; this fails
 loses much of them.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from newnormal import M2N2, Detector, metrics

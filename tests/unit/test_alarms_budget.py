@@ -1,7 +1,5 @@
 """A threshold held to a limit: against its slow twin, and against what it promises."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

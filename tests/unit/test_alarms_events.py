@@ -1,7 +1,5 @@
 """Alarms as an operator meets them: one a fault, reported once, and none hides another."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

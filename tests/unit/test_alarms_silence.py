@@ -1,7 +1,5 @@
 """Silence: no sample, nothing but missing values, or a channel missing that never was."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Alarms, changes and incidents in words: the exact text of each kind of event."""
 
-from __future__ import annotations
-
 import io
 import shlex
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The arrays of a tree in one block of memory."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Finished series in order: times, duplicates, rates, parts, periods."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any

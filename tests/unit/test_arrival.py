@@ -1,7 +1,5 @@
 """Live samples in order: equal to a slow twin after every step, and to the finished series."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells and lines that cannot be read: a missing value, a bad line, or an error."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

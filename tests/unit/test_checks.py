@@ -1,7 +1,5 @@
 """`newnormal.check`: what it finds in data, and that its plan is what `fit` does."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

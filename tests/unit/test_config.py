@@ -1,7 +1,5 @@
 """The detector's options: what they may be, and what is said when they are not."""
 
-from __future__ import annotations
-
 import json
 import math
 from datetime import timedelta

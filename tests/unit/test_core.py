@@ -1,7 +1,5 @@
 """Small parts of the core: standardisation, trends, Adam, the calendar's rhythm, far values."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import warnings

@@ -1,7 +1,5 @@
 """Each loader on a small file of the form its owners hand out, written here."""
 
-from __future__ import annotations
-
 import builtins
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The synthetic data sets: series with known faults, obvious ones, and the benchmarks' files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Times as people and programs write them, and local times as UTC."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The two decisions about a score: their truth table, and that they are made in one place."""
 
-from __future__ import annotations
-
 import ast
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The demo tells its story: the frozen detector never recovers, the adapting one does."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

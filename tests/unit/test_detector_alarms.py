@@ -1,7 +1,5 @@
 """The detector's alarms: a limit instead of a quantile, ratios, p-values, and events."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

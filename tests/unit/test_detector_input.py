@@ -1,7 +1,5 @@
 """What the detector takes, what it refuses, in which words, and that a refusal changes nothing."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Training and adaptation do something, the same thing each time, and never destroy it."""
 
-from __future__ import annotations
-
 import logging
 import math
 import os

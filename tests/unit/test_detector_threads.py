@@ -1,7 +1,5 @@
 """Threads: a detector used by several, and how many BLAS has."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Times, the sampling period and memory given as a half-life."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the header is, what separates cells, the decimal point: as programs write files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -14,8 +14,6 @@ The first Python example of docs/README.md has been run there before: it makes `
 The README and the tutorial start in an empty folder instead, as their readers do.
 """
 
-from __future__ import annotations
-
 import doctest
 import os
 import re

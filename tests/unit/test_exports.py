@@ -1,7 +1,5 @@
 """Files of other programs as CSV text: what is in them comes out, and nothing else."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

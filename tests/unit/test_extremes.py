@@ -1,7 +1,5 @@
 """Values beyond all bounds: scores and expected values stay numbers, and accepting mends them."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The first start: what is compiled ahead, by whom, and what is said."""
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

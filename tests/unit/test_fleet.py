@@ -1,7 +1,5 @@
 """`Fleet`: its verbs, its results and its errors."""
 
-from __future__ import annotations
-
 import gc
 import json
 import threading

@@ -1,7 +1,5 @@
 """Fitting many streams: the same bits wherever they are fitted, and errors by name."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

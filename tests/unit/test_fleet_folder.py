@@ -1,7 +1,5 @@
 """A fleet in a folder: saved, loaded, opened with a log, checked and repaired."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Incidents of a fleet: one fault in many streams is one event, and chance is none."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """What a fleet is made of: positions in arrays, clocks, streams in blocks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

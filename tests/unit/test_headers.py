@@ -1,7 +1,5 @@
 """Columns by their header: unknown and absent ones, headers that come again, and none at all."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

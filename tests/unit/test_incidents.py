@@ -1,7 +1,5 @@
 """Incidents: when alarms in several streams are one event of the fleet."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

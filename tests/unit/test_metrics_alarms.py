@@ -1,7 +1,5 @@
 """The operator's table: events found, openings true and false, samples in alarm and pending."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

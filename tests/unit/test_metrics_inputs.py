@@ -1,7 +1,5 @@
 """What the metrics accept, what they refuse, and what a missing score means."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

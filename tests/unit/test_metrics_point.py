@@ -1,7 +1,5 @@
 """Counts, ratios, point adjustment, the best F1 and the areas, on cases worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """VUS and affiliation: against the authors' code (frozen) and against slow obvious twins."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

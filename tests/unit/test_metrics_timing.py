@@ -1,7 +1,5 @@
 """Detection delay, false alarms, and the report of everything."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields
 from datetime import timedelta

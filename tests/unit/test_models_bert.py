@@ -1,7 +1,5 @@
 """BERT for anomalies: its words, its likelihoods, and that it learns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The committee as a model, and as what a detector is that was given nothing."""
 
-from __future__ import annotations
-
 import logging
 import math
 from pathlib import Path

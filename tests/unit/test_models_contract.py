@@ -1,7 +1,5 @@
 """What every model owes the detector, whatever it is inside."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import subprocess

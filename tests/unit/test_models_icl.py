@@ -1,7 +1,5 @@
 """Internal contrastive learning: its loss, its parts, and that it learns."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

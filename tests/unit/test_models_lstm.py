@@ -1,7 +1,5 @@
 """The LSTM encoder-decoder: its network, and its two scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the members without a trend are fitted to, against obvious ways to compute it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Models that hold objects: each stream has its own copy, and none can be saved."""
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache

@@ -1,7 +1,5 @@
 """PyOD's detectors behind the detector's interface."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

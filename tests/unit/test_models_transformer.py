@@ -1,7 +1,5 @@
 """The Anomaly Transformer's own formulas against slow obvious twins, and that it learns."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """USAD: its losses, its score, and that it learns."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

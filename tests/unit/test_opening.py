@@ -1,7 +1,5 @@
 """Any input as lines: compression, encodings, ends of lines, long lines, and what is no text."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import gzip

@@ -1,7 +1,5 @@
 """The public surface, and that importing it costs next to nothing."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.resources
 import pkgutil

@@ -4,8 +4,6 @@ Where processor, NumPy, Numba and LLVM are those of the record: bit for bit. Els
 thresholds may differ by 1e-3 relative, and masks and events only at ties.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The detector among scikit-learn's estimators, without depending on it."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A model that somebody else wrote works wherever a built-in one does; a wrong one is found out."""
 
-from __future__ import annotations
-
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path

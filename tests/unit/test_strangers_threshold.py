@@ -1,7 +1,5 @@
 """A threshold that somebody else wrote works wherever a built-in one does, and may move."""
 
-from __future__ import annotations
-
 import copy
 import sys
 from importlib.metadata import EntryPoint

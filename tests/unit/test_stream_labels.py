@@ -1,7 +1,5 @@
 """Labels of many streams: a column beside the channels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

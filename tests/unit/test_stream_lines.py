@@ -1,7 +1,5 @@
 """Lines of many streams as samples: wide ones and long ones."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

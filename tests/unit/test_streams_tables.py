@@ -1,7 +1,5 @@
 """Data of many streams as a table a stream."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The test suite itself: what it needs, what it waits for, how it says what it lacks."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -1,7 +1,5 @@
 """An array of a stream is one line: first value, file, checks and block follow from it."""
 
-from __future__ import annotations
-
 from dataclasses import make_dataclass
 from typing import Annotated, Any, NamedTuple
 

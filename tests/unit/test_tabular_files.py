@@ -1,7 +1,5 @@
 """Whole files as tables."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

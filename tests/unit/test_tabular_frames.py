@@ -1,7 +1,5 @@
 """Arrays, lists and frames as a table."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines of CSV and JSON as samples, one at a time."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One sample: rows, mappings, and rows of pandas frames, matched by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What counts as a time, and which one."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 

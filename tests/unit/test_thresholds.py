@@ -1,7 +1,5 @@
 """Rules that turn history's scores into the threshold."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

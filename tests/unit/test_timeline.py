@@ -1,7 +1,5 @@
 """The timeline of a run: what a picture shows of it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

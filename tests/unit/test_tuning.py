@@ -1,7 +1,5 @@
 """What is chosen from history, by which rules, and how it is explained."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -1,7 +1,5 @@
 """Scenarios: what is planted is what is labelled, and changes that are no faults are not."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

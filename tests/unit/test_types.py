@@ -1,7 +1,5 @@
 """Verdicts: their documented JSON, and what columns promise."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import math

@@ -1,7 +1,5 @@
 """The repository and the source distribution stay small."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

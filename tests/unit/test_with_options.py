@@ -1,7 +1,5 @@
 """A fit is used again with other options, without training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

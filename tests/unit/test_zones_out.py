@@ -1,7 +1,5 @@
 """Zoned times come out with their zone, in JSON and in frames; inside they are UTC."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any

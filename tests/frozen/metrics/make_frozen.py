@@ -13,8 +13,6 @@ and point adjustment come from TSB-AD. The inputs are in the file, so that no ge
 numbers has to stay the same.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
