@@ -74,7 +74,7 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     )
 
     def network() -> nn.Sequential:
-        return eager.network(model, state["fitted.weights"])
+        return eager.network(model, state["fitted.step.fitted"])
 
     def adapting(net: nn.Sequential, count: int) -> Tensor:
         part = scaled[: count * window]

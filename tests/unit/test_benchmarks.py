@@ -28,7 +28,7 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
     mean, scale = state["fitted.step.mean"], state["fitted.step.scale"]
     scaled = torch.tensor((live - mean) / scale, dtype=torch.float32)
 
-    net = eager.network(MLP(4, 3, 2), state["fitted.weights"])
+    net = eager.network(MLP(4, 3, 2), state["fitted.step.fitted"])
     ref = eager.frozen(net, scaled, 4).numpy()
     np.testing.assert_allclose(detector.score(live).scores, ref, rtol=1e-4)
 
