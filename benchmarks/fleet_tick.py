@@ -31,7 +31,7 @@ _EVERY_TICK_READ = (
     "model.step.weights",
     "model.step.counts",
     "model.own.levels",
-    "model.own.trails",
+    "model.own.past_trends",
     "model.own.residuals",
     "model.own.counts",
     "model.own.members.recent",
@@ -42,7 +42,7 @@ _EVERY_TICK_READ = (
     "alarm.raised",
     "drift.levels",
     "drift.steps",
-    "drift.still",
+    "drift.unchanged_for",
     "drift.last",
     "drift.missing",
     "drift.distances",
@@ -52,7 +52,7 @@ _EVERY_TICK_WRITTEN = (
     "model.step.samples",
     "model.step.counts",
     "model.own.levels",
-    "model.own.trails",
+    "model.own.past_trends",
     "model.own.residuals",
     "model.own.counts",
     "model.own.members.recent",
@@ -62,14 +62,16 @@ _EVERY_TICK_WRITTEN = (
     "alarm.raised",
     "drift.levels",
     "drift.steps",
-    "drift.still",
+    "drift.unchanged_for",
     "drift.last",
     "drift.missing",
 )
 _EVERY_TICK_FITTED = (
-    "numbers",
-    "mean",
-    "scale",
+    "step.numbers",
+    "model.numbers",
+    "alarm.numbers",
+    "step.mean",
+    "step.scale",
     "model.scales",
     "model.bases",
     "model.residual_scale",
@@ -111,7 +113,7 @@ def tick_bytes(fleet: Fleet) -> float:
     weights = state["model.step.weights"]
     learning = weights / _WINDOW
     quiet = sum(size for name, size in state.items() if name.startswith("last_quiet."))
-    review = (2 * weights + fitted["weights"] + quiet) / _REVIEW
+    review = (2 * weights + fitted["step.fitted"] + quiet) / _REVIEW
     return found + learning + review
 
 

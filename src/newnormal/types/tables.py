@@ -185,7 +185,7 @@ class Scalar(NamedTuple):
             raise StateError(f"{name}: expected a number {bound} to {self.most:g}, found {value:g}")
 
 
-class Line(NamedTuple):
+class FieldLine(NamedTuple):
     """A field of a tuple: an array, a number, or another tuple of them."""
 
     name: str
@@ -195,24 +195,24 @@ class Line(NamedTuple):
 
 
 @cache
-def lines(kind: Any) -> tuple[Line, ...]:
+def lines(kind: Any) -> tuple[FieldLine, ...]:
     """Return the fields of a class that are arrays, numbers or tuples of them."""
-    fields: list[Line] = []
+    fields: list[FieldLine] = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         choices = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
         for choice in choices:
             marks = getattr(choice, "__metadata__", ())
             if marks and isinstance(marks[0], Array):
                 marks[0].dtype = next(d for alias, d in _DTYPES if alias == choice.__origin__)
-                fields.append(Line(name, array=marks[0]))
+                fields.append(FieldLine(name, array=marks[0]))
             elif marks and isinstance(marks[0], Scalar):
-                fields.append(Line(name, number=marks[0], kind=choice.__origin__))
+                fields.append(FieldLine(name, number=marks[0], kind=choice.__origin__))
             elif hasattr(kind_of := marks[0] if marks else choice, "_fields"):
-                fields.append(Line(name, kind=kind_of))
+                fields.append(FieldLine(name, kind=kind_of))
     return tuple(fields)
 
 
-def _numbers(kind: Any) -> list[Line]:
+def _numbers(kind: Any) -> list[FieldLine]:
     return [line for line in lines(kind) if line.number is not None]
 
 
