@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_frame_draws_its_picture_and_the_table_has_the_notebooks_colours(
-    browser: Browser, tmp_path: Path, dark: bool
-) -> None:
+def test_the_frame_has_the_notebooks_colours(browser: Browser, tmp_path: Path, dark: bool) -> None:
     opened = alarm(2, 280, 299, reason=None)
     verdicts = run(events=over(alarm(1, 20, 30)), remaining=(opened, change(1, 200)))
     ink = "rgb(210, 220, 230)" if dark else "rgb(20, 30, 40)"

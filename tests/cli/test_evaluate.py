@@ -36,9 +36,7 @@ def test_the_verdicts_that_were_made_are_graded(moved: Plant, newnormal: Command
     assert found["alarms"]["in_alarm_share"] == alarms.in_alarm_share
 
 
-def test_three_lines_come_first_then_alarms_then_samples_and_adjusted_last(
-    moved: Plant, newnormal: Command
-) -> None:
+def test_three_lines_then_alarms_samples_and_adjusted(moved: Plant, newnormal: Command) -> None:
     path = labelled(cut(moved, 2 * CHANGE), range(CHANGE, CHANGE + 20))
     done = newnormal("evaluate", moved.model, path, "--label", "truth")
     title, blank, found, false, in_alarm, *table = done.stdout.splitlines()

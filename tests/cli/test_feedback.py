@@ -144,9 +144,7 @@ def test_a_running_watch_applies_feedback(plant: Plant, state: Path, newnormal: 
     assert queue(state).empty
 
 
-def test_feedback_left_for_a_watch_that_ended_is_applied_once(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_feedback_left_is_applied_once(plant: Plant, pending: Path, newnormal: Command) -> None:
     left = FeedbackRequest(FeedbackAct.accept, None)
     queue(pending).enqueue(left)
     cut(plant, CHANGE + 130)
@@ -366,9 +364,7 @@ def test_an_alarm_is_rejected_first(plant: Plant, state: Path, newnormal: Comman
     assert (change["alarm"], change["state"]) == (1, "rejected")
 
 
-def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_inspect_shows_what_is_open(plant: Plant, pending: Path, newnormal: Command) -> None:
     detector = load(pending)
     found = facts(newnormal, pending)
     assert found["open_alarms"] == [alarm.as_dict() for alarm in detector.alarms_]
@@ -380,9 +376,7 @@ def test_inspect_shows_open_alarms_and_changes_with_their_sentences(
     assert f"distance from normal {found['distance']:.3g} × the limit" in shown
 
 
-def test_watch_that_waits_for_samples_applies_feedback_without_them(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_a_waiting_watch_applies_feedback(plant: Plant, state: Path, newnormal: Command) -> None:
     cut(plant, CHANGE + 100)
     watch = Running(
         *("watch", plant.model, plant.live, "--state", state, "--alarms-only", "--follow")
@@ -397,9 +391,7 @@ def test_watch_that_waits_for_samples_applies_feedback_without_them(
     assert queue(state).empty
 
 
-def test_feedback_after_a_kill_waits_for_the_sample_that_was_reached(
-    plant: Plant, pending: Path, newnormal: Command
-) -> None:
+def test_feedback_after_a_kill_waits(plant: Plant, pending: Path, newnormal: Command) -> None:
     source = FileSource(str(plant.live), SourceOptions(("a", "b")))
     stream = stream_of(load(pending), source)
     source.close()

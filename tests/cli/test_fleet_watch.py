@@ -25,9 +25,7 @@ def expected_lines(site: Site, lines: list[str]) -> list[str]:
     return [f'{{"stream": "{name}", {next(found[name])[1:]}' for name in names]
 
 
-def test_watch_prints_what_each_streams_own_detector_says_in_the_order_of_the_lines(
-    site: Site, newnormal: Command
-) -> None:
+def test_watch_prints_what_each_detector_says_in_line_order(site: Site, newnormal: Command) -> None:
     expected = expected_lines(site, site.lines)
     done = newnormal("watch", site.fleet, site.live, "--by", "host")
     assert done.returncode == 0, done.stderr

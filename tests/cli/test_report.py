@@ -173,9 +173,7 @@ def test_a_stream_that_is_not_in_the_fleet_is_named(site: Site, newnormal: Comma
     assert len(page(output).meta["streams"]) == 4
 
 
-def test_a_fleet_that_has_watched_the_file_is_judged_with_as_it_was_fitted(
-    site: Site, newnormal: Command
-) -> None:
+def test_a_fleet_that_has_seen_the_file_judges_as_fitted(site: Site, newnormal: Command) -> None:
     output, again = site.folder / "report.html", site.folder / "again.html"
     assert newnormal("report", site.fleet, site.live, "--by", "host", "-o", output).returncode == 0
     assert newnormal("watch", site.fleet, site.live, "--by", "host").returncode == 0
@@ -202,9 +200,7 @@ def test_a_state_that_knows_the_file_judges_as_fitted(moved: Plant, newnormal: C
     assert again == {**first, "name": again["name"]}
 
 
-def test_a_change_that_was_rejected_before_is_shown_as_rejected_until_it_is_over(
-    moved: Plant, newnormal: Command
-) -> None:
+def test_a_change_rejected_before_is_shown_as_rejected(moved: Plant, newnormal: Command) -> None:
     """Also of a fleet, and of `run`: none of them has the event of the rejection."""
     end = CHANGE + 60
     cut(moved, end)

@@ -83,9 +83,7 @@ def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None
     }
 
 
-def test_what_has_been_computed_is_shown_and_nothing_else_is_computed(
-    newnormal: Command, data: Path, tmp_path: Path
-) -> None:
+def test_only_what_was_computed_is_shown(newnormal: Command, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--processes", 1)
     newnormal(*arguments, "--seeds", 1, "--variants", "frozen")

@@ -22,9 +22,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_without_damage_is_checked_copied_and_restored(
-    newnormal: Command, data: Path, tmp_path: Path
-) -> None:
+def test_a_folder_is_checked_and_restored(newnormal: Command, data: Path, tmp_path: Path) -> None:
     facts = "0 streams, 0 samples, 1 records of the log, 0 models\nno problem found\n"
     assert newnormal("serve", "verify", data).stdout == f"{data}: {facts}"
     copy, other = tmp_path / "copy", tmp_path / "other"

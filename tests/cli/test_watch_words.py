@@ -166,9 +166,7 @@ def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
     assert plain(done.stdout) == expected
 
 
-def test_a_terminal_that_is_gone_is_an_error_and_nothing_is_lost(
-    moved: Plant, newnormal: Command
-) -> None:
+def test_a_terminal_that_is_gone_is_an_error_not_a_loss(moved: Plant, newnormal: Command) -> None:
     expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
     arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--format", "text")
     done = on_terminal_that_closes(*arguments, ignore_hangup=True)

@@ -370,9 +370,7 @@ class Case:
         self.store.close()
 
 
-def test_alarms_fire_stay_and_resolve_at_alertmanager_and_it_notifies_once_each(
-    tmp_path: Path, listener: Listener
-) -> None:
+def test_alarms_fire_and_resolve_and_notify_once_each(tmp_path: Path, listener: Listener) -> None:
     config = (
         "route: {receiver: team, group_by: [item], group_wait: 0s, group_interval: 1s}\n"
         "receivers: [{name: team, webhook_configs: [{url: 'URL'}]}]\n"

@@ -63,9 +63,7 @@ def sending(kafka: Kafka) -> Numbers:
 
 
 @pytest.mark.slow
-def test_each_message_is_in_the_log_once_whatever_is_killed_and_cut(
-    tmp_path: Path, record_property: Any
-) -> None:
+def test_each_message_is_logged_once_despite_kills(tmp_path: Path, record_property: Any) -> None:
     rounds = count(4, 60)
     size = min(600, 40_000 // rounds)  # the cluster keeps 5 MB of a partition
     with Kafka() as kafka, Relay(kafka.port) as relay:

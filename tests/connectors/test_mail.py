@@ -442,9 +442,7 @@ def answering(text: bytes, *, end: bool = False) -> Iterator[int]:
 # ------------------------------------------------------------------ with the service
 
 
-def test_mails_that_a_server_missed_are_sent_when_it_is_back_and_others_do_not_wait(
-    post: Post, tmp_path: Path
-) -> None:
+def test_mails_that_a_server_missed_are_sent_later_alone(post: Post, tmp_path: Path) -> None:
     """A mail server that is gone, and beside it one that works."""
     port, other = free_port(), Post()
     store = Store(tmp_path / "store.sqlite")

@@ -391,9 +391,7 @@ def test_a_message_with_more_samples_than_a_batch_is_given_in_parts(broker: Fake
     assert read(source, 3) == [temp(7)]
 
 
-def test_times_of_messages_without_one_are_when_they_came_and_differ(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_messages_without_times_differ(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.mqtt.time.time_ns", lambda: 5000)
     source = well(broker)
     broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))

@@ -260,9 +260,7 @@ def test_retained_messages_are_left_or_taken(brokers: Brokers, made: Made, versi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_messages_that_came_while_nobody_was_there_are_kept(
-    brokers: Brokers, made: Made, version: object
-) -> None:
+def test_messages_for_nobody_are_kept(brokers: Brokers, made: Made, version: object) -> None:
     options = brokers.options(version=version, client_id=f"away-{version}")
     subscribed(made, options).close()
     Sender(brokers.port).send(plain(range(2500)))

@@ -48,9 +48,7 @@ class Program:
         return self.provider.force_flush(60_000)
 
 
-def test_the_sdk_exports_to_the_service_also_when_that_is_killed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_sdk_exports_through_a_kill(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     service = Newnormal(tmp_path, "")
     with service:
         program = Program(f"{service.url}/v1/metrics", Compression.Gzip)

@@ -299,9 +299,7 @@ def test_a_batch_of_a_list_is_refused() -> None:
         Batch([[1.0, 2.0]])  # type: ignore[arg-type]
 
 
-def test_watch_refuses_a_batch_larger_than_it_asked_for(
-    live: np.ndarray[Any, Any], tmp_path: Path
-) -> None:
+def test_watch_refuses_a_batch_beyond_its_size(live: np.ndarray[Any, Any], tmp_path: Path) -> None:
     class Eager(MemorySource):
         def next_batch(self, limit: int) -> Batch | None:
             return super().next_batch(limit + 1)
@@ -332,9 +330,7 @@ def test_quiet_batches_make_no_error_that_nobody_sees(
     assert errors == []
 
 
-def test_strict_watch_of_a_source_in_memory_stops_before_a_time_that_goes_back(
-    live: np.ndarray[Any, Any],
-) -> None:
+def test_a_strict_watch_stops_before_a_time_that_goes_back(live: np.ndarray[Any, Any]) -> None:
     class Back(MemorySource):
         def next_batch(self, limit: int) -> Batch | None:
             batch = super().next_batch(limit)

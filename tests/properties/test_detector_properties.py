@@ -156,9 +156,7 @@ def test_verdicts_obey_their_own_definition(detector: BaseDetector, kind: str, l
 
 @FEW
 @given(kinds, lengths, st.sampled_from([(4, 4), (4, 1)]))
-def test_an_infinite_threshold_makes_every_observed_sample_learnable(
-    kind: str, length: int, cycle: tuple[int, int]
-) -> None:
+def test_infinite_thresholds_learn_all(kind: str, length: int, cycle: tuple[int, int]) -> None:
     window, stride = cycle
     detector = fitted(window=window, stride=stride, threshold=Fixed(math.inf))
     series = nasty_series(kind, length, CHANNELS)
@@ -170,9 +168,7 @@ def test_an_infinite_threshold_makes_every_observed_sample_learnable(
 
 @FEW
 @given(kinds, lengths, st.sampled_from([(4, 4), (4, 1)]))
-def test_a_threshold_of_minus_infinity_leaves_the_weights_bit_identical(
-    kind: str, length: int, cycle: tuple[int, int]
-) -> None:
+def test_minus_infinity_leaves_the_weights(kind: str, length: int, cycle: tuple[int, int]) -> None:
     window, stride = cycle
     detector = fitted(window=window, stride=stride, threshold=Fixed(-math.inf))
     series = nasty_series(kind, length, CHANNELS)

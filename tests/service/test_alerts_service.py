@@ -34,9 +34,7 @@ def fault(first: int) -> Any:
     return arrival(first, values)
 
 
-def test_an_alarm_reaches_a_receiver_and_is_resolved_also_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_resolves_an_alarm_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Receiver() as receiver:
         sink = SinkConfig("hook", "webhook", {"url": receiver.url})
         config = config_of(tmp_path, sinks=(sink,), public_url="https://watch.example.org")

@@ -60,9 +60,7 @@ def test_after_a_lost_connection_what_was_missed_is_sent_first_and_once(how: str
     with_app(service, act)
 
 
-def test_an_event_between_reading_the_store_and_the_first_message_is_sent_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_event_before_the_first_message_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
     service = FakeService(20)
     place = service.events()[-1].id
     real = events._missed

@@ -83,9 +83,7 @@ class Sender:
 
 
 @pytest.mark.slow
-def test_the_aligner_closes_what_its_twin_closes_after_every_arrival(
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_the_aligner_closes_as_its_twin(record_property: Callable[[str, object], None]) -> None:
     each_seed(150, 5000, compare, record_property)
 
 

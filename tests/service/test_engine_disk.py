@@ -86,9 +86,7 @@ def test_that_there_is_room_again_is_found_out_although_nobody_sends(
     assert service.store.samples.count(number(service)) == 11
 
 
-def test_what_the_service_itself_logs_is_logged_once_there_is_room(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_own_entries_wait_for_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     push(service, arrival(0, samples(0, HISTORY)))
     append, full = service.log.append, [True]
 

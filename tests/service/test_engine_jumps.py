@@ -117,9 +117,7 @@ def test_a_gap_in_a_longer_arrival_is_taken_at_once(service: Service) -> None:
     assert shown(service).samples == HISTORY + 3
 
 
-def test_one_sample_that_nothing_follows_is_taken_by_the_clock(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_clock_takes_a_last_sample(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(service, monkeypatch)
     clock.elapsed = 100_000.0
     at = HISTORY + 1664  # about now
@@ -156,9 +154,7 @@ def test_what_is_ahead_of_this_machine_is_not_taken_by_the_clock(
     assert shown(service).samples == HISTORY + 1
 
 
-def test_the_clock_begins_anew_while_a_stream_goes_on(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_clock_begins_anew_meanwhile(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that catches up slowly is not cut off by a sample of now."""
     clock = Clock(service, monkeypatch)
     clock.elapsed = 100_000.0
@@ -168,9 +164,7 @@ def test_the_clock_begins_anew_while_a_stream_goes_on(
     assert shown(service).samples == HISTORY + 5
 
 
-def test_a_stream_that_sends_its_last_sample_again_and_again_is_silent(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_repeats_is_silent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(service, monkeypatch)
     found: list[log.Entry] = []
     for _ in range(10):
@@ -182,9 +176,7 @@ def test_a_stream_that_sends_its_last_sample_again_and_again_is_silent(
     assert shown(service).attention == ""
 
 
-def test_a_stream_whose_samples_are_all_late_is_silent(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_is_late_is_silent(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(service, monkeypatch)
     send(service, HISTORY + 90)  # no jump: less than a hundred periods
     found: list[log.Entry] = []

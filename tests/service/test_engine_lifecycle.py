@@ -159,9 +159,7 @@ def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> 
         service.restore_model(number(service), 9).result()
 
 
-def test_a_model_whose_file_is_damaged_cannot_be_restored_and_the_service_goes_on(
-    service: Service, tmp_path: Path
-) -> None:
+def test_a_model_of_a_damaged_file_cannot_be_restored(service: Service, tmp_path: Path) -> None:
     go_live(service)
     service.refit(number(service)).result()
     fits(service).fit()

@@ -178,9 +178,7 @@ def test_models_that_no_stream_names_are_deleted_and_earlier_ones_can_be_restore
         assert files(service) == named(service)
 
 
-def test_a_model_on_the_disk_that_is_not_yet_taken_over_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_not_yet_taken_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path)
     with running(config, monkeypatch) as service:
         go_live(service)

@@ -104,9 +104,7 @@ def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(start
         assert found is not None and found.samples == 400 + 2000 - first
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unwritable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: FolderLock) -> FolderLock:
         raise StateError("cannot write data/lock: Read-only file system", hint="Fleet.load")
 
@@ -116,9 +114,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_what_to_do(
     assert found.value.hint == "make it writable for this user, or give another with --data"
 
 
-def test_models_of_a_removed_stream_are_deleted_with_the_next_retention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_of_a_removed_stream_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path)
     with running(config, monkeypatch) as service:
         go_live(service, "m", "n")
@@ -133,9 +129,7 @@ def test_models_of_a_removed_stream_are_deleted_with_the_next_retention(
         assert [each.name for each in service.streams()] == ["n"]
 
 
-def test_nobody_else_can_read_what_is_kept_in_a_folder_that_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_else_reads_a_given_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(tmp_path)
     config.data.mkdir(mode=0o755)
     with running(config, monkeypatch) as service:
@@ -147,9 +141,7 @@ def test_nobody_else_can_read_what_is_kept_in_a_folder_that_was_there(
 # ------------------------------------------------------------------ answers
 
 
-def test_a_store_that_cannot_be_read_is_a_503_on_every_address(
-    monkeypatch: pytest.MonkeyPatch, start: Start
-) -> None:
+def test_an_unreadable_store_is_a_503(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     def fail(*_: Any) -> None:
         raise StateError("store.sqlite: expected a database, found damage", hint="restore a backup")
 

@@ -178,9 +178,7 @@ def test_threshold_of_a_stream_where_nothing_happens_stays_at_its_start(quiet: f
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), channels=st.integers(1, 4), rate=st.sampled_from([1e-3, 0.02]))
-def test_threshold_is_never_below_its_start_and_its_rise_is_bounded(
-    seed: int, channels: int, rate: float
-) -> None:
+def test_threshold_rises_from_its_start_and_so_far(seed: int, channels: int, rate: float) -> None:
     limit = Budget(risk=rate).calibrate(noise(seed, 1), channels)
     height = limit.state.levels[START_HEIGHT]
     rng = np.random.default_rng(seed)

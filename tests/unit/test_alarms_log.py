@@ -192,9 +192,7 @@ def test_alarm_can_be_closed_for_another_reason() -> None:
         ([math.nan] * 3, {}),
     ],
 )
-def test_channels_named_are_the_fewest_that_make_up_half_of_the_score(
-    shares: list[float], named: dict[str, float]
-) -> None:
+def test_channels_named_make_up_half_of_it(shares: list[float], named: dict[str, float]) -> None:
     (alarm,) = alarms(Log(CHANNELS).track(judged([2.0]), shares=np.array([shares])))
     assert alarm.channels == named
     assert list(alarm.channels) == list(named)

@@ -409,100 +409,70 @@ def test_anoshift_without_polars_says_which_extra_to_install(
         load("AnoShift/near", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "content", "expected"),
-    [
-        ("SMD/1-4", "SMD/train/machine-1-4.txt", "1,2\n1,x\n", "expected numbers .* 'x'"),
-        ("SMD/1-4", "SMD/train/machine-1-4.txt", "1,2\n1\n", "expected numbers separated"),
-        ("SMD/1-4", "SMD/train/machine-1-4.txt", "", "expected numbers .* no data"),
-        ("SMD/1-4", "SMD/test/machine-1-4.txt", "1\n2\n3\n", r"of 2 channels, found .*\(3, 1\)"),
-        ("SMD/1-4", "SMD/test_label/machine-1-4.txt", "0\n1\n", "a label for each of 3 test"),
-        ("SMD/1-4", "SMD/test_label/machine-1-4.txt", "0\n2\n1\n", "labels 0 and 1, found 2"),
-        ("MSL/P-15", "SMAP_MSL/labeled_anomalies.csv", "a,b\n", "the columns chan_id, .* found a"),
-        (
-            "MSL/P-15",
-            "SMAP_MSL/labeled_anomalies.csv",
-            "chan_id,spacecraft,anomaly_sequences\nP-15,MSL,[[1\n",
-            "expected intervals such as",
-        ),
-        ("CreditCard", "CreditCard/creditcard.csv", "", "Time, Amount, Class, found none"),
-        ("NAB/realKnownCause/clock", "NAB/labels/combined_windows.json", "{", "expected JSON"),
-        ("NAB/realKnownCause/clock", "NAB/labels/combined_windows.json", "{}", "expected windows"),
-        (
-            "NAB/realKnownCause/clock",
-            "NAB/data/realKnownCause/clock.csv",
-            "timestamp,value\nnoon,1\n",
-            "expected a time and a number",
-        ),
-        ("ASD/omi-1", "ASD/omi-1_test.npy", "junk", "expected a NumPy array"),
-        ("SKAB/valve1/0", "SKAB/valve1/0.csv", "datetime,anomaly\n", "the columns datetime, ano"),
-        (
-            "SKAB/valve1/0",
-            "SKAB/valve1/0.csv",
-            "datetime;Current;anomaly\nnoon;1;0\n",
-            "expected a time and numbers separated by semicolons",
-        ),
-        (
-            "SKAB/valve1/0",
-            "SKAB/valve1/0.csv",
-            "datetime;Current;anomaly\n2020-03-09 10:14:33;1;0\n",
-            "more than 400 rows, found 1",
-        ),
-        ("UCR/011_ECG1", "UCR/011_ECG1.csv", "value,anomaly\n1,0\n", "one marked sample, found 0"),
-        (
-            "UCR/011_ECG1",
-            "UCR/011_ECG1.csv",
-            "value,anomaly\n1,1\n2,0\n",
-            "samples before the marked one, found it at sample 0",
-        ),
-        ("SWaT", "SWaT/SWaT_Dataset_Normal_v0.csv", "a,b\n1,2\n", "a header with .* Timestamp"),
-        (
-            "SWaT",
-            "SWaT/SWaT_Dataset_Normal_v0.csv",
-            "Timestamp,FIT101,LIT101,Normal/Attack\n",
-            "expected rows below the header",
-        ),
-        (
-            "SWaT",
-            "SWaT/SWaT_Dataset_Normal_v0.csv",
-            "Timestamp,FIT101,LIT101,Normal/Attack\n1,2,3,Normal\n1,2\n",
-            "expected 4 cells in a row, found 2 in row 2",
-        ),
-        (
-            "SWaT",
-            "SWaT/SWaT_Dataset_Normal_v0.csv",
-            "Timestamp,FIT101,FIT201,Normal/Attack\n1,2,3,Normal\n",
-            "expected the columns of SWaT_Dataset_Normal_v0.csv, .* FIT201, LIT101",
-        ),
-        (
-            "WADI",
-            "WADI/WADI_attackdataLABLE.csv",
-            "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV,L\n1,d,t,1,,1,0\n",
-            "expected 1 or -1 in the last column, found '0'",
-        ),
-        (
-            "WADI",
-            "WADI/WADI_14days_new.csv",
-            "Row,Date,Time,1_AIT_001_PV\n1,d,t,1\n",
-            "expected the columns of WADI_14days_new.csv",
-        ),
-        (
-            "Yahoo/A1-R20",
-            "Yahoo/A1Benchmark/real_20.csv",
-            "timestamp,value,is_anomaly\n1,2,0\n",
-            "more than 400 rows, found 1",
-        ),
-        ("AnoShift/near", "AnoShift/subset/2007_subset.parquet", "junk", "expected numbers in"),
-    ],
-)
+SWAT = "Timestamp,FIT101,LIT101,Normal/Attack\n"
+WADI = "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV,L\n"
+MALFORMED = {
+    ("SMD/1-4", "SMD/train/machine-1-4.txt"): {
+        "1,2\n1,x\n": "expected numbers .* 'x'",
+        "1,2\n1\n": "expected numbers separated",
+        "": "expected numbers .* no data",
+    },
+    ("SMD/1-4", "SMD/test/machine-1-4.txt"): {"1\n2\n3\n": r"of 2 channels, found .*\(3, 1\)"},
+    ("SMD/1-4", "SMD/test_label/machine-1-4.txt"): {
+        "0\n1\n": "a label for each of 3 test",
+        "0\n2\n1\n": "labels 0 and 1, found 2",
+    },
+    ("MSL/P-15", "SMAP_MSL/labeled_anomalies.csv"): {
+        "a,b\n": "the columns chan_id, .* found a",
+        "chan_id,spacecraft,anomaly_sequences\nP-15,MSL,[[1\n": "expected intervals such as",
+    },
+    ("CreditCard", "CreditCard/creditcard.csv"): {"": "Time, Amount, Class, found none"},
+    ("NAB/realKnownCause/clock", "NAB/labels/combined_windows.json"): {
+        "{": "expected JSON",
+        "{}": "expected windows",
+    },
+    ("NAB/realKnownCause/clock", "NAB/data/realKnownCause/clock.csv"): {
+        "timestamp,value\nnoon,1\n": "expected a time and a number"
+    },
+    ("ASD/omi-1", "ASD/omi-1_test.npy"): {"junk": "expected a NumPy array"},
+    ("SKAB/valve1/0", "SKAB/valve1/0.csv"): {
+        "datetime,anomaly\n": "the columns datetime, ano",
+        "datetime;Current;anomaly\nnoon;1;0\n": "a time and numbers separated by semicolons",
+        "datetime;Current;anomaly\n2020-03-09 10:14:33;1;0\n": "more than 400 rows, found 1",
+    },
+    ("UCR/011_ECG1", "UCR/011_ECG1.csv"): {
+        "value,anomaly\n1,0\n": "one marked sample, found 0",
+        "value,anomaly\n1,1\n2,0\n": "samples before the marked one, found it at sample 0",
+    },
+    ("SWaT", "SWaT/SWaT_Dataset_Normal_v0.csv"): {
+        "a,b\n1,2\n": "a header with .* Timestamp",
+        SWAT: "expected rows below the header",
+        f"{SWAT}1,2,3,Normal\n1,2\n": "expected 4 cells in a row, found 2 in row 2",
+        SWAT.replace("LIT1", "FIT2") + "1,2,3,Normal\n": "Normal_v0.csv, .* FIT201, LIT101",
+    },
+    ("WADI", "WADI/WADI_attackdataLABLE.csv"): {
+        f"{WADI}1,d,t,1,,1,0\n": "expected 1 or -1 in the last column, found '0'"
+    },
+    ("WADI", "WADI/WADI_14days_new.csv"): {
+        "Row,Date,Time,1_AIT_001_PV\n1,d,t,1\n": "expected the columns of WADI_14days_new.csv"
+    },
+    ("Yahoo/A1-R20", "Yahoo/A1Benchmark/real_20.csv"): {
+        "timestamp,value,is_anomaly\n1,2,0\n": "more than 400 rows, found 1"
+    },
+    ("AnoShift/near", "AnoShift/subset/2007_subset.parquet"): {"junk": "expected numbers in"},
+}
+
+
+@pytest.mark.parametrize(("name", "file"), MALFORMED)
 def test_a_malformed_file_is_named_with_what_was_expected(
-    name: str, file: str, content: str, expected: str, tmp_path: Path
+    name: str, file: str, tmp_path: Path
 ) -> None:
     WRITERS[name](tmp_path)
-    write(tmp_path / file, content)
-    with pytest.raises(DatasetError, match=expected) as caught:
-        load(name, tmp_path)
-    assert "(licence: " in str(caught.value)
+    for content, expected in MALFORMED[name, file].items():
+        write(tmp_path / file, content)
+        with pytest.raises(DatasetError, match=expected) as caught:
+            load(name, tmp_path)
+        assert "(licence: " in str(caught.value)
 
 
 def test_an_unknown_name_or_option_is_refused_with_what_is_known(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ NO.,Time,degC,V
 
 @pytest.mark.parametrize(("text", "written"), HEADS)
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_the_header_is_found_and_what_was_skipped_is_told(
-    text: str, written: dict[str, str], size: int
-) -> None:
+def test_the_header_is_found_and_skips_told(text: str, written: dict[str, str], size: int) -> None:
     parser = LineParser()
     lines = text.splitlines()
     rows = []

@@ -613,9 +613,7 @@ def test_it_goes_on_from_the_last_checkpoint(tmp_path: Path, detector: Detector)
     again.close(save=False)
 
 
-def test_streams_that_were_added_and_removed_are_saved_with_the_checkpoint(
-    tmp_path: Path, detector: Detector
-) -> None:
+def test_a_checkpoint_has_streams_added_and_removed(tmp_path: Path, detector: Detector) -> None:
     fleet = Fleet.attach(tmp_path)
     for name in ("one", "two"):
         fleet.add(name, detector)

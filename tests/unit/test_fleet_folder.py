@@ -314,9 +314,7 @@ def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
     assert check(tmp_path).ok and not check(tmp_path).problems
 
 
-def test_a_checkpoint_that_cannot_be_written_is_made_before_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_checkpoint_is_made_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = lived(5)
     fleet.save(tmp_path)
     opened = Fleet.open(tmp_path)

@@ -219,9 +219,7 @@ def test_in_one_call_it_equals_the_twin(openings: list[Opening], fleet: int, ran
 
 @MANY
 @given(OPENINGS, st.integers(1, 60), st.sets(st.integers(0, 60)))
-def test_in_pieces_in_the_order_of_time_it_equals_the_twin(
-    openings: list[Opening], fleet: int, cuts: set[int]
-) -> None:
+def test_in_order_it_equals_the_twin(openings: list[Opening], fleet: int, cuts: set[int]) -> None:
     tracker = IncidentTracker(None)
     events: list[IncidentEvent] = []
     for begin, end in zip([-1, *sorted(cuts)], [*sorted(cuts), 61], strict=True):
@@ -234,9 +232,7 @@ def test_in_pieces_in_the_order_of_time_it_equals_the_twin(
 
 @MANY
 @given(OPENINGS, st.integers(1, 60), st.lists(st.integers(0, 30), max_size=5))
-def test_in_any_order_the_same_openings_are_in_incidents(
-    openings: list[Opening], fleet: int, cuts: list[int]
-) -> None:
+def test_openings_may_be_in_any_order(openings: list[Opening], fleet: int, cuts: list[int]) -> None:
     tracker = IncidentTracker(None)
     bounds = [0, *sorted(cuts), len(openings)]
     events = []

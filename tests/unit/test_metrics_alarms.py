@@ -40,9 +40,7 @@ def labelled(samples: int, *events: tuple[int, int]) -> Any:
     ("opening", "found", "delay"),
     [(94, 0, None), (95, 1, 0), (100, 1, 0), (103, 1, 3), (119, 1, 19), (120, 0, None)],
 )
-def test_an_event_is_found_from_5_samples_before_its_start_to_10_after_its_end(
-    opening: int, found: int, delay: int | None
-) -> None:
+def test_an_event_is_found_a_little_around_it(opening: int, found: int, delay: int | None) -> None:
     counts = count_alarms(labelled(1000, (100, 109)), [opening])
     assert counts.found == counts.true == found
     assert counts.false == 1 - found

@@ -80,9 +80,7 @@ def test_associations_are_distributions(model: AnomalyTransformer, batch: Window
             torch.testing.assert_close(each.sum(-1), torch.ones(2, 8, WINDOW))
 
 
-def test_score_is_the_error_times_the_softmax_of_minus_the_discrepancy(
-    model: AnomalyTransformer, batch: WindowBatch
-) -> None:
+def test_score_is_the_error_times_a_softmax(model: AnomalyTransformer, batch: WindowBatch) -> None:
     with torch.no_grad():
         judged = model.judge(batch)
         made, associations = model.network(batch.windows)
@@ -130,9 +128,7 @@ def test_attention_is_drawn_from_the_prior_and_the_prior_to_the_attention(
                 parameter.add_(by_name[name], alpha=1e-3)
 
 
-def test_adaptation_descends_on_the_reconstruction_error_alone(
-    model: AnomalyTransformer, batch: WindowBatch
-) -> None:
+def test_adaptation_descends_on_the_error(model: AnomalyTransformer, batch: WindowBatch) -> None:
     made, _ = model.network(batch.windows)
     expected = (made - batch.windows).square().mean(-1)
     torch.testing.assert_close(model.errors(batch), expected)

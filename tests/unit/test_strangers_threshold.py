@@ -224,9 +224,7 @@ def test_what_the_caller_names_wrongly_is_not_an_error_of_the_file(tmp_path: Pat
     )
 
 
-def test_loading_imports_no_threshold_that_a_file_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_imports_no_threshold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "snare.py").write_text("open('trace', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

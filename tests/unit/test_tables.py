@@ -127,9 +127,7 @@ def test_single_numbers_of_a_tuple_are_one_array() -> None:
         (2, -2, "counts.lead: a whole number from -1 to C-1"),
     ],
 )
-def test_a_counter_beyond_its_limit_is_named_and_whose_it_is(
-    position: int, value: int, text: str
-) -> None:
+def test_a_counter_beyond_its_limit_is_named(position: int, value: int, text: str) -> None:
     counts = np.tile(small().counts, (4, 1))
     assert not any(
         wrong.any() for _, wrong in wrong_counters(declared(Small), {"counts": counts}, SIZES)

@@ -112,9 +112,7 @@ def test_what_is_not_parquet_is_refused(write: Any) -> None:
         read("y.parquet")
 
 
-def test_parquet_without_polars_says_how_to_get_it(
-    write: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_without_polars_says_so(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[parquet\]"'):
         read(write("PAR1", "x.parquet"))

@@ -143,9 +143,7 @@ def test_training_goes_on_for_3000_steps_or_as_asked(
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 1.0, 4.0])
-def test_the_scores_a_threshold_is_taken_from_are_those_of_the_running_committee(
-    history: Floats, smoothing: float
-) -> None:
+def test_a_threshold_is_of_the_running_committees_scores(history: Floats, smoothing: float) -> None:
     plan = Plan(votes=(Vote(0, False, 2.0), Vote(1, True)), smoothing=smoothing)
     model = Committee(WINDOW, 3, 2, plan)
     fitted, _ = model.fit(history, Training(1, 2, 64, 0))
