@@ -98,13 +98,15 @@ SOURCES: dict[str, Callable[[Path], Source]] = {
 @pytest.mark.parametrize("kind", SOURCES)
 def test_a_longer_stream_takes_no_more_memory(kind: str, tmp_path: Path) -> None:
     peaks = []
-    for size in (_SHORT, 4 * _SHORT):
+    for size in (_SHORT, 16 * _SHORT):
         with written(blocks(size), tmp_path / f"live{size}.csv") as path:
             found = drained(SOURCES[kind](path))
         assert found.samples > size // 60
         assert found.problems == 0
         peaks.append(found.peak)
-    assert peaks[1] < peaks[0] + _SHORT  # what is kept of each line would be three times that
+    # What is kept of each line would be twice that. How much one batch has depends on how far the
+    # writer is ahead.
+    assert peaks[1] < peaks[0] + 8 * _SHORT
 
 
 @pytest.mark.parametrize("kind", SOURCES)
