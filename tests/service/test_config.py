@@ -177,102 +177,53 @@ def test_an_empty_variable_is_not_set() -> None:
     assert load_config(None, {f"{PREFIX}PORT": ""}).port == 8765
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            'prot = 9\nhost = "a"',
-            "service.toml, prot: expected a setting or a table of the service, found an unknown "
-            "one\nhint: did you mean port?",
-        ),
-        (
-            "[limits]\nstream = 9",
-            "service.toml, [limits] stream: expected a setting, found an unknown one\n"
-            "hint: did you mean streams?",
-        ),
-        (
-            "[limits]\nstreams = 0",
-            "service.toml, [limits] streams: expected a whole number of at least 1, found 0\n"
-            "hint: streams is how many streams there may be",
-        ),
-        (
-            "port = true",
-            "service.toml, port: expected a whole number of at least 0 and at most 65,535, "
-            "found True\nhint: port is the port to listen on",
-        ),
-        (
-            "[streams]\nperiod = 10",
-            'service.toml, [streams] period: expected a duration above zero, such as "10s", "5m" '
-            'or "1d", found 10\nhint: period is the time between two samples; without it, found '
-            "from the history",
-        ),
-        (
-            '[streams]\naccept_after = "soon"',
-            'service.toml, [streams] accept_after: expected a duration such as "6h" or "1d", or '
-            "\"never\", found 'soon'\nhint: accept_after is how long a change must last before "
-            "it is accepted by itself",
-        ),
-        (
-            '[retention]\nsize = "much"',
-            'service.toml, [retention] size: expected a size above zero, such as "500MB" or '
-            "\"16MiB\", found 'much'\nhint: size is how large the store may be; the oldest "
-            "samples go first",
-        ),
-        (
-            "[[stream]]\nhistory = 100",
-            "service.toml, [[stream]] number 1: expected match, found none\n"
-            'hint: match = "press-*" says which streams it is for',
-        ),
-        (
-            '[[stream]]\nmatch = "a"\nhistroy = 100',
-            "service.toml, [[stream]] number 1 histroy: expected a setting, found an unknown one\n"
-            "hint: did you mean history?",
-        ),
-        (
-            '[sinks.chat]\nurl = "http://a"',
-            'service.toml, [sinks.chat] kind: expected the name of a kind, such as "webhook", '
-            "found None\nhint: newnormal serve --check names the kinds that are installed",
-        ),
-        (
-            '[sinks.chat]\nkind = "webhook"\nsecret = "swordfish"',
-            "service.toml, [sinks.chat] secret: expected no secret in the configuration, found "
-            "one\nhint: put it into a file and set secret_file, or into a variable and set "
-            "secret_env",
-        ),
-        (
-            '[sources.db]\nkind = "sql"\nurl = "postgres://me:swordfish@db/x"',
-            "service.toml, [sources.db] url: expected an address without a password, found one "
-            "with it\nhint: put the password into a file and set password_file, or use "
-            "password_env",
-        ),
-        (
-            '[[token]]\nname = "a"\nrole = "read"',
-            "service.toml, [[token]] number 1: expected token_file, token_env or hash, found none\n"
-            "hint: newnormal serve token add makes a token and stores its hash",
-        ),
-        (
-            '[[token]]\nname = "a"\nrole = "admin"',
-            'service.toml, [[token]] number 1 role: expected one of "read", "write", "operate", '
-            "found 'admin'\nhint: role is what the holder may do",
-        ),
-        (
-            'limits = "all"',
-            "service.toml, [limits]: expected a table, found 'all'\nhint: known are "
-            + ", ".join(settings_of(Limits)),
-        ),
-        (
-            'public_url = "watch.example.org"',
-            "public_url: expected an address that begins with http:// or https://, found "
-            "'watch.example.org'\nhint: public_url is how people reach the page, such as "
-            "https://watch.example.org",
-        ),
-        (
-            "host = here",
-            "service.toml: expected TOML, found: Invalid value (at line 1, column 8)\n"
-            'hint: text is in quotation marks, such as host = "127.0.0.1"',
-        ),
-    ],
-)
+WRONG = {
+    'prot = 9\nhost = "a"': "service.toml, prot: expected a setting or a table of the service, "
+    "found an unknown one\nhint: did you mean port?",
+    "[limits]\nstream = 9": "service.toml, [limits] stream: expected a setting, found an unknown "
+    "one\nhint: did you mean streams?",
+    "[limits]\nstreams = 0": "service.toml, [limits] streams: expected a whole number of at least "
+    "1, found 0\nhint: streams is how many streams there may be",
+    "port = true": "service.toml, port: expected a whole number of at least 0 and at most 65,535, "
+    "found True\nhint: port is the port to listen on",
+    "[streams]\nperiod = 10": "service.toml, [streams] period: expected a duration above zero, "
+    'such as "10s", "5m" or "1d", found 10\nhint: period is the time between two samples; without '
+    "it, found from the history",
+    '[streams]\naccept_after = "soon"': "service.toml, [streams] accept_after: expected a "
+    'duration such as "6h" or "1d", or "never", found \'soon\'\nhint: accept_after is how '
+    "long a change must last before it is accepted by itself",
+    '[retention]\nsize = "much"': "service.toml, [retention] size: expected a size above zero, "
+    'such as "500MB" or "16MiB", found \'much\'\nhint: size is how large the store may be; the '
+    "oldest samples go first",
+    "[[stream]]\nhistory = 100": "service.toml, [[stream]] number 1: expected match, found "
+    'none\nhint: match = "press-*" says which streams it is for',
+    '[[stream]]\nmatch = "a"\nhistroy = 100': "service.toml, [[stream]] number 1 histroy: "
+    "expected a setting, found an unknown one\nhint: did you mean history?",
+    '[sinks.chat]\nurl = "http://a"': "service.toml, [sinks.chat] kind: expected the name of a "
+    'kind, such as "webhook", found None\nhint: newnormal serve --check names the kinds that are '
+    "installed",
+    '[sinks.chat]\nkind = "webhook"\nsecret = "swordfish"': "service.toml, [sinks.chat] secret: "
+    "expected no secret in the configuration, found one\nhint: put it into a file and set "
+    "secret_file, or into a variable and set secret_env",
+    '[sources.db]\nkind = "sql"\nurl = "postgres://me:swordfish@db/x"': "service.toml, "
+    "[sources.db] url: expected an address without a password, found one with it\nhint: put the "
+    "password into a file and set password_file, or use password_env",
+    '[[token]]\nname = "a"\nrole = "read"': "service.toml, [[token]] number 1: expected "
+    "token_file, token_env or hash, found none\nhint: newnormal serve token add makes a token and "
+    "stores its hash",
+    '[[token]]\nname = "a"\nrole = "admin"': "service.toml, [[token]] number 1 role: expected one "
+    'of "read", "write", "operate", found \'admin\'\nhint: role is what the holder may do',
+    'limits = "all"': "service.toml, [limits]: expected a table, found 'all'\nhint: known are "
+    + ", ".join(settings_of(Limits)),
+    'public_url = "watch.example.org"': "public_url: expected an address that begins with http:// "
+    "or https://, found 'watch.example.org'\nhint: public_url is how people reach the page, such "
+    "as https://watch.example.org",
+    "host = here": "service.toml: expected TOML, found: Invalid value (at line 1, column "
+    '8)\nhint: text is in quotation marks, such as host = "127.0.0.1"',
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WRONG.items())
 def test_errors_name_file_table_and_key(text: str, expected: str, tmp_path: Path) -> None:
     assert message(text, tmp_path) == expected
 
