@@ -234,9 +234,7 @@ def test_feedback_after_a_line_that_was_cut_short_is_not_lost(plant: Plant, stat
     assert len(reports) == 1
 
 
-def test_feedback_given_before_the_first_checkpoint_is_left_all_the_same(
-    plant: Plant, state: Path, newnormal: Command
-) -> None:
+def test_feedback_before_checkpoints_is_kept(plant: Plant, state: Path, newnormal: Command) -> None:
     with Lock(state) as lock:
         assert lock.held
         done = newnormal("reject", state)

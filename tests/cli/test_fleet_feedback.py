@@ -61,9 +61,7 @@ def test_feedback_that_waits_comes_before_new_samples(alarmed: Site, newnormal: 
     assert Queue(alarmed.fleet, print).empty
 
 
-def test_a_running_watch_applies_feedback_and_a_kill_neither_loses_nor_repeats_it(
-    alarmed: Site, newnormal: Command
-) -> None:
+def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: Command) -> None:
     twin = alarmed.folder / "twin.fleet"
     shutil.copytree(alarmed.fleet, twin)
     watch = Running(

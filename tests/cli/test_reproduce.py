@@ -126,9 +126,7 @@ def test_a_mistake_is_one_line_that_says_what_was_expected(
 
 
 @pytest.mark.parametrize("words", ["", "main --data DIR", "--help"])
-def test_without_the_experiments_the_command_says_how_to_get_them(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_experiments_it_says_so(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.cli.reproduce.find_spec", lambda _: None)
     app = typer.Typer()
     app.command()(lambda: None)

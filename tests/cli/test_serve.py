@@ -291,9 +291,7 @@ def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
         assert served.end(signal.SIGINT) == 0
 
 
-def test_the_first_start_has_a_page_that_says_so_and_stops_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_start_has_its_own_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "empty"))
     with serving(tmp_path, wait=False) as served:
         until(lambda: "compiling for this machine" in served.text(), "that it compiles")

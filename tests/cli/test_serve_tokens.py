@@ -27,9 +27,7 @@ def names(folder: Path) -> list[str]:
     return found
 
 
-def test_tokens_of_a_configuration_are_in_its_data_folder(
-    newnormal: Command, configured: Path, tmp_path: Path
-) -> None:
+def test_tokens_are_in_the_data_dir(newnormal: Command, configured: Path, tmp_path: Path) -> None:
     file = "etc/service.toml"
     done = newnormal("serve", file, "token", "add", "me", "--role", "operate")
     assert done.returncode == 0, done.stderr

@@ -402,9 +402,7 @@ def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) 
     assert len(done.stdout.splitlines()) == 60
 
 
-def test_a_checkpoint_as_the_model_of_another_input_keeps_only_what_was_learned(
-    plant: Plant, newnormal: Command
-) -> None:
+def test_a_checkpoint_of_another_input_keeps_its_learning(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.model)
     learned = load(plant.model)
     other = plant.folder / "other.csv"

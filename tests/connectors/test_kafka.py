@@ -295,9 +295,7 @@ def test_a_backlog_of_several_partitions_comes_in_the_order_of_its_times(kafka: 
     assert [each[1] for each in read(source, 3000, limit=100)] == [*range(3000)]
 
 
-def test_partitions_that_are_ahead_wait_without_filling_the_memory(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_partitions_that_are_ahead_wait(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._HELD", 40_000)
     kafka.topic("metrics", 2)
     for each in range(1000):  # what the second has is all later

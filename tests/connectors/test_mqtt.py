@@ -160,9 +160,7 @@ def read_until(source: MqttSource, condition: Callable[[], object], what: str) -
         (137, "Server busy", None),
     ],
 )
-def test_a_broker_that_does_not_let_the_client_in_says_why(
-    broker: FakeBroker, reason: int, found: str, hint: str | None
-) -> None:
+def test_brokers_say_why_not(broker: FakeBroker, reason: int, found: str, hint: str | None) -> None:
     broker.reason = reason
     message = f"127.0.0.1:{broker.port}: expected to be accepted, found the broker's answer {found}"
     shown = failure(source_of(broker, user="me", password="swordfish"))
@@ -663,9 +661,7 @@ def test_connections_of_a_broker_that_was_away_are_not_taken_for_another_client(
         assert tries.report() == ""
 
 
-def test_a_source_can_be_closed_twice_and_while_it_waits(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiting_source_is_closed(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     source = well(broker)
     monkeypatch.setattr("newnormal.io.sources.mqtt._IDLE", 0.5)
     waiting = threading.Thread(target=lambda: source.next_batch(10))

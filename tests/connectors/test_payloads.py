@@ -194,9 +194,7 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
         (b'{"ts": "noon", "a": 1}', {}, "expected a time, found 'noon'"),
     ],
 )
-def test_a_message_that_cannot_be_read_says_what_was_expected(
-    payload: bytes, options: dict[str, Any], message: str
-) -> None:
+def test_unreadable_messages_say_why(payload: bytes, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         read(payload, **options)
     assert caught.value.message == message

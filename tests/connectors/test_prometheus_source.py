@@ -523,9 +523,7 @@ def test_a_range_that_is_too_much_is_cut(fake: FakeApi, answer: tuple[int, bytes
     assert source.notice() == ""
 
 
-def test_a_longer_answer_than_is_taken_is_asked_for_in_shorter_ranges(
-    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_longer_answer_is_asked_in_parts(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_api, "_MOST_BYTES", 2**20)
     long = b" " * (2**20 + 1)
     fake.series["load"] = of_hosts(1)

@@ -296,9 +296,7 @@ def test_batches_are_bounded_and_streams_wait_for_each_other_no_longer_than_a_ro
     assert found == {f"s{each}": list(range(24)) for each in range(1, 11)}
 
 
-def test_a_stream_with_more_samples_than_a_round_reads_is_read_in_several(
-    case: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_stream_is_read_in_rounds(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     from newnormal.service import score_reading
 
     monkeypatch.setattr(score_reading, "_ROWS", 25)

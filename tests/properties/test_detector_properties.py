@@ -180,9 +180,7 @@ def test_minus_infinity_leaves_the_weights(kind: str, length: int, cycle: tuple[
 
 @FEW
 @given(kinds, lengths, st.sampled_from([1, 2, 4]))
-def test_without_detrending_a_learning_rate_of_0_equals_the_frozen_model(
-    kind: str, length: int, stride: int
-) -> None:
+def test_without_detrending_rate_0_is_the_frozen_model(kind: str, length: int, stride: int) -> None:
     series = nasty_series(kind, length, CHANNELS)
     settled = {"window": 4, "stride": stride, "detrend": False}
     ref = run(fitted(**settled, adapt=False), series)

@@ -250,9 +250,7 @@ def test_a_kind_that_is_not_there_is_named() -> None:
 # ------------------------------------------------------------------ all of it
 
 
-def test_a_receiver_that_honours_keys_sees_each_alert_once_whatever_goes_wrong(
-    receiver: Receiver, tmp_path: Path
-) -> None:
+def test_a_receiver_that_honours_keys_has_alerts_once(receiver: Receiver, tmp_path: Path) -> None:
     """Every other request is taken, but answered with an error: the alert comes again."""
     keys = [f"{item}:{status}" for item in range(10) for status in ("fired", "resolved")]
     done = threading.Event()

@@ -61,9 +61,7 @@ def test_a_full_disk_refuses_samples_and_takes_them_once_there_is_room(service: 
     assert service.store.samples.count(number(service)) == first + 100
 
 
-def test_that_there_is_room_again_is_found_out_although_nobody_sends(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_is_found_when_nobody_sends(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TICK_S", 0.01)
     monkeypatch.setattr(running_module, "_AGAIN_S", 0.01)
     append, full = service.log.append, [True]

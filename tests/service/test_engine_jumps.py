@@ -142,9 +142,7 @@ def test_an_old_sample_is_taken_once_the_stream_was_quiet_for_as_long_as_it_may_
     assert shown(service).samples == HISTORY + 1
 
 
-def test_what_is_ahead_of_this_machine_is_not_taken_by_the_clock(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_ahead_is_not_taken_yet(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(service, monkeypatch)
     send(service, HISTORY + HOURS_20)
     assert clock.decide(0.0) == []

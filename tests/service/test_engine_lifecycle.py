@@ -448,9 +448,7 @@ def test_a_service_that_has_stopped_takes_nothing_in(start: Start) -> None:
         service.push([arrival(0, samples(0, 2))])
 
 
-def test_what_cannot_be_applied_is_applied_anew_and_followers_are_told(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_to_apply_is_retried(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     go_live(service)
     follower = service.hub.subscribe()
     commit, failed = service.store.commit, list[bool]()

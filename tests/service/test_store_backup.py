@@ -102,9 +102,7 @@ def test_a_copy_of_a_service_that_runs_has_all_that_was_logged_before(tmp_path: 
     assert_same(kept(tmp_path / "copy"), before)
 
 
-def test_checkpoints_and_trims_while_it_is_copied_make_another_try(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_meanwhile_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     story = Story(7)

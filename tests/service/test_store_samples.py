@@ -214,9 +214,7 @@ def test_a_damaged_block_is_named(store: Store, path: Path) -> None:
     assert len(store.samples.rows(1, 512, 999)) == 488
 
 
-def test_samples_that_are_replaced_while_they_are_read_are_read_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replaced_samples_are_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     store.samples.add(1, some_rows(rng, 0, 2_000, ("a",)))
     store.commit()

@@ -394,9 +394,7 @@ def test_anoshift_trains_on_normal_rows_and_splits_near_from_far(tmp_path: Path)
     assert load("AnoShift/2014", tmp_path).test.shape == (3, 9)
 
 
-def test_anoshift_without_polars_says_which_extra_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_anoshift_names_polars_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:

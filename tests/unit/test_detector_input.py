@@ -220,9 +220,7 @@ def test_an_empty_series_changes_nothing(detector: M2N2, history: Floats) -> Non
     assert as_bytes(detector) == before
 
 
-def test_the_tail_is_judged_in_one_last_window_and_only_its_new_samples_come_back(
-    shared: M2N2, history: Floats
-) -> None:
+def test_the_tail_is_judged_in_one_window_as_new_samples(shared: M2N2, history: Floats) -> None:
     shared.reset()
     shared.run(history[:8], flush=False)
     assert shared.run(history[8:10], flush=False).late is None

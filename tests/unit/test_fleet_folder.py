@@ -269,9 +269,7 @@ def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
     fleet.save(tmp_path)
 
 
-def test_loading_reads_again_what_a_writer_replaced_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_reads_what_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = lived(3)
     fleet.save(tmp_path)
     stale = read_manifest(tmp_path)

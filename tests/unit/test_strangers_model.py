@@ -110,9 +110,7 @@ def test_a_file_that_names_a_class_is_loaded_only_where_the_caller_names_it(tmp_
 
 
 @pytest.mark.parametrize("name", ["trap:Mine", "trap.mine:Mine", "trap:Mine.Inner", "pyod:trap"])
-def test_loading_imports_nothing_that_a_file_names(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loading_imports_none(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trap.py").write_text("open('trace', 'w').close()\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

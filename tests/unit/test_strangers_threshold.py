@@ -238,9 +238,7 @@ def test_loading_imports_no_threshold(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not (tmp_path / "trace").exists()
 
 
-def test_an_installed_entry_point_is_loaded_without_being_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_point_is_loaded_unnamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("trailing", PATH, thresholds.GROUP)
     monkeypatch.setattr(
         registry, "entry_points", lambda group: [entry] if group == thresholds.GROUP else []

@@ -61,9 +61,7 @@ def test_it_is_what_a_fit_with_these_options_gives(
     same(ref.run(LIVE), comp.run(LIVE))
 
 
-def test_a_loaded_detector_needs_historys_scores_for_what_is_taken_from_them(
-    history: Floats, tmp_path: Path
-) -> None:
+def test_a_loaded_detector_needs_the_scores_of_history(history: Floats, tmp_path: Path) -> None:
     fitted = Detector(epochs=2, alarms_per_day=5).fit(history)
     fitted.save(tmp_path / "plant.nn")
     loaded = newnormal.load(tmp_path / "plant.nn")
