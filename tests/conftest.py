@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,19 @@ def browser(any_browser: Browser | None) -> Browser:
     if any_browser is None:
         pytest.skip("needs playwright and chromium")
     return any_browser
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What makes libraries look as if they were not installed."""
+
+    def remove(*libraries: str) -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] in libraries]:
+            monkeypatch.delitem(sys.modules, name)
+        for name in libraries:
+            monkeypatch.setitem(sys.modules, name, None)
+
+    return remove
 
 
 @pytest.fixture(scope="session")

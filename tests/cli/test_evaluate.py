@@ -1,7 +1,7 @@
 """`newnormal evaluate`: what it grades, what it prints first, and that picture and table agree."""
 
 import json
-import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -97,13 +97,8 @@ def test_the_picture_shows_the_alarms_of_the_table(moved: Plant) -> None:
     assert len(opened) == counts.openings
 
 
-def test_no_extra_is_needed(
-    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("sklearn", "scipy", "matplotlib"):
-        for loaded in [each for each in sys.modules if each.split(".")[0] == name]:
-            monkeypatch.delitem(sys.modules, loaded)
-        monkeypatch.setitem(sys.modules, name, None)
+def test_it_needs_no_extra(plant: Plant, newnormal: Command, without: Callable[..., None]) -> None:
+    without("sklearn", "scipy", "matplotlib")
     path = labelled(plant, range(50, 53))
     done = newnormal("evaluate", plant.model, path, "--label", "truth", "--json")
     assert done.returncode == 0, done.stderr

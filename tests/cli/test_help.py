@@ -1,8 +1,6 @@
 """The help: in groups, at 80 columns, and nothing cut."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -60,12 +58,3 @@ def test_the_main_options_come_before_those_of_reading(help_of: Command) -> None
     assert "what can be\n done about it; elsewhere a JSON line for each verdict." in re.sub(
         r" +\n", "\n", text
     )
-
-
-# ------------------------------------------------------------------ how `newnormal` starts
-
-
-@pytest.mark.parametrize("heavy", ["numba", "numpy"])
-def test_the_command_line_starts_without_what_commands_need(heavy: str) -> None:
-    code = f"import newnormal.cli.app, sys; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

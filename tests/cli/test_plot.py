@@ -1,7 +1,7 @@
 """`newnormal plot`: a picture of one's own file, labels or not, of one stream or of a fleet."""
 
 import hashlib
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,11 +99,9 @@ def test_the_input_is_never_written_over(plant: Plant, newnormal: Command) -> No
 
 
 def test_without_matplotlib_it_names_the_extra(
-    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+    plant: Plant, newnormal: Command, without: Callable[..., None]
 ) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    without("matplotlib")
     done = newnormal("plot", plant.model, plant.live, "-o", plant.folder / "x.png")
     assert done.returncode == 1
     assert "matplotlib is needed for this and is not installed" in done.stderr

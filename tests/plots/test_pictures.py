@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -212,11 +213,9 @@ def test_a_target_that_cannot_work_is_refused(tmp_path: Path, name: str, message
 
 
 def test_without_matplotlib_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    without: Callable[..., None], tmp_path: Path
 ) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    without("matplotlib")
     values, verdicts, labels = judged()
     for call in (
         lambda: plots.check_target(tmp_path / "x.png"),

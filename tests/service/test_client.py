@@ -1,7 +1,6 @@
 """The Python client, against the API over HTTP and against servers that misbehave."""
 
-import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -245,15 +244,8 @@ def test_the_token_is_in_no_message() -> None:
     assert "nn_secret" not in str(caught.value)
 
 
-def test_without_httpx_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any, **named: Any) -> Any:
-        if name == "httpx":
-            raise ImportError(name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+def test_without_httpx_the_error_names_the_extra(without: Callable[..., None]) -> None:
+    without("httpx")
     with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[serve\]"'):
         Client()
 

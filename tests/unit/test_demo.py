@@ -1,7 +1,7 @@
 """The demo tells its story: the frozen detector never recovers, the adapting one does."""
 
 import io
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -131,12 +131,9 @@ def test_a_share_is_100_per_cent_only_where_it_is_all() -> None:
 
 
 def test_it_works_after_a_plain_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    without: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    for extra in ("sklearn", "scipy", "matplotlib"):
-        for name in [name for name in sys.modules if name.split(".")[0] == extra]:
-            monkeypatch.delitem(sys.modules, name)
-        monkeypatch.setitem(sys.modules, extra, None)
+    without("sklearn", "scipy", "matplotlib")
     command.demo(seed=0, output=tmp_path / "x.png")
     out, err = capsys.readouterr()
     assert "AUPRC" in out

@@ -206,14 +206,6 @@ def test_every_class_of_rows_is_found_and_no_class_of_series_or_graphs() -> None
     assert not {"BaseDetector", "TimeSeriesOD", "KShape", "CoLA", "EmbeddingOD"} & set(found)
 
 
-def test_naming_a_detector_does_not_import_pyod() -> None:
-    code = (
-        "import sys; from newnormal import M2N2; M2N2(model='pyod:ECOD'); "
-        "sys.exit(any(name in sys.modules for name in ('pyod', 'sklearn', 'torch')))"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_without_pyod_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from newnormal.models import peers
 

@@ -74,8 +74,20 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = newnormal.Detecter
 
 
-def test_importing_newnormal_imports_nothing_heavy() -> None:
-    assert not imported_by("import newnormal") & set(HEAVY)
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    {
+        "import newnormal": HEAVY,
+        "import newnormal.cli.app": ["numpy", "numba"],
+        "import newnormal.datasets": ["numba", *OPTIONAL],
+        "import newnormal.metrics as m; m.f1([0, 1], [0, 1]); m.best_f1([0, 1], [0, 1])": [
+            *("sklearn", "scipy", "numba")
+        ],
+        "from newnormal import M2N2; M2N2(model='pyod:ECOD')": ["pyod", "sklearn", "torch"],
+    }.items(),
+)
+def test_what_is_heavy_is_imported_when_it_is_needed(code: str, heavy: list[str]) -> None:
+    assert not imported_by(code) & set(heavy)
 
 
 def test_the_detector_needs_no_extra() -> None:
