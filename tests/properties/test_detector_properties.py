@@ -135,7 +135,7 @@ def test_reset_returns_to_the_fitted_state(detector: BaseDetector, kind: str, le
 def test_verdicts_obey_their_own_definition(detector: BaseDetector, kind: str, length: int) -> None:
     series = nasty_series(kind, length, CHANNELS)
     verdicts = run(detector, series)
-    window = detector.window_
+    window = 1 if isinstance(detector, Detector) else detector.window_  # a committee judges at once
     assert len(verdicts) == len(verdicts.samples) == length
     observed = ~np.isnan(series).all(axis=1)
     judged = observed & (length >= window)

@@ -528,8 +528,10 @@ def test_peaks_equal_their_slow_twin(heights: Floats, level: float, gap: int) ->
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(history=STREAMS, scores=STREAMS)
 def test_p_values_fall_with_the_score_and_are_never_0(history: Floats, scores: Floats) -> None:
-    p_values = Tail.of(history).p_values(np.sort(scores))
-    assert np.all(p_values > 0)
+    tail, scores = Tail.of(history), np.sort(scores)
+    p_values = tail.p_values(scores)
+    begin, _, scale, _ = tail.excess
+    assert np.all(p_values[scores < begin + 700 * scale] > 0)  # beyond, no double is as small
     assert np.all(p_values <= 1)
     assert np.all(np.diff(p_values) <= 1e-12)
 
