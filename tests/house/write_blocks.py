@@ -15,6 +15,7 @@ from newnormal.kernels.stream import FitArrays, Shadow
 from newnormal.types.tables import NUMBERS, Array, declared, lines
 
 PATH = Path(newnormal.__file__).parent / "kernels" / "blocks.py"
+RUFF = Path(sys.executable).parent / "ruff"
 
 # The name of each size in `Dims`, by its letter in a shape.
 DIMS = {
@@ -194,7 +195,7 @@ def written() -> str:
     text = head + "".join(code for code, _ in made)
     for command in (["check", "--fix", "-q", "--select", "I,F401"], ["format", "-q"]):
         done = subprocess.run(
-            [str(Path(sys.executable).parent / "ruff"), *command, "--stdin-filename", PATH, "-"],
+            [str(RUFF), *command, "--stdin-filename", PATH, "-"],
             input=text, capture_output=True, text=True, check=True,
         )  # fmt: skip
         text = done.stdout

@@ -5,6 +5,7 @@ import importlib.resources
 import pkgutil
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -87,6 +88,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     }.items(),
 )
 def test_what_is_heavy_is_imported_when_it_is_needed(code: str, heavy: list[str]) -> None:
+    if "pyod" in heavy and find_spec("pyod") is None:
+        pytest.skip("could not import 'pyod'")
     assert not imported_by(code) & set(heavy)
 
 
