@@ -45,6 +45,31 @@ def test_buttons_keep_the_focus_and_a_click_while_samples_come(visited: Open) ->
         page.get_by_role("dialog").wait_for()
 
 
+def test_samples_that_come_while_others_are_read_are_shown(visited: Open) -> None:
+    with running() as (service, address):
+        page = visited(address, "#/stream/17")
+        page.wait_for_function(DRAWN)
+        page.evaluate("() => { self.ticks = 0; NN.api.on('tick', () => (self.ticks += 1)); }")
+        answers: list[tuple[Any, Any]] = []
+
+        def answer(route: Any) -> None:
+            found = route.fetch()
+            if answers:
+                route.fulfill(response=found)
+            else:  # below, when it is no longer new
+                answers.append((route, found))
+
+        page.route("**/streams/17", answer)
+        for ticks in (1, 2):
+            service.tick()
+            page.wait_for_function("ticks => self.ticks === ticks", arg=ticks)
+            while not answers:
+                page.wait_for_timeout(1)
+        (route, found), *_ = answers
+        route.fulfill(response=found)
+        page.wait_for_function(SAID, arg="20,002 samples")
+
+
 def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) -> None:
     with running() as (service, address):
         page = visited(address, "#/stream/17")

@@ -235,6 +235,6 @@
       live.rests = false;
       live.start();
       tell("resync");
-    }
+    } else tell("seen");
   });
 })();

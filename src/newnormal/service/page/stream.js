@@ -60,6 +60,7 @@
         NN.api.on("tick", (streams) => this.tick(streams)),
         NN.api.on("event", (event) => this.happened(event)),
         NN.api.on("resync", () => this.renew(true)),
+        NN.api.on("seen", () => this.behind && this.tick({ [this.id]: true })),
       ];
       this.clock = setInterval(() => this.stream && this.describe(), 15_000);
       this.ready = this.start();
@@ -590,22 +591,31 @@
 
     /* ---------------------------------------------------------------- as it happens */
 
+    /** Samples came: read them, and once more if others came meanwhile or while nobody saw the page. */
     async tick(streams) {
-      const newest = streams[this.id];
-      if (newest === undefined || document.hidden || this.gone || this.ticking) return;
+      if (streams[this.id] === undefined) return;
+      this.behind = true;
+      if (this.ticking) return;
       this.ticking = true;
       try {
-        await this.read();
-        if (!this.picture) {
-          if (this.stream.samples) await this.draw();
-        } else if (this.stream.newest !== null && (await this.provider.grow(this.stream.newest))) {
-          this.picture.grow(this.provider.full[1]);
-          this.viewed(true);
+        while (this.behind && !document.hidden && !this.gone) {
+          this.behind = false;
+          await this.grow();
         }
       } catch {
         // the banner says that the service is gone
       } finally {
         this.ticking = false;
+      }
+    }
+
+    async grow() {
+      await this.read();
+      if (!this.picture) {
+        if (this.stream.samples) await this.draw();
+      } else if (this.stream.newest !== null && (await this.provider.grow(this.stream.newest))) {
+        this.picture.grow(this.provider.full[1]);
+        this.viewed(true);
       }
     }
 
