@@ -271,17 +271,16 @@ class Sender:
                 found += publish(topic, body, number, retained=retain, version=4)
             return found
 
-        connection.sendall(more(self._window))
-        while sent:
-            answer = next(packets, None)
-            if answer is None:
-                self.repeated.update(waiting[each][1] for each in sent.values())
-                return
-            if answer.kind == PUBACK:
-                waiting.pop(sent.pop(answer.number))
-                self.acknowledged += 1
-            if len(sent) <= self._window // 2 and (packed := more(self._window // 2)):
-                connection.sendall(packed)
+        try:
+            connection.sendall(more(self._window))
+            while sent and (answer := next(packets, None)) is not None:
+                if answer.kind == PUBACK:
+                    waiting.pop(sent.pop(answer.number))
+                    self.acknowledged += 1
+                if len(sent) <= self._window // 2 and (packed := more(self._window // 2)):
+                    connection.sendall(packed)
+        finally:  # the connection may also end by an error
+            self.repeated.update(waiting[each][1] for each in sent.values())
 
     @contextmanager
     def _connected(self) -> Iterator[tuple[socket.socket, Iterator[Packet]]]:

@@ -188,6 +188,14 @@ class Mosquitto(Program):
             socket.create_connection(("127.0.0.1", int(port)), 2.0).close()
         return True
 
+    def save(self) -> None:
+        """Have it save its sessions; twice, as what it was sent may have waited the first time."""
+        path = self.folder / "mosquitto.db"
+        for _ in range(2):
+            before = path.stat().st_ino if path.exists() else 0
+            self.send_signal(signal.SIGUSR1)
+            until(lambda before=before: path.exists() and path.stat().st_ino != before, "a save")  # type: ignore[misc]
+
 
 class Newnormal(Program):
     """`newnormal serve` with a configuration as people write it.
