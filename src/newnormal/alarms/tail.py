@@ -111,7 +111,7 @@ class Tail:
     """How likely a score this high is, judged by history's: a p-value.
 
     Within history it is the conformal p-value, the rank among history's scores; above the height
-    that the highest peaks reach, the tail fitted to those. It is never 0 below infinity.
+    that the highest peaks reach, the tail fitted to those, until that has no number above 0.
 
     Attributes
     ----------
