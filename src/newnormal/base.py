@@ -169,9 +169,11 @@ class BaseDetector:
         self._begin(replace(fitted, zone=table.zone, reading=reading), scores)
         return self
 
-    def _begin(self, fitted: Fitted, scores: HistoryScores | None) -> None:
+    def _begin(
+        self, fitted: Fitted, scores: HistoryScores | None, state: StreamState | None = None
+    ) -> None:
         self._fitted, self._scores = fitted, scores
-        self._state = fitted.initial()
+        self._state = fitted.initial() if state is None else state
         self._events = deque(maxlen=EVENTS)
         self._past = deque(maxlen=PAST)
         self._zone = None
@@ -764,8 +766,7 @@ class BaseDetector:
     def with_parts(self, parts: Parts) -> Self:
         """Return a detector with these options that goes on from `parts`, which it shares."""
         twin = self._shallow()
-        twin._begin(parts.fitted, None)
-        twin._state = parts.state
+        twin._begin(parts.fitted, None, parts.state)
         twin._past.extend(parts.past)
         twin._zone = parts.zone
         return twin

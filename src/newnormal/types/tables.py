@@ -212,6 +212,7 @@ def lines(kind: Any) -> tuple[FieldLine, ...]:
     return tuple(fields)
 
 
+@cache
 def _numbers(kind: Any) -> list[FieldLine]:
     return [line for line in lines(kind) if line.number is not None]
 
@@ -243,23 +244,34 @@ def first(kind: Callable[..., _Part], sizes: Sizes, **given: Any) -> _Part:
     return kind(**made, **given)
 
 
-def _children(part: Any) -> list[tuple[str, Any]]:
-    if dataclasses.is_dataclass(part):
-        return [(each.name, getattr(part, each.name)) for each in dataclasses.fields(part)]
-    names = getattr(part, "_fields", None) or map(str, range(len(part)))
-    return list(zip(names, part, strict=True))
+@cache
+def _names(kind: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a tuple or dataclass; None for a plain tuple."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(each.name for each in dataclasses.fields(kind))
+    return getattr(kind, "_fields", None)
 
 
-def _is_tree(part: object) -> bool:
-    return isinstance(part, tuple) or dataclasses.is_dataclass(part)
+@cache
+def _is_tree(kind: Any) -> bool:
+    return issubclass(kind, tuple) or dataclasses.is_dataclass(kind)
+
+
+def _children(part: Any) -> Iterator[tuple[str, Any]]:
+    kind: Any = type(part)
+    names = _names(kind)
+    if names is None:
+        return zip(map(str, range(len(part))), part, strict=True)
+    return zip(names, (getattr(part, name) for name in names), strict=True)
 
 
 def flatten(part: object, name: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
     """Give the arrays of a tree of tuples by name; single numbers of a tuple are one array."""
+    kind: Any = type(part)
     if isinstance(part, np.ndarray):
         yield name.removesuffix("."), part
-    elif _is_tree(part):
-        numbers = _numbers(type(part))
+    elif _is_tree(kind):
+        numbers = _numbers(kind)
         if numbers:
             values = [float(getattr(part, line.name)) for line in numbers]
             yield name + NUMBERS, np.array(values)
@@ -271,14 +283,14 @@ def rebuilt(part: _Part, take: Callable[[str], NDArray[Any]], name: str = "") ->
     """Return a tree like this one with other arrays: those that `take` gives for their names."""
     if isinstance(part, np.ndarray):
         return take(name.removesuffix("."))  # type: ignore[return-value]
-    if not _is_tree(part):
+    kind: Any = type(part)
+    if not _is_tree(kind):
         return part
-    parts = {own: rebuilt(each, take, f"{name}{own}.") for own, each in _children(part)}
-    if not isinstance(part, tuple):
-        return dataclasses.replace(part, **parts)  # type: ignore[type-var]
-    if hasattr(part, "_make"):
-        return part._make(parts.values())  # type: ignore[no-any-return]
-    return tuple(parts.values())  # type: ignore[return-value]
+    parts = [rebuilt(each, take, f"{name}{own}.") for own, each in _children(part)]
+    if isinstance(part, tuple):
+        return part._make(parts) if hasattr(part, "_make") else tuple(parts)  # type: ignore[return-value]
+    names = _names(kind) or ()
+    return dataclasses.replace(part, **dict(zip(names, parts, strict=True)))  # type: ignore[type-var]
 
 
 # ---------------------------------------------------------------------- checks
