@@ -24,7 +24,8 @@ class Input(Enum):
     TRIALS = "trials"  # a `Runner` and a `Request`; results are stored
     DATA = "data"  # `DataStreams`, datasets and progress; nothing is stored
     MODELS = "models"  # models and progress, no data; nothing is stored
-    GENERATED = "generated"  # generated streams, seeds, processes and progress; nothing is stored
+    # Generated streams, seeds, processes and progress; and the store, for one that is `kept`.
+    GENERATED = "generated"
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,14 @@ ENTRIES = (
         Input.GENERATED,
         kept=False,
     ),
+    ExperimentEntry(
+        "truth",
+        "ours.truth:truth",
+        "What is reported, beside the truth",
+        (),
+        "Every word and number that Detector reports of generated faults, beside the truth.",
+        Input.GENERATED,
+    ),
 )
 
 
@@ -180,11 +189,13 @@ def write(
         datasets = request.get("datasets")
         result = function(runner.streams, datasets=datasets, progress=runner.progress)
     elif entry.input is Input.GENERATED:
+        store = {"cache": runner.store.folder, "compute": runner.compute} if entry.kept else {}
         result = function(
             request.get("datasets"),
             seeds=request.get("seeds"),
             processes=runner.processes,
             progress=runner.progress,
+            **store,
         )
         failures = result.failures
     else:

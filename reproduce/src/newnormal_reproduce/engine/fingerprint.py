@@ -50,6 +50,12 @@ def evaluation_code() -> str:
     return _digest(_reached("newnormal.metrics", _EVALUATION))
 
 
+@cache
+def code_of(*modules: str) -> str:
+    """Return a digest of modules and of what they import that counts."""
+    return _digest(_reached(*modules))
+
+
 def _fitting_files(model: str) -> dict[str, Path]:
     if model == DEFAULT:
         return _reached("newnormal.detector", _FIT)

@@ -26,20 +26,8 @@ STUCK = 240  # samples: four hours at one a minute
 
 _PERIODS_OF = {"daily": PERIODS[2:], "weekly": PERIODS[3:]}  # history has to hold the cycle
 _EVERY = 3  # samples from one spike to the next
-_LEVELS = {
-    "requests": 850.0,
-    "cpu": 40.0,
-    "latency": 0.07,
-    "bytes": 1e10,
-    "queue": 12.0,
-    "memory": 6e9,
-    "temperature": 310.0,
-    "pressure": 1.01e5,
-    "voltage": 0.0033,
-    "flow": 5.0,
-    "orders": 2400.0,
-    "sessions": 1.7e6,
-}
+# Of the channels: requests, load in percent, seconds, bytes and so on.
+_LEVELS = (850.0, 40.0, 0.07, 1e10, 12.0, 6e9, 310.0, 1.01e5, 0.0033, 5.0, 2400.0, 1.7e6)
 
 
 class Place(NamedTuple):
@@ -79,40 +67,30 @@ class Stream:
     """History, the live values without a fault, and their times."""
 
     place: Place
-    names: tuple[str, ...]
     history: Floats
     normal: Floats
     history_times: Times
     times: Times
     deviations: Floats  # of each channel's history
 
-    @property
-    def samples_per_day(self) -> int:
-        """How many samples a day has."""
-        return 86_400 // self.place.period
-
-    def with_faults(self, *faults: Fault) -> Floats:
-        """Return the live values with these faults."""
-        values = self.normal.copy()
+    def with_faults(self, *faults: Fault, normal: Floats | None = None) -> Floats:
+        """Return the live values, or `normal` ones like these, with some faults."""
+        values = (self.normal if normal is None else normal).copy()
         for fault in faults:
-            self.plant(values, fault)
+            column = values[fault.start : fault.last + 1, fault.channel]
+            size, count = fault.size * self.deviations[fault.channel], len(column)
+            if fault.shape == "stuck":
+                column[:] = values[fault.start - 1, fault.channel]
+            elif fault.shape == "spikes":
+                column[::_EVERY] += size
+            elif fault.shape == "ramp":
+                column += size * np.arange(1, count + 1) / count
+            elif fault.shape == "noise":
+                rng = np.random.default_rng([fault.start, count])
+                column += size * rng.choice([-1.0, 1.0], count) * rng.uniform(0.5, 1, count)
+            else:
+                column += size
         return values
-
-    def plant(self, values: Floats, fault: Fault) -> None:
-        """Add a fault to live values."""
-        column = values[fault.start : fault.last + 1, fault.channel]
-        size = fault.size * self.deviations[fault.channel]
-        if fault.shape == "stuck":
-            column[:] = values[fault.start - 1, fault.channel]
-        elif fault.shape == "spikes":
-            column[::_EVERY] += size
-        elif fault.shape == "ramp":
-            column += size * np.arange(1, len(column) + 1) / len(column)
-        elif fault.shape == "noise":
-            rng = np.random.default_rng([fault.start, fault.length])
-            column += size * rng.choice([-1.0, 1.0], len(column)) * rng.uniform(0.5, 1, len(column))
-        else:
-            column += size
 
 
 def places(seed: int) -> list[Place]:
@@ -137,16 +115,13 @@ def stream_of(place: Place, *, missing: float = 0.0) -> Stream:
     live = max(LIVE, QUIET_DAYS * 86_400 // place.period)
     count = HISTORY + live
     seconds = np.arange(count) * place.period
-    names = tuple(_LEVELS)[: place.channels]
-    levels = np.array([_LEVELS[name] for name in names])
-    values = levels * _shape(place, seconds / 86_400, rng)
+    values = np.array(_LEVELS[: place.channels]) * _shape(place, seconds / 86_400, rng)
     if missing:
         values[rng.random(values.shape) < missing] = np.nan
     times = np.datetime64("2024-01-01", "ns") + seconds * np.timedelta64(1, "s")
     history = values[:HISTORY]
     return Stream(
         place,
-        names,
         history,
         values[HISTORY:],
         times[:HISTORY],
@@ -163,8 +138,7 @@ def draw(rng: np.random.Generator, stream: Stream, start: int, shapes: tuple[str
     shape = shapes[int(rng.integers(len(shapes)))]
     length = int(rng.integers(12, 46))
     if shape == "spikes":
-        length -= (length - 1) % _EVERY  # the last sample is a spike
-        length = max(length, 13)
+        length += (1 - length) % _EVERY  # the last sample is a spike
     size = float(rng.uniform(4, 9))
     downwards = shape in ("step", "ramp") and stream.place.kind != "bursty" and rng.random() < 0.5
     channel = int(rng.integers(stream.place.channels))
