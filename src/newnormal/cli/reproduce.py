@@ -50,7 +50,10 @@ Seeds = Annotated[
 ]
 Generated = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option(metavar="NAMES", help="Only these, such as 15min, 1min/sine-2 or nightly."),
+    typer.Option(
+        metavar="NAMES",
+        help="Only these, such as 1min/sine-2, or load-3 of truth.",
+    ),
 ]
 ThreeSeeds = Annotated[
     Optional[list[str]],  # noqa: UP045

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -257,15 +257,13 @@ def _beside(place: Place, rng: np.random.Generator, *, pending: bool) -> _Rows:
 def _stuck(place: Place, rng: np.random.Generator) -> _Rows:
     start, channel = int(rng.integers(500, 1_000)), int(rng.integers(place.channels))
     _, told = _run(place, Fault("stuck", channel, start, STUCK, 0.0))
-    named = False
+    items: list[tuple[str, Sequence[str]]] = []
     for event in told.events:
         if event.alarm is not None and event.sample >= start:
-            channels = {part.channel for part in event.alarm.evidence}
-            named |= str(channel) in channels and bool(_STILL.search(event.alarm.sentence))
+            items.append((event.alarm.sentence, [part.channel for part in event.alarm.evidence]))
         if event.change is not None and event.sample >= start:
-            text = event.change.sentence
-            named |= str(channel) in event.change.channels and bool(_STILL.search(text))
-    yield "stuck", named
+            items.append((event.change.sentence, event.change.channels))
+    yield "stuck", any(str(channel) in names and _STILL.search(text) for text, names in items)
 
 
 def _quiet(place: Place, rng: np.random.Generator) -> _Rows:
@@ -325,7 +323,7 @@ _SCORERS: Mapping[str, Callable[[Place, np.random.Generator], _Rows]] = {
     "quiet": _quiet,
     **{
         row: partial(_right, row=row)
-        for row in ("first hour", "gap", "saved", "accepted", "missing")
+        for row in ("usual", "first hour", "gap", "saved", "accepted", "missing")
     },
 }
 SITUATIONS = tuple(_SCORERS)

@@ -36,6 +36,7 @@ Is what `Detector()` reports of a fault true, every word and number? Made by `{c
 - A channel is **named** if it is in the evidence of an alarm that opens or is updated during the
   fault. **All right** is an alarm that names the channel, is closed within 15 samples of the
   fault's end and not before it, and has the direction in its sentence.
+  It is counted in several situations, and in none of them, to compare with.
 - An expected value is 0 of the way if it is what the value would be without the fault, and 1 if it
   is the faulty value. Noise cannot be foreseen: below are the same figures for what is expected at
   the same samples if there is no fault.
