@@ -11,7 +11,7 @@ from newnormal.errors import ParameterError
 from newnormal_reproduce.ours.truth import truth
 from newnormal_reproduce.ours.truth_cases import Ending, Told
 from newnormal_reproduce.ours.truth_results import ROWS
-from newnormal_reproduce.ours.truth_streams import Fault
+from newnormal_reproduce.ours.truth_streams import PlantedFault
 
 
 def test_a_small_request_has_every_figure_and_is_read_from_the_store(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_small_request_has_every_figure_and_is_read_from_the_store(tmp_path: P
 
 
 def test_an_end_is_judged_by_sample_direction_and_length() -> None:
-    fault, evidence = Fault("step", 0, 100, 20, 5.0), (Evidence("0", 9.0, 1.0, 0.0, 2.0),)
+    fault, evidence = PlantedFault("step", 0, 100, 20, 5.0), (Evidence("0", 9.0, 1.0, 0.0, 2.0),)
     peak: Any = None
     for end, text, right in ((121, "0 9; high for 22 min", True), (150, "0 9", False)):
         alarm = Alarm(1, 100, None, end, None, peak, evidence=evidence, sentence=text)

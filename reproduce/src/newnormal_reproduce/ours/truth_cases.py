@@ -20,9 +20,9 @@ from newnormal_reproduce.ours.truth_streams import (
     QUIET_DAYS,
     SHAPES,
     STUCK,
-    Fault,
     Place,
-    Stream,
+    PlantedFault,
+    TruthStream,
     draw,
     stream_of,
 )
@@ -63,7 +63,9 @@ class Told(NamedTuple):
     expected: Floats
     changes: Ints
 
-    def naming(self, fault: Fault, kinds: tuple[str, ...] = ("opened", "updated")) -> list[int]:
+    def naming(
+        self, fault: PlantedFault, kinds: tuple[str, ...] = ("opened", "updated")
+    ) -> list[int]:
         """Return the alarms that events during a fault name its channel for, oldest first."""
         return [
             event.alarm.number
@@ -74,7 +76,7 @@ class Told(NamedTuple):
             and str(fault.channel) in {part.channel for part in event.alarm.evidence}
         ]
 
-    def ending(self, fault: Fault, last: int, period: int) -> Ending:
+    def ending(self, fault: PlantedFault, last: int, period: int) -> Ending:
         """Judge the end of the newest alarm of a fault; `last` is its last sample with a value."""
         numbers = self.naming(fault)[-1:]
         for event in self.events:
@@ -128,7 +130,7 @@ def scores_of(place: Place, situation: str, draws: int = 1) -> list[Score]:
 
 # What the cases of a place share is kept, until there are cases of another one.
 @lru_cache(maxsize=2)
-def _stream(place: Place, missing: float = 0.0) -> Stream:
+def _stream(place: Place, missing: float = 0.0) -> TruthStream:
     return stream_of(place, missing=missing)
 
 
@@ -145,7 +147,7 @@ def _quiet_run(place: Place) -> Told:
     return follow(_fitted(place).reset(), stream.normal, stream.times)
 
 
-def _run(place: Place, *faults: Fault) -> tuple[Floats, Told]:
+def _run(place: Place, *faults: PlantedFault) -> tuple[Floats, Told]:
     stream, end = _stream(place), max(fault.last for fault in faults) + 1 + _TAIL
     values = stream.with_faults(*faults)[:end]
     return values, follow(_fitted(place).reset(), values, stream.times[:end])
@@ -175,7 +177,7 @@ def _one(place: Place, rng: np.random.Generator) -> _Rows:
             yield "length", ending.length
 
 
-def _healthy(stream: Stream, told: Told, fault: Fault) -> _Rows:
+def _healthy(stream: TruthStream, told: Told, fault: PlantedFault) -> _Rows:
     """Score what is expected of the other channels while one has a fault."""
     start, stop = fault.start, fault.last + 1
     before = told.expected[start - _USUAL : start] - stream.normal[start - _USUAL : start]
@@ -186,7 +188,7 @@ def _healthy(stream: Stream, told: Told, fault: Fault) -> _Rows:
         yield row, float(np.delete(within, fault.channel, axis=1).mean())
 
 
-def _evidence(stream: Stream, values: Floats, told: Told, fault: Fault) -> _Rows:
+def _evidence(stream: TruthStream, values: Floats, told: Told, fault: PlantedFault) -> _Rows:
     """Score the numbers in every evidence of the faulty channel."""
     column, normal = values[:, fault.channel], stream.normal[:, fault.channel]
     deviation, quiet = stream.deviations[fault.channel], _quiet_run(stream.place)
@@ -256,7 +258,7 @@ def _beside(place: Place, rng: np.random.Generator, *, pending: bool) -> _Rows:
 
 def _stuck(place: Place, rng: np.random.Generator) -> _Rows:
     start, channel = int(rng.integers(500, 1_000)), int(rng.integers(place.channels))
-    _, told = _run(place, Fault("stuck", channel, start, STUCK, 0.0))
+    _, told = _run(place, PlantedFault("stuck", channel, start, STUCK, 0.0))
     items: list[tuple[str, Sequence[str]]] = []
     for event in told.events:
         if event.alarm is not None and event.sample >= start:

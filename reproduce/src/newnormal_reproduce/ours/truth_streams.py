@@ -42,7 +42,7 @@ class Place(NamedTuple):
         return f"{self.kind}-{self.channels}, every {self.period} s, seed {self.seed}"
 
 
-class Fault(NamedTuple):
+class PlantedFault(NamedTuple):
     """A fault in one channel; its size is in standard deviations, negative for downwards."""
 
     shape: str
@@ -63,7 +63,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class TruthStream:
     """History, the live values without a fault, and their times."""
 
     place: Place
@@ -73,7 +73,7 @@ class Stream:
     times: Times
     deviations: Floats  # of each channel's history
 
-    def with_faults(self, *faults: Fault, normal: Floats | None = None) -> Floats:
+    def with_faults(self, *faults: PlantedFault, normal: Floats | None = None) -> Floats:
         """Return the live values, or `normal` ones like these, with some faults."""
         values = (self.normal if normal is None else normal).copy()
         for fault in faults:
@@ -109,7 +109,7 @@ def places(seed: int) -> list[Place]:
     return found
 
 
-def stream_of(place: Place, *, missing: float = 0.0) -> Stream:
+def stream_of(place: Place, *, missing: float = 0.0) -> TruthStream:
     """Generate the stream of a place, with a share of missing values."""
     rng = np.random.default_rng([place.seed, KINDS.index(place.kind), place.channels, place.period])
     live = max(LIVE, QUIET_DAYS * 86_400 // place.period)
@@ -120,7 +120,7 @@ def stream_of(place: Place, *, missing: float = 0.0) -> Stream:
         values[rng.random(values.shape) < missing] = np.nan
     times = np.datetime64("2024-01-01", "ns") + seconds * np.timedelta64(1, "s")
     history = values[:HISTORY]
-    return Stream(
+    return TruthStream(
         place,
         history,
         values[HISTORY:],
@@ -130,7 +130,9 @@ def stream_of(place: Place, *, missing: float = 0.0) -> Stream:
     )
 
 
-def draw(rng: np.random.Generator, stream: Stream, start: int, shapes: tuple[str, ...]) -> Fault:
+def draw(
+    rng: np.random.Generator, stream: TruthStream, start: int, shapes: tuple[str, ...]
+) -> PlantedFault:
     """Draw a fault of 12 to 45 samples and of 4 to 9 deviations, in any channel.
 
     In a stream of positive values with bursts it is upwards: downwards would be below zero.
@@ -138,11 +140,11 @@ def draw(rng: np.random.Generator, stream: Stream, start: int, shapes: tuple[str
     shape = shapes[int(rng.integers(len(shapes)))]
     length = int(rng.integers(12, 46))
     if shape == "spikes":
-        length += (1 - length) % _EVERY  # the last sample is a spike
+        length = 13 + _EVERY * (min(length - 12, 32) // _EVERY)  # up to 43: the last is a spike
     size = float(rng.uniform(4, 9))
     downwards = shape in ("step", "ramp") and stream.place.kind != "bursty" and rng.random() < 0.5
     channel = int(rng.integers(stream.place.channels))
-    return Fault(shape, channel, start, length, -size if downwards else size)
+    return PlantedFault(shape, channel, start, length, -size if downwards else size)
 
 
 def _shape(place: Place, days: Floats, rng: np.random.Generator) -> Floats:
