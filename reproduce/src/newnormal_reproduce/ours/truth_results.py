@@ -57,7 +57,7 @@ ROWS = (
     Row("direction", "the closing sentence has the direction", 0.98),
     Row("change", "no change pending 30 samples after the fault's end", 0.90),
     Row("stuck", "a sensor stuck for 240 samples: a sentence has that it stands still", 0.95),
-    Row("usual", "all right in no such situation as the next", 0.90),
+    Row("usual", "all right with one fault and nothing else", 0.90),
     Row("first hour", "all right in the first hour after the fit", 0.90),
     Row("gap", "all right after two hours without samples", 0.90),
     Row("saved", "all right after saving and loading", 0.90),
