@@ -581,7 +581,7 @@ class BaseDetector:
         state, fitted = self._live(), self._fitted
         with self._lock:
             alarms = (
-                open_alarm(state.log, fitted.channels, fitted.has_rhythm),
+                open_alarm(fitted, state.log),
                 silence_alarm(fitted, state.silence, state.judged - 1, self.last_judged_time_),
             )
             opened = [in_zone(alarm, self.zone_) for alarm in alarms if alarm]

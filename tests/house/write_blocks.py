@@ -35,7 +35,6 @@ DIMS = {
 }
 _LETTERS = {
     **{letter: f"dims.{name}" for letter, name in DIMS.items()},
-    "A": "dims.channels",  # streams with a limit on alarms alone are compiled
     "T": "dims.experts, dims.channels",
 }
 _READERS = {"f8": "floats", "f4": "floats32", "i8": "ints", "M8[ns]": "times", "?": "bools"}
@@ -50,6 +49,8 @@ VIEWS = (
     ("alarm_at", StreamState, "alarm"),
     ("log_at", StreamState, "log"),
     ("silence_at", StreamState, "silence"),
+    ("channel_at", StreamState, "channel"),
+    ("observed_at", StreamState, "observed"),
     ("drift_at", StreamState, "drift"),
     ("review_at", StreamState, "review"),
     ("changes_at", StreamState, "changes"),
@@ -61,6 +62,7 @@ VIEWS = (
     ("alarm_params_at", FitArrays, "alarm"),
     ("tail_chances_at", FitArrays, "tail_chances"),
     ("drift_params_at", FitArrays, "drift"),
+    ("channel_params_at", FitArrays, "channel"),
     ("watched_at", FitArrays, "watched"),
     ("limits_at", FitArrays, "limits"),
 )

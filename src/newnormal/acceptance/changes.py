@@ -11,6 +11,7 @@ from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
 from newnormal.kernels.stream import (
     CHANGE_ALARM,
+    CHANGE_KIND,
     CHANGE_NUMBER,
     CHANGE_START,
     CHANGE_STATE,
@@ -18,7 +19,7 @@ from newnormal.kernels.stream import (
     IS_REJECTED,
     ChangeState,
 )
-from newnormal.types import PENDING, REJECTED, Change, Floats, time_of_ns
+from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Change, Floats, time_of_ns
 
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
 
@@ -61,8 +62,9 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
         _STATES[counts[CHANGE_STATE]],
         counts[CHANGE_ALARM] or None,
         float(changes.distances[slot]),
+        CHANGE_KINDS[counts[CHANGE_KIND]],
     )
-    return replace(change, sentence=change_sentence(change))
+    return replace(change, sentence=change_sentence(change, len(fitted.channels)))
 
 
 def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:

@@ -28,6 +28,7 @@ from newnormal.acceptance.range import initial
 from newnormal.acceptance.review import Review
 from newnormal.acceptance.shadow import Timing
 from newnormal.core.state import Fitted, StreamState, copied
+from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.drift import DriftOut, advance
 from newnormal.kernels.step import PENDING, SEEN, blank_out
 from newnormal.kernels.stream import (
@@ -52,6 +53,8 @@ _SCORED = 0.5  # of `accept_after`: how long a shadow's scores are kept
 LEARNING_MARGIN = 100.0
 _MOST_SCORES = 1 << 20
 _MOST_POSITIONS = 2048
+_NO_VALUES = np.zeros((0, 0))
+_NO_COUNTS = np.zeros((0, 0), np.int64)
 
 
 class TimedAcceptance:
@@ -107,6 +110,7 @@ class TimedAcceptance:
         samples: Floats,
         flush: bool,
         phases: Floats | None = None,
+        channels: ChannelOut | None = None,
     ) -> None:
         """Hand the shadow, if there is one, what the running model is about to consume."""
         shadow = state.shadow
@@ -117,20 +121,32 @@ class TimedAcceptance:
         out = blank_out(rows, samples.shape[1])
         threshold = LEARNING_MARGIN * float(state.learn_threshold[0])
         params = fitted.step._replace(alarm_threshold=threshold, learn_threshold=threshold)
-        fitted.model.with_learning_margin(LEARNING_MARGIN).advance(
-            samples, flush, shadow.model, params, out, phases
-        )
+        model = fitted.model.with_learning_margin(LEARNING_MARGIN)
+        if channels is None:
+            model.advance(samples, flush, shadow.model, params, out, phases)
+        else:
+            masked = np.where(channels.hidden, np.nan, samples)
+            model.advance(masked, flush, shadow.model, params, out, phases, None, channels.clean)
         scores = out.scores[: rows - int(counts[PENDING])]
         for score in scores[~np.isnan(scores)].tolist():
             shadow.scores[shadow.counts[SHADOW_NEXT]] = score
             shadow.counts[SHADOW_NEXT] = (shadow.counts[SHADOW_NEXT] + 1) % len(shadow.scores)
             shadow.counts[SHADOW_SCORES] = min(shadow.counts[SHADOW_SCORES] + 1, len(shadow.scores))
 
-    def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
+    def measure(
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        samples: Floats,
+        channels: ChannelOut | None = None,
+    ) -> DriftOut | None:
         """Measure the distance of samples from normal, up to one that crosses the limit."""
         assert fitted.drift is not None and state.drift is not None
         out = DriftOut(np.empty(len(samples)), np.empty(len(samples), np.bool_))
-        count = advance(samples, state.drift, fitted.drift, out)
+        expected, hidden = _NO_VALUES, _NO_COUNTS
+        if channels is not None:
+            expected, hidden = channels.expected, channels.hidden
+        count = advance(samples, expected, hidden, state.drift, fitted.drift, out)
         return DriftOut(out.distances[:count], out.crossings[:count])
 
     # ------------------------------------------------------------------ reviews
@@ -145,6 +161,7 @@ class TimedAcceptance:
         """Open the change of channels that went beyond the limit at a sample."""
         review = Review(self.timing, fitted, state, time)
         review.judged = sample + 1
+        review.channel = None
         return review.crossed()
 
     def accept(

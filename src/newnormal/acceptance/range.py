@@ -87,7 +87,8 @@ class NormalRange(NamedTuple):
         plain = DriftParams(scaler.mean, scaler.scale, np.zeros(C), np.eye(C), ones, ones[None])
         traced = np.empty((len(history), 4 * C))
         start = initial(np.zeros(4 * C), np.zeros(4 * C))
-        trace(np.ascontiguousarray(history, np.float64), start, plain, traced)
+        values, nothing = np.ascontiguousarray(history, np.float64), np.zeros((0, 0), np.int64)
+        trace(values, nothing, start, plain, traced)
         traced = traced[min(WARM, len(history) // 2) :: EVERY]
         levels, others = traced[:, C : 2 * C], traced[:, 2 * C :]
 

@@ -25,7 +25,8 @@ from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
 from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.errors import FeedbackError
-from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
+from newnormal.kernels.alarm import HEIGHT, JOINT, LOCATION, OPEN, START_HEIGHT, START_LOCATION
+from newnormal.kernels.channels import AGE, HIDDEN, OUTSIDE, QUIET
 from newnormal.kernels.drift import (
     CROSSED,
     KEEP,
@@ -49,7 +50,10 @@ from newnormal.kernels.stream import (
     IS_REJECTED,
     LAST_ALARM,
     MOVED,
+    MOVED_LEVEL,
     MOVES,
+    NEVER_BEFORE,
+    NEVER_SEEN,
     NEWEST_CHANGE,
     RECENT_REVIEWS,
     REJECTED_ALARM,
@@ -57,6 +61,8 @@ from newnormal.kernels.stream import (
     SHADOW_POSITIONS,
     SHADOW_SCORES,
     SHADOW_TRAINS,
+    STANDS,
+    STANDS_STILL,
     WEIGHTS_LIMIT,
     Baseline,
     ModelState,
@@ -64,6 +70,7 @@ from newnormal.kernels.stream import (
 )
 from newnormal.types import (
     ACCEPTED,
+    BECAME_CHANGE,
     CHANGED,
     REJECTED,
     REVERTED,
@@ -79,12 +86,10 @@ KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
 MOVED_WEIGHTS = len(KEPT_LEVELS)
 
 KEPT = 3  # baselines that one can go back to
-# Reviews from the start of a change on, after which the stream is judged from where it is. Sooner,
-# its scores would fall while the alarm is young; on 36 real streams the average precision of SMD
-# falls by .02 without it. An alarm that stands does not hide another meanwhile.
-_STANDS = 4
 _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
+_WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
+_WIDEST = 100.0  # of its limit, that range
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
@@ -112,6 +117,8 @@ class Review:
         self.levels = state.review.levels
         self.changes = state.changes
         self.drift = state.drift
+        # None between two reviews: it is ahead of the sample then.
+        self.channel = state.channel
         self.range = NormalRange(fitted.drift, state.drift)
         self.judged = state.judged
 
@@ -142,6 +149,9 @@ class Review:
         self.changes.counts[slot] = 0
         self.changes.channels[slot] = 0
         if not keep:
+            if self.channel is not None:
+                self.channel.shifts[channels] = 0
+                self.channel.normal.homes[0, channels] = np.nan
             for model in self._models:
                 self.fitted.model.drop_translation(model, slot)
         if self.drift.counts[DRIFT_SEEN] >= WARM:
@@ -196,6 +206,7 @@ class Review:
                 alarm.tail_excess,
                 np.array(kept),
                 self.fitted.model.accepted(self.state.model),
+                None if self.channel is None else self.channel.normal,
             )
         )
 
@@ -203,10 +214,20 @@ class Review:
         """Restore what the model knew, and what scores were compared with; counters stay."""
         self.fitted.model.restore_learned(self.state.model, back.weights, back.trend)
         self.fitted.model.restore_accepted(self.state.model, back.accepted)
+        if self.channel is not None:
+            normal = self.channel.normal
+            normal.homes[1:] = back.normal.homes[1:]
+            normal.lows[:], normal.highs[:] = back.normal.lows, back.normal.highs
+        self._drop_observed()
         alarm = self.state.alarm
         alarm.tail_levels[:] = back.tail_levels
         alarm.tail_excess[:] = back.tail_excess
         alarm.levels[KEPT_LEVELS] = back.levels[:MOVED_WEIGHTS]
+
+    def _drop_observed(self) -> None:
+        """Let the stream as observed begin anew: what is accepted is another."""
+        if self.state.observed is not None:
+            self.state.observed.left[:] = 0
 
     def _shift_trend(self, model: ModelState, start: int) -> None:
         """Shift the trend to where it would be in the end, given where the stream is going."""
@@ -246,8 +267,11 @@ class Review:
     def _level(self, slot: int, beyond: float = _BEYOND) -> Floats:
         """Return the level that each channel moves to: at once where the change began so.
 
-        It may be this far `beyond` what was seen, in history's standard deviations.
+        It may be this far `beyond` what was seen, in history's standard deviations. Of channels
+        that are judged by themselves it is the median of their newest values.
         """
+        if self.channel is not None:
+            return np.median(self.channel.recent, axis=0) + self._rhythm_level()
         before, levels = squeezed(self.changes.before[slot]), self.drift.levels
         age = max(self.judged - int(self.changes.counts[slot, CHANGE_START]), SURELY)
         if not self.changes.counts[slot, CHANGE_ALARM]:  # it came slowly
@@ -257,12 +281,42 @@ class Review:
         low, high = np.minimum(levels, newest), np.maximum(levels, newest)
         return unsqueezed(level.clip(low - beyond, high + beyond))
 
+    def _rhythm_level(self) -> Floats:
+        """Return the rhythm's level of each channel now, scaled; 0 without a rhythm."""
+        rhythm, channel = self.fitted.rhythm, self.fitted.channel
+        if rhythm is None or channel is None:
+            return np.zeros(len(self.fitted.channels))
+        times = None if self.time is None else np.array([self.time])
+        levels = rhythm.levels_at(rhythm.phases(times, self.judged - 1, 1))[0]
+        return np.where(channel.rhythmic != 0, levels, 0.0)
+
+    def _stand(self, channels: NDArray[np.bool_]) -> bool:
+        """Judge channels that have stayed away for long from where they are; return if any has.
+
+        Their range is as wide as their newest values are apart.
+        """
+        state, params = self.channel, self.fitted.channel
+        assert state is not None and params is not None
+        standing = np.flatnonzero(channels & (state.counts[:, AGE] > 0)).tolist()
+        for c in standing:
+            recent = state.recent[:, c].astype(np.float64)
+            level = float(np.median(recent))
+            if state.shifts[c] == 0:
+                state.normal.homes[0, c] = state.levels[c]
+            state.shifts[c] = level - state.normal.homes[0, c]
+            state.levels[c] = level
+            state.past[:, c] = 0
+            state.counts[c, [AGE, HIDDEN, QUIET]] = 0
+            apart = _WIDER * np.abs(recent - level).max() / params.limits[c]
+            state.raised[c] = min(max(state.raised[c], apart), _WIDEST)
+        return bool(standing)
+
     def _follow(self, slot: int) -> None:
         """Bring `after` and the distance of a change up to date."""
         changes, channels = self.changes, self.changes.channels[slot] != 0
         if not channels.any():
             return
-        if self._moves_on(slot, channels):
+        if self.channel is not None or self._moves_on(slot, channels):
             changes.after[slot] = self._level(slot)
             before, farthest = changes.before[slot], changes.farthest[slot]
             level = self._level(slot, 0.0)
@@ -274,7 +328,7 @@ class Review:
     def _stands(self, slot: int) -> bool:
         """Whether a change has lasted, or was rejected: the stream is judged from where it is."""
         start, state = self.changes.counts[slot, [CHANGE_START, CHANGE_STATE]].tolist()
-        lasts = self.judged - start >= _STANDS * self.timing.review_length
+        lasts = self.judged - start >= STANDS * self.timing.review_length
         return bool(lasts or state == IS_REJECTED)
 
     def _place(self, slot: int, *, whole: bool = False) -> None:
@@ -290,6 +344,8 @@ class Review:
         moved = after - before if whole else squeezed(after) - squeezed(before)
         shift = np.where(channels, moved, 0.0)
         age = self.judged - int(changes.counts[slot, CHANGE_START])
+        if self.channel is not None and self._stand(channels):
+            age = 0  # what the members remember of it was hidden
         for model in self._models:
             self.fitted.model.translate(model, slot, shift, age)
 
@@ -332,13 +388,14 @@ class Review:
         elif not fitted.model.translates:
             self._shift_trend(state.model, start)
         fitted.model.accept_translation(state.model, slot)
-        alarm = open_alarm(state.log, fitted.channels)
+        self._accept_homes(self.changes.channels[slot] != 0)
+        self._drop_observed()
+        alarm = open_alarm(fitted, state.log)
         if alarm is not None and (alone or alarm.number == event.change.alarm):
             events = [*self._close_alarm(), *events]
         levels = state.alarm.levels
         if not fitted.model.translates:  # else the scores are soon as low as before
             levels[START_LOCATION] = max(levels[START_LOCATION], levels[LOCATION])
-        state.alarm.raised[:] = 0  # what raised the threshold is normal now
         explained, C = self._explained(slot), len(fitted.channels)
         beside = self.drift.position.copy()
         beside[:C] += explained
@@ -350,6 +407,22 @@ class Review:
         self.range.widen(positions, kept, explained)
         self._renew()
         return events
+
+    def _accept_homes(self, channels: NDArray[np.bool_]) -> None:
+        """Accept where channels are: the level that they left stays normal, too."""
+        state = self.channel
+        if state is None:
+            return
+        homes = state.normal.homes
+        moved = channels & ~np.isnan(homes[0])
+        homes[2:, moved], homes[1, moved] = homes[1:-1, moved], homes[0, moved]
+        homes[0, channels] = np.nan
+        state.shifts[channels] = 0
+        values = state.recent[:, channels] + self._rhythm_level()[channels]
+        normal = state.normal
+        normal.lows[channels] = np.minimum(normal.lows[channels], values.min(axis=0))
+        normal.highs[channels] = np.maximum(normal.highs[channels], values.max(axis=0))
+        state.counts[channels, OUTSIDE] = 0
 
     def _explained(self, slot: int) -> Floats:
         """Return by how much a change moves what is left unexplained of the other channels, (C,).
@@ -364,24 +437,43 @@ class Review:
     def accept_pattern(self, alarm: Alarm) -> list[Event]:
         """Accept samples like those of an alarm as normal; close it if it is open."""
         state, fitted = self.state, self.fitted
+        if alarm.open and self._away().any():
+            events = self._open(self._away(), alarm)
+            return events + self.accept(open_slots(self.changes)[-1])
         self._keep_undo()
         channels = np.array([name in alarm.channels for name in fitted.channels])
-        open_one = open_alarm(state.log, fitted.channels)
+        open_one = open_alarm(fitted, state.log)
         is_open = open_one is not None and open_one.number == alarm.number
         for model in self._models:
             fitted.model.accept_pattern(model, np.array(alarm.votes), channels, grows=is_open)
+        if self.channel is not None:
+            self._accept_values(alarm)
         events = self._close_alarm() if is_open else []
-        state.alarm.raised[:] = 0  # what raised the threshold is normal now
         state.accepted = self._present()
         state.last_quiet = copied(state.accepted)
         return events
 
-    def _close_alarm(self) -> list[Event]:
-        """Close the open alarm: what it is about is normal."""
+    def _accept_values(self, alarm: Alarm) -> None:
+        """Accept the levels that the channels of an alarm had where they were farthest out."""
+        state, step = self.channel, self.fitted.step
+        assert state is not None
+        for part in alarm.evidence:
+            if part.ratio is None or part.observed is None or part.expected is None:
+                continue
+            c = self.fitted.channels.index(part.channel)
+            away = (part.observed - part.expected) / step.scale[c]
+            homes, normal = state.normal.homes[:, c], state.normal
+            homes[2:], homes[1] = homes[1:-1].copy(), state.levels[c] + away
+            value = (part.observed - step.mean[c]) / step.scale[c]
+            normal.lows[c] = min(normal.lows[c], value)
+            normal.highs[c] = max(normal.highs[c], value)
+
+    def _close_alarm(self, reason: str = ACCEPTED) -> list[Event]:
+        """Close the open alarm: what it is about is normal, or a change."""
         self.threshold.close()
-        log, fitted = self.state.log, self.fitted
-        newest = self.judged - 1
-        return close(log, fitted.channels, ACCEPTED, newest, self.time, fitted.has_rhythm)
+        if self.channel is not None:
+            self.channel.counts[:, AGE] = 0
+        return close(self.fitted, self.state.log, reason, self.judged - 1, self.time)
 
     def reject(self, slot: int) -> list[Event]:
         """Go back to what was known before a change, and learn nothing while it lasts."""
@@ -460,6 +552,9 @@ class Review:
             return bool(self.levels[MOVES] <= NEAR)
         if self.judged - changes.counts[slot, CHANGE_KNOWN] < self.timing.review_length:
             return False
+        channel = self.channel
+        if channel is not None and channel.counts[channels][:, [AGE, OUTSIDE]].any():
+            return False
         before, after = (squeezed(each[slot, channels]) for each in (changes.before, changes.after))
         moved = np.abs(after - before)
         away = np.abs(self.drift.levels[channels] - before)
@@ -479,9 +574,10 @@ class Review:
             if self.changes.counts[slot, CHANGE_ALARM] == self.counts[REJECTED_ALARM] > 0:
                 events += self.reject(slot)
         self._follow_levels()
+        events += self._close_changed()
         if not open_slots(self.changes):
             self.state.shadow = None
-            if open_alarm(self.state.log, self.fitted.channels) is None:
+            if open_alarm(self.fitted, self.state.log) is None:
                 self.state.last_quiet = self._present()
                 self.range.mark()
             return events
@@ -491,10 +587,28 @@ class Review:
             self.state.shadow = None
         return events
 
+    def _close_changed(self) -> list[Event]:
+        """Close an alarm of which all that is left is a change."""
+        channel, counts = self.channel, self.state.alarm.counts
+        if channel is None or counts[JOINT] or (channel.counts[:, AGE] > 0).any():
+            return []
+        if not counts[OPEN]:
+            return []
+        event = self._close_alarm(BECAME_CHANGE)[0]
+        assert event.alarm is not None
+        text = f"{event.alarm.sentence}; goes on as change {self.counts[NEWEST_CHANGE]}"
+        return [replace(event, alarm=event.alarm.with_sentence(text))]
+
     def crossed(self) -> list[Event]:
         """Open the change of the channels that went beyond the limit at the newest sample."""
+        C = len(self.drift.in_change)
+        own = slice(3 * C, None)
+        stuck = self.drift.position[own] - self.drift.highs[own] > self.range.params.margins[own]
+        stuck &= self.drift.in_change == 0
+        if stuck.any():
+            return self._open(stuck, None, STANDS_STILL)
         main = self._about(self.drift.crossing)
-        alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
+        alarm = newest_alarm(self.fitted, self.state.log)
         if alarm is not None and not (self._is_recent(alarm) and self._is_about(alarm, main)):
             alarm = None
         return self._open(main, alarm)
@@ -513,11 +627,13 @@ class Review:
 
     def _stands_outside(self) -> list[Event]:
         """Open the change of a stream that an alarm left outside its normal, or of the weights."""
-        alarm = newest_alarm(self.state.log, self.fitted.channels, self.fitted.has_rhythm)
+        alarm = newest_alarm(self.fitted, self.state.log)
         events: list[Event] = []
         weights = [s for s in open_slots(self.changes) if not self.changes.channels[s].any()]
         if self.levels[MOVES] > 1 and not weights:
             events += self._open(np.zeros(len(self.drift.in_change), np.bool_), None)
+        if self.channel is not None:
+            return events + self._stays_away(alarm)
         if alarm is None or not self._is_recent(alarm):
             return events
         outside = self.range.outside & (self.drift.in_change == 0)
@@ -525,6 +641,32 @@ class Review:
         if lasts and outside.any() and self.drift.counts[DRIFT_SEEN] >= WARM:
             far = np.where(outside, np.maximum(self.drift.distances, self.drift.jumps), 0.0)
             events += self._open(self._about(far), alarm)
+        return events
+
+    def _away(self) -> NDArray[np.bool_]:
+        """Return which channels have an episode, and are beyond their limits most of the time."""
+        state, params = self.channel, self.fitted.channel
+        if state is None or params is None:
+            return np.zeros(len(self.fitted.channels), np.bool_)
+        apart = np.abs(np.median(state.recent, axis=0) - state.levels)
+        away: NDArray[np.bool_] = (apart >= params.limits) & (state.counts[:, AGE] > 0)
+        return away
+
+    def _stays_away(self, alarm: Alarm | None) -> list[Event]:
+        """Open the change of channels that stay away for long, or where history never was."""
+        state = self.channel
+        assert state is not None
+        free = self.drift.in_change == 0
+        lasting = state.counts[:, AGE] >= STANDS * self.timing.review_length
+        away = self._away()
+        events: list[Event] = []
+        if (lasting & away & free).any():
+            events += self._open(lasting & away & free, alarm)
+        self._stand(lasting & ~away)
+        never = (state.counts[:, OUTSIDE] >= NEVER_SEEN) & (self.drift.in_change == 0)
+        if never.any():
+            is_open = alarm is not None and alarm.open
+            events += self._open(never, alarm if is_open else None, NEVER_BEFORE)
         return events
 
     def _about(self, far: Floats) -> NDArray[np.bool_]:
@@ -538,16 +680,21 @@ class Review:
             channels[np.where(free, far, -1.0).argmax()] = True
         return channels
 
-    def _open(self, channels: NDArray[np.bool_], alarm: Alarm | None) -> list[Event]:
+    def _open(
+        self, channels: NDArray[np.bool_], alarm: Alarm | None, kind: int = MOVED_LEVEL
+    ) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""
         changes, slot, newest = self.changes, free_row(self.changes), self.judged - 1
         if slot is None:
             return self._join(channels)
         self.counts[NEWEST_CHANGE] += 1
         start, time = newest, self.time
+        still = self.drift.unchanged_for[channels]
         if alarm is not None:
             start, time = alarm.start, alarm.start_time
             self.counts[LAST_ALARM] = alarm.number
+        if kind == STANDS_STILL:
+            start, time = self._earlier(int(still.max()))
         changes.counts[slot] = (
             self.counts[NEWEST_CHANGE],
             start,
@@ -556,6 +703,7 @@ class Review:
             IS_PENDING,
             0 if alarm is None else alarm.number,
             newest,
+            kind,
         )
         changes.times[slot] = ns_of_time(time)
         C = len(channels)
@@ -566,6 +714,10 @@ class Review:
             normal = self.drift.position[own].clip(self.drift.lows[own], self.drift.highs[own])
             before = np.where(normal != self.drift.position[own], normal, before)
         changes.before[slot] = unsqueezed(before + self.range.params.centre)
+        if self.channel is not None:
+            began = self.channel.counts[:, AGE] > 0
+            known = self.channel.before + self._rhythm_level()
+            changes.before[slot, began] = known[began]
         changes.after[slot] = self._level(slot)
         changes.farthest[slot] = self._level(slot, 0.0)
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
@@ -577,6 +729,13 @@ class Review:
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
         return [self._event(CHANGED, slot, alarm)]
+
+    def _earlier(self, samples: int) -> tuple[int, np.datetime64 | None]:
+        """Return the sample that was so many before the newest, and its time by the period."""
+        time = self.time
+        if time is not None and self.fitted.period is not None:
+            time = time - samples * self.fitted.period
+        return self.judged - 1 - samples, time
 
     def _join(self, channels: NDArray[np.bool_]) -> list[Event]:
         """Give channels to the newest change that is pending, where there is no room for another.

@@ -14,10 +14,10 @@ from newnormal.kernels.alarm import (
     AGE,
     ALARMS,
     HEIGHT,
+    JOINT,
     KNOTS,
     LOCATION,
     OPEN,
-    PEAK,
     RECENT_ALARMS,
     RECENT_SAMPLES,
     SEEN,
@@ -81,16 +81,14 @@ class AlarmThreshold(NamedTuple):
     state: AlarmState  # what changes while a stream runs
 
     @classmethod
-    def of(
-        cls, params: AlarmParams, height: float, tail: Tail, channels: int = 0
-    ) -> AlarmThreshold:
+    def of(cls, params: AlarmParams, height: float, tail: Tail) -> AlarmThreshold:
         """Return a threshold at its start, at a height above the location."""
         knots = len(tail.levels)
         tail_levels, chances = np.full(KNOTS, np.inf), np.zeros(KNOTS)
         tail_levels[:knots], chances[:knots] = tail.levels, tail.chances
         state = first(
             AlarmState,
-            {"A": channels},
+            {},
             levels=start_levels(params.location, height),
             tail_levels=tail_levels,
             tail_excess=tail.excess.copy(),
@@ -127,7 +125,6 @@ class AlarmThreshold(NamedTuple):
             rate=0.0,
             step=0.0,
             rise=1.0,
-            raises=0.0,
             gap=float(gap),
             stand=math.inf,
             span=RECENT_DAYS * float(samples_per_day),
@@ -197,7 +194,7 @@ class AlarmThreshold(NamedTuple):
 
         A score that is still at the threshold opens the next one.
         """
-        self.state.counts[OPEN] = 0
+        self.state.counts[[OPEN, JOINT]] = 0
 
     def lift(self, typical: float) -> None:
         """Raise the threshold for good, if this is the typical score now and it was lower."""
@@ -224,5 +221,4 @@ def start_levels(location: float, height: float) -> Floats:
     levels = np.zeros(7)
     levels[[LOCATION, START_LOCATION]] = location
     levels[[HEIGHT, START_HEIGHT]] = height
-    levels[PEAK] = -math.inf
     return levels

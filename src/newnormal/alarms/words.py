@@ -21,6 +21,7 @@ from newnormal.texts import counted
 from newnormal.types import (
     ACCEPTED,
     BACK_TO_NORMAL,
+    BECAME_CHANGE,
     CHANGED,
     CLOSED,
     END_OF_STREAM,
@@ -56,6 +57,7 @@ _MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a
 _PLAIN = {True: 1e9, False: 1e17}  # numbers below are written without an exponent
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
+_FASTER, _STILL = 2.0, 0.1  # times its usual steps, from which on a channel is fast, or still
 _NAMED = 3  # channels in a heading
 _SENTENCE_MOVES = 5  # channels of a change in its sentence
 _MOVED = 8  # channels of a change, a line each: more would push an alarm off the screen
@@ -65,6 +67,7 @@ _CLOSED = {
     SAMPLES_AGAIN: "values come again",
     END_OF_STREAM: "the input ended",
     ACCEPTED: "accepted as normal",
+    BECAME_CHANGE: "it goes on as a change",
 }
 _STATES = {
     PENDING: "it waits for a decision",
@@ -149,26 +152,49 @@ def ended(alarm: Alarm, reason: str, at_this_hour: bool = False) -> Alarm:
     if alarm.cause == SILENCE:
         sentence = missing_sentence([part.channel for part in alarm.evidence], length)
     else:
-        sentence = alarm_sentence(alarm.evidence, length, at_this_hour)
+        sentence = alarm_sentence(alarm, length, at_this_hour)
     return replace(alarm, reason=reason, sentence=sentence)
 
 
-def alarm_sentence(evidence: Sequence[Evidence], length: str | None, at_this_hour: bool) -> str:
+def alarm_sentence(alarm: Alarm, length: str | None, at_this_hour: bool) -> str:
     """Return what the channels of an alarm show, and for how long; no length while it is open."""
+    evidence = alarm.evidence
     lasted = "" if length is None else f" for {length}"
     if not evidence:
         return f"unusual{lasted}"
     first, *others = evidence
+    if length is not None and first.start is not None and first.end is not None:
+        lasted = f" for {_own_length(alarm, first.end - first.start + 1)}"
     text = f"{first.channel} {_observed_text(first)}"
     if at_this_hour and first.expected is not None:
         text += " at this hour"
     if _in_range(first):
-        text += f", but its course {'is' if length is None else 'was'} unusual{lasted}"
+        text += f", but {_course(first, others)}{lasted}"
     elif first.direction != "missing" or lasted:
         text += f"; {'unusual' if first.direction == 'within' else first.direction}{lasted}"
     if others:
-        text += f"; also {', '.join(part.channel for part in others)}"
+        text += f"; also {channels_text([part.channel for part in others])}"
     return text
+
+
+def _own_length(alarm: Alarm, samples: int) -> str:
+    """Return how long so many samples of an alarm are."""
+    seconds = seconds_between(alarm.start_time, alarm.end_time)
+    if seconds is not None and alarm.end > alarm.start:
+        return duration_text(samples, seconds / (alarm.end - alarm.start) * samples)
+    return duration_text(samples, None)
+
+
+def _course(evidence: Evidence, others: Sequence[Evidence]) -> str:
+    """Return what is unusual about a channel whose value lies in its range."""
+    pace = 1.0 if evidence.pace is None else evidence.pace
+    if pace >= _FASTER:
+        return f"it changes {number_text(pace, 2)} times as fast as usual"
+    if pace <= _STILL:
+        return "it hardly moves"
+    if others:
+        return f"it does not go with {others[0].channel} as usual"
+    return "it does not go on as it usually does"
 
 
 def _in_range(evidence: Evidence) -> bool:
@@ -218,13 +244,20 @@ def _usual(period: float | None) -> str:
     return "" if period is None else f", expected one every {duration_text(1, period)}"
 
 
-def change_sentence(change: Change) -> str:
-    """Return what moved, from where to where, and since when."""
+def change_sentence(change: Change, of: int = 0) -> str:
+    """Return what moved, from where to where, and since when; the stream has `of` channels."""
     since = f"sample {change.start}"
     if change.start_time is not None:
         since = time_text(change.start_time, change.zone)
     if not change.channels:
         return f"the model's weights have moved far from the accepted ones since {since}"
+    if change.kind == "still":
+        names = change.channels
+        if len(names) > 1 and len(names) == of:
+            return f"all {of} channels stand still since {since}"
+        (value,) = number_texts(change.after[names[0]])
+        at = f" at {value}" if len(names) == 1 else ""
+        return f"{channels_text(names)} {'stands' if at else 'stand'} still{at} since {since}"
     moves = [
         f"{name} from {' to '.join(number_texts(change.before[name], change.after[name]))}"
         for name in change.channels[:_SENTENCE_MOVES]
@@ -232,7 +265,8 @@ def change_sentence(change: Change) -> str:
     more = len(change.channels) - len(moves)
     if more:
         moves.append(f"{more} more")
-    return f"{', '.join(moves)} since {since}"
+    never = ", which history never had" if change.kind == "never" else ""
+    return f"{', '.join(moves)}{never} since {since}"
 
 
 def seconds_between(start: np.datetime64 | None, end: np.datetime64 | None) -> float | None:
@@ -260,7 +294,8 @@ def in_zone(item: _Item, zone: str | None) -> _Item:
             part = getattr(item, name)
             changes[name] = None if part is None else in_zone(part, zone)
     elif isinstance(item, Change) and item.start_time is not None and item.sentence:
-        changes["sentence"] = change_sentence(replace(item, zone=zone))
+        before, after = (time_text(item.start_time, each) for each in (item.zone, zone))
+        changes["sentence"] = item.sentence.replace(before, after)
     return replace(item, **changes)
 
 
@@ -393,7 +428,7 @@ def unusual_text(alarm: Alarm) -> str:
     for part in alarm.evidence:
         way = "unusual" if part.direction == "within" else part.direction
         if _in_range(part):
-            way = "with an unusual course"
+            way = "unusual"
         by_way.setdefault(way, []).append(part.channel)
     parts = [f"{channels_text(names)} {way}" for way, names in by_way.items()]
     return ", ".join(parts)

@@ -4,14 +4,16 @@ Every verb goes through `advance`. The order is a contract. Samples are consumed
 end where a review is due, at fixed sample numbers, so that a series in pieces, or sample by sample,
 gives the same bits. For each stretch:
 
-1. the shadow, if there is one, is trained on the samples (`acceptance.train_shadow`);
-2. the model consumes them: it scores, and learns from what it may learn from (`model.advance`,
+1. each channel is judged by itself; what is beyond its range is hidden: for all that follows it
+   counts as missing (`newnormal.kernels.channels`; `Detector` alone);
+2. the shadow, if there is one, is trained on the samples (`acceptance.train_shadow`);
+3. the model consumes them: it scores, and learns from what it may learn from (`model.advance`,
    whose own order is `newnormal.kernels.step`'s: a verdict never depends on the update it causes);
-3. the samples that became final are measured against the accepted normal (`acceptance.measure`);
-4. their scores are compared with the alarm threshold, which opens and closes alarms, and then moves
-   (`alarms.judge`); where a channel goes beyond the limit, a change opens after that sample
-   (`acceptance.crossed`);
-5. at the end of a stretch the stream is reviewed (`acceptance.review`): that opens changes, ends
+4. the samples that became final are measured against the accepted normal (`acceptance.measure`);
+5. they are compared with their limits, which opens and closes alarms, and the threshold moves
+   (`alarms.judge`); where a channel goes beyond the limit of the distance, a change opens after
+   that sample (`acceptance.crossed`);
+6. at the end of a stretch the stream is reviewed (`acceptance.review`): that opens changes, ends
    those that reverted and accepts those that have been stable long enough. It changes what happens
    to later samples, and no verdict before.
 
@@ -23,7 +25,10 @@ from __future__ import annotations
 import numpy as np
 
 from newnormal.core.state import Fitted, StreamState
-from newnormal.kernels.step import PENDING, SEEN, StepOut, blank_out
+from newnormal.kernels.channels import ChannelOut, blank_work
+from newnormal.kernels.channels import advance as advance_channels
+from newnormal.kernels.channels import blank_out as blank_channels
+from newnormal.kernels.step import LARGEST, PENDING, SEEN, StepOut, blank_out
 from newnormal.types import Event, Floats, Floats32, Times, Verdicts, time_at
 
 
@@ -69,6 +74,7 @@ def advance(
         None,
         *fitted.alarms.columns(rows),
         *fitted.acceptance.columns(rows),
+        *fitted.channel_columns(rows),
     )
     events: list[Event] = []
     consumed = done = 0  # samples consumed, rows that are final
@@ -110,12 +116,63 @@ def _stretch(
     times = None if verdicts.times is None else verdicts.times[done + pending : stop]
     phases = fitted.phases(times, int(step.counts[SEEN]), len(part))
     votes = fitted.votes(stop - done)
-    fitted.acceptance.train_shadow(fitted, state, part, flush, phases)
-    fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
+    channels = judge_channels(fitted, state, part, phases)
+    fitted.acceptance.train_shadow(fitted, state, part, flush, phases, channels)
+    if channels is None:
+        fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
+        joint = rows.scores
+    else:
+        joint = np.empty(len(part))
+        own = rows._replace(scores=joint)
+        observed = fitted.model.advance_beside(part, channels, state, params, own, phases, votes)
+        write_channels(verdicts, slice(done, stop), channels, observed)
     final = stop - int(step.counts[PENDING])
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
-    events = judge_rows(fitted, state, verdicts, slice(done, final), judged, votes)
+    joint = joint[: final - done]
+    events = judge_rows(fitted, state, verdicts, slice(done, final), judged, joint, votes, channels)
     return final, events
+
+
+def judge_channels(
+    fitted: Fitted, state: StreamState, samples: Floats, phases: Floats | None
+) -> ChannelOut | None:
+    """Judge each channel of samples (T, C) by itself; None where that is not done."""
+    if fitted.channel is None or state.channel is None:
+        return None
+    T, C = samples.shape
+    out = blank_channels(T, C)
+    advance_channels(
+        blank_work(C),
+        samples,
+        np.full(T, np.nan) if phases is None else np.ascontiguousarray(phases),
+        state.channel,
+        fitted.channel,
+        fitted.step.mean,
+        fitted.step.scale,
+        fitted.model.rhythm_levels,
+        out,
+    )
+    return out
+
+
+def rows_of(channels: ChannelOut | None, rows: slice) -> ChannelOut | None:
+    """Return some rows of what is known of channels."""
+    return None if channels is None else ChannelOut._make(column[rows] for column in channels)
+
+
+def write_channels(verdicts: Verdicts, rows: slice, channels: ChannelOut, observed: Floats) -> None:
+    """Write what is known of the channels of rows, and their scores: what ranks them.
+
+    It is the score of the values as observed, times one more than the mean of the three highest
+    ratios of channels: AUPRC .43 and .41 on 20 and 36 real streams, .42 and .42 without that.
+    """
+    assert verdicts.expected is not None and verdicts.lows is not None
+    assert verdicts.highs is not None and verdicts.channel_ratios is not None
+    verdicts.expected[rows] = channels.expected
+    verdicts.lows[rows] = channels.lows
+    verdicts.highs[rows] = channels.highs
+    verdicts.channel_ratios[rows] = channels.ratios
+    verdicts.scores[rows] = np.minimum(observed * (1 + channels.ranks), LARGEST)
 
 
 def judge_rows(
@@ -124,14 +181,17 @@ def judge_rows(
     verdicts: Verdicts,
     rows: slice,
     samples: Floats,
+    joint: Floats,
     votes: Floats32 | None,
+    channels: ChannelOut | None,
 ) -> list[Event]:
-    """Judge rows that became final, with their samples and votes: 3 and 4 of the order."""
+    """Judge rows that became final, with their samples, joint scores and votes: 4 and 5."""
     events: list[Event] = []
     start = rows.start
     while start < rows.stop:
         own = slice(start - rows.start, rows.stop - rows.start)
-        drift = fitted.acceptance.measure(fitted, state, samples[own])
+        part = rows_of(channels, own)
+        drift = fitted.acceptance.measure(fitted, state, samples[own], part)
         now = slice(start, rows.stop)
         if drift is not None:  # up to a sample that crosses the limit
             assert verdicts.distances is not None and verdicts.changes is not None
@@ -140,7 +200,10 @@ def judge_rows(
             verdicts.distances[now] = drift.distances
             verdicts.changes[now] = fitted.acceptance.newest_open(state)
         each = None if votes is None else votes[own]
-        events += fitted.alarms.judge(fitted, state, verdicts, now, samples[own], each)
+        part = rows_of(channels, own)
+        events += fitted.alarms.judge(
+            fitted, state, verdicts, now, samples[own], joint[own], each, part
+        )
         start = now.stop
         if drift is not None and drift.crossings[-1]:
             when = time_at(verdicts.times, start - 1)

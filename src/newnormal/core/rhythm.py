@@ -105,6 +105,15 @@ class Rhythm(NamedTuple):
         size = len(times) if count is None and times is not None else count or 0
         return self.clock.phases(times, first, size)
 
+    def levels_at(self, phases: Floats) -> Floats:
+        """Return the levels at phases (T,), interpolated between bins, (T, C); 0 where unknown."""
+        known = ~np.isnan(phases)
+        at = np.where(known, phases, 0.0)
+        low = at.astype(np.int64) % len(self.levels)
+        part = (at - np.floor(at))[:, None]
+        levels = (1 - part) * self.levels[low] + part * self.levels[(low + 1) % len(self.levels)]
+        return np.where(known[:, None], levels, 0.0)
+
     def sentence(self, channels: Sequence[str]) -> str:
         """Return which rhythm was found, in one sentence."""
         C = len(channels)

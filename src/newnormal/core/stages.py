@@ -16,6 +16,7 @@ from newnormal.types import Bools, Event, Floats, Floats32, Ints, Verdicts
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted, StreamState
+    from newnormal.kernels.channels import ChannelOut
     from newnormal.kernels.step import StepOut, StepParams
     from newnormal.kernels.stream import ModelState
 
@@ -36,6 +37,16 @@ class Scorer(Protocol):
     @property
     def translates(self) -> bool:
         """Whether it judges a changed stream as if it had stayed where it was."""
+        ...
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How long the axes of its arrays are, by their letters."""
+        ...
+
+    @property
+    def rhythm_levels(self) -> Floats32:
+        """The rhythm's levels, (B, C)."""
         ...
 
     center: Floats  # (C,) history's mean, scaled: the trend starts there
@@ -95,11 +106,28 @@ class Scorer(Protocol):
         out: StepOut,
         phases: Floats | None = None,
         votes: Floats32 | None = None,
+        clean: Floats | None = None,
     ) -> None:
         """Consume samples (T, C) in the user's units, as `newnormal.kernels.step` describes.
 
         `phases` (T,) say where in the rhythm each sample is; `votes` (rows, V) is room for what
-        each member votes.
+        each member votes; `clean` (T, C) scaled is what replaces missing values.
+        """
+        ...
+
+    def advance_beside(
+        self,
+        samples: Floats,
+        channels: ChannelOut,
+        state: StreamState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None,
+        votes: Floats32 | None,
+    ) -> Floats:
+        """Consume samples as their channels were judged: what is hidden counts as missing.
+
+        Returns the scores (T,) of the samples as they were observed.
         """
         ...
 
@@ -123,11 +151,13 @@ class Alarms(Protocol):
         verdicts: Verdicts,
         rows: slice,
         samples: Floats,
+        joint: Floats,
         votes: Floats32 | None,
+        channels: ChannelOut | None,
     ) -> list[Event]:
         """Write what is known of alarms into rows that became final; return the events.
 
-        `samples` and `votes` are those of these rows.
+        `samples`, `joint` scores, `votes` and `channels` are those of these rows.
         """
         ...
 
@@ -162,11 +192,18 @@ class Acceptance(Protocol):
         samples: Floats,
         flush: bool,
         phases: Floats | None = None,
+        channels: ChannelOut | None = None,
     ) -> None:
         """Hand the shadow, if there is one, what the running model is about to consume."""
         ...
 
-    def measure(self, fitted: Fitted, state: StreamState, samples: Floats) -> DriftOut | None:
+    def measure(
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        samples: Floats,
+        channels: ChannelOut | None = None,
+    ) -> DriftOut | None:
         """Measure how far samples that became final are from the accepted normal.
 
         It ends with the first one that crosses the limit. None: nothing is measured.
@@ -199,7 +236,9 @@ class _NoAlarms:
         verdicts: Verdicts,  # noqa: ARG002
         rows: slice,  # noqa: ARG002
         samples: Floats,  # noqa: ARG002
+        joint: Floats,  # noqa: ARG002
         votes: Floats32 | None,  # noqa: ARG002
+        channels: ChannelOut | None,  # noqa: ARG002
     ) -> list[Event]:
         return []
 
@@ -228,6 +267,7 @@ class _NoAcceptance:
         samples: Floats,
         flush: bool,
         phases: Floats | None = None,
+        channels: ChannelOut | None = None,
     ) -> None: ...
 
     def measure(
@@ -235,6 +275,7 @@ class _NoAcceptance:
         fitted: Fitted,  # noqa: ARG002
         state: StreamState,  # noqa: ARG002
         samples: Floats,  # noqa: ARG002
+        channels: ChannelOut | None = None,  # noqa: ARG002
     ) -> DriftOut | None:
         return None
 

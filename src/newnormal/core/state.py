@@ -22,6 +22,8 @@ from newnormal.config import Config
 from newnormal.core.stages import Acceptance, Alarms, Scorer
 from newnormal.core.times import SampleTimes
 from newnormal.kernels.alarm import AlarmParams, AlarmState
+from newnormal.kernels.channels import ChannelParams, ChannelState, HomeState
+from newnormal.kernels.committee import ObservedState
 from newnormal.kernels.drift import DriftParams, DriftState
 from newnormal.kernels.step import PENDING, SEEN, StepParams
 from newnormal.kernels.stream import (
@@ -50,6 +52,8 @@ class StreamState:
     alarm: AlarmState
     log: LogState
     silence: SilenceState
+    channel: ChannelState | None = None
+    observed: ObservedState | None = None
     drift: DriftState | None = None
     review: ReviewState | None = None
     changes: ChangeState | None = None
@@ -85,6 +89,7 @@ class Fitted:
     alarm_start: AlarmState  # as fitting left it
     alarms: Alarms
     acceptance: Acceptance
+    channel: ChannelParams | None = None  # None where channels are not judged by themselves
     drift: DriftParams | None = None
     baseline: Baseline | None = None  # normal as fitted
     rule: Any = None  # of a threshold that moves by itself; None for all others
@@ -116,6 +121,15 @@ class Fitted:
             phases = self.rhythm.phases(times, first, count)
         return phases
 
+    def channel_columns(
+        self, rows: int
+    ) -> tuple[Floats, Floats, Floats32] | tuple[None, None, None]:
+        """Return room for the columns of channels: low, high, ratio; None without any."""
+        if self.channel is None:
+            return None, None, None
+        shape = (rows, len(self.channels))
+        return np.empty(shape), np.empty(shape), np.empty(shape, np.float32)
+
     def votes(self, rows: int) -> Floats32 | None:
         """Return room for the votes of the model's members, (rows, V); None without any."""
         count = self.model.vote_count
@@ -129,12 +143,23 @@ class Fitted:
             first(SampleTimes, {"L": len(model.step.samples)}),
             np.array([self.step.learn_threshold]),
             copied(self.alarm_start),
-            first(LogState, {"V": self.model.vote_count}),
+            first(LogState, {"V": self.model.vote_count, "C": len(self.channels)}),
             first(SilenceState, {"C": len(self.channels)}),
             moving=copied(self.moving_start),
         )
+        if self.channel is not None:
+            sizes = {"C": len(self.channels)}
+            state.channel = first(ChannelState, sizes, normal=self.initial_normal())
+            state.observed = first(ObservedState, self.model.sizes)
         self.acceptance.begin(self, state)
         return state
+
+    def initial_normal(self) -> HomeState | None:
+        """Return what is normal of the channels as fitted; None where they are not judged."""
+        if self.channel is None:
+            return None
+        lows, highs = self.channel.lows.copy(), self.channel.highs.copy()
+        return first(HomeState, {"C": len(lows)}, lows=lows, highs=highs)
 
     def with_alarms(self, alarms: Alarms) -> Fitted:
         """Return the same with this alarm stage."""

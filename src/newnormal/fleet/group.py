@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.shadow import blank_shadow
-from newnormal.alarms.log import track
+from newnormal.alarms.log import rows_of, track
 from newnormal.base import Parts
 from newnormal.core.arena import Layout
 from newnormal.core.loop import judge_rows
@@ -24,6 +24,7 @@ from newnormal.fleet.stream import Stream
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.alarm import AlarmOut
 from newnormal.kernels.blocks import LETTERS, Dims
+from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.fleet import Stops
 from newnormal.kernels.step import PENDING
 from newnormal.kernels.stream import FitArrays
@@ -34,6 +35,7 @@ from newnormal.types import NO_TIME, Event, Floats, Ints, Verdicts, time_at
 from newnormal.types.tables import declared
 
 _LOG = logging.getLogger("newnormal")
+_APART = "observed.own."  # the stream as observed, which seldom differs
 _ROWS_A_THREAD = 32  # fewer cost less than to start another thread
 
 
@@ -238,24 +240,19 @@ class CompiledGroup(Group):
         events: list[Event] = []
         if why & kernel.OPENS:
             span = slice(since, done)
+            own = slice(since - base, done - base)
             out = AlarmOut(
                 columns.thresholds[span],
                 columns.ratios[span],
                 columns.anomalous[span],
                 columns.alarms[span],
                 columns.p_values[span],
-                columns.quiet[span],
+                columns.joint_ratios[span],
             )
-            events += track(
-                state.log,
-                out,
-                verdicts,
-                since - base,
-                rows.samples[span],
-                columns.votes[span],
-                fitted.spread,
-                fitted.has_rhythm,
-            )
+            samples, votes, paces = rows.samples[span], columns.votes[span], columns.paces[span]
+            log_rows = rows_of(fitted, verdicts, own, out, samples, votes, paces)
+            at_event = int(stops.event[k]) - since
+            events += track(fitted, state.log, log_rows, verdicts, own.start, at_event)
         if why & kernel.CHANGE:
             row = done - base - 1
             when = time_at(verdicts.times, row)
@@ -263,8 +260,19 @@ class CompiledGroup(Group):
         rest = slice(done, consumed)
         if done < consumed:
             here = slice(done - base, consumed - base)
-            samples, votes = rows.samples[rest], columns.votes[rest]
-            events += judge_rows(fitted, state, verdicts, here, samples, votes)
+            channels = ChannelOut(
+                columns.expected[rest],
+                columns.lows[rest],
+                columns.highs[rest],
+                columns.channel_ratios[rest],
+                columns.clean[rest],
+                columns.hidden[rest],
+                columns.paces[rest],
+                columns.episodes[rest],
+                columns.ranks[rest],
+            )
+            samples, votes, joint = rows.samples[rest], columns.votes[rest], columns.joint[rest]
+            events += judge_rows(fitted, state, verdicts, here, samples, joint, votes, channels)
         if stops.is_due[k]:
             when = time_at(verdicts.times, consumed - base - 1)
             events += fitted.acceptance.review(fitted, state, when)
@@ -311,13 +319,17 @@ class _Call(NamedTuple):
             columns.alarms[span],
             columns.distances[span],
             columns.changes[span],
+            columns.lows[span],
+            columns.highs[span],
+            columns.channel_ratios[span],
         )
 
 
 @cache
 def _often(kind: type) -> frozenset[str]:
     """Return the names of the arrays that every sample touches."""
-    return frozenset(name for name, line in declared(kind).items() if not line.seldom)
+    often = (name for name, line in declared(kind).items() if not line.seldom)
+    return frozenset(name for name in often if not name.startswith(_APART))
 
 
 def _requests(dims: Dims, widths: Ints) -> float:
@@ -365,14 +377,24 @@ def _columns(rows: int, channels: int, votes: int) -> Columns:
         np.empty(rows, np.int64),
         np.empty(rows),
         np.empty(rows, np.int64),
+        np.empty((rows, channels)),
+        np.empty((rows, channels)),
+        np.empty((rows, channels), np.float32),
         np.empty((rows, votes), np.float32),
-        np.empty(rows, np.bool_),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty((rows, channels)),
+        np.empty((rows, channels), np.int64),
+        np.empty((rows, channels), np.float32),
+        np.empty(rows, np.int64),
+        np.empty(rows),
     )
 
 
 def _stops(first: Ints) -> Stops:
     count = len(first)
     return Stops(
+        first.copy(),
         first.copy(),
         first.copy(),
         first.copy(),

@@ -34,7 +34,7 @@ def fit_arrays(fitted: Fitted) -> FitArrays:
     """Return what fitting left as `newnormal.kernels.fleet` takes it."""
     model, acceptance = fitted.model, fitted.acceptance
     assert isinstance(model, Committee) and isinstance(acceptance, TimedAcceptance)
-    assert fitted.drift is not None
+    assert fitted.drift is not None and fitted.channel is not None
     watched = fitted.never_missing
     if watched is None:
         watched = np.zeros(len(fitted.channels), np.bool_)
@@ -47,6 +47,7 @@ def fit_arrays(fitted: Fitted) -> FitArrays:
         fitted.alarm,
         fitted.tail_chances,
         fitted.drift,
+        fitted.channel,
         watched,
         limits,
     )
@@ -61,6 +62,7 @@ def is_compiled(fitted: Fitted) -> bool:
         and fitted.alarms.active
         and fitted.rule is None
         and fitted.drift is not None
+        and fitted.channel is not None
     )
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.compiled import compiled, inner
+from newnormal.kernels.compiled import compiled, inner, uncounted
 from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
 from newnormal.types import Floats, Floats32, Ints
@@ -52,6 +52,18 @@ class AcceptedState(NamedTuple):
     # 1 for the channels of a pattern
     channels: Annotated[Floats, Array(PATTERNS, "C", range=BINARY, seldom=True)]
     counts: Annotated[Ints, _COUNTS]
+
+
+@uncounted
+def copy_accepted(source: AcceptedState, target: AcceptedState) -> None:
+    """Copy places and patterns."""
+    copy(source.shifts.reshape(source.shifts.size), target.shifts.reshape(source.shifts.size))
+    copy(source.used, target.used)
+    copy(source.at, target.at)
+    copy(source.peaks.reshape(source.peaks.size), target.peaks.reshape(source.peaks.size))
+    size = source.channels.size
+    copy(source.channels.reshape(size), target.channels.reshape(size))
+    copy(source.counts, target.counts)
 
 
 @compiled

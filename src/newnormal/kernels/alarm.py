@@ -1,26 +1,24 @@
-"""The alarm threshold and the alarms it opens and closes, score by score, in one compiled loop.
+"""The alarm threshold of the joint score, and the alarms of a stream, in one compiled loop.
 
 `advance` is the whole of it. A score is judged by its height: how many spreads it is above the
-location, the score that is typical. The order within a sample is a contract:
+location, the score that is typical. A sample is anomalous where its ratio is 1 or more: the highest
+of its channels' (`newnormal.kernels.channels`) and of the joint score's, which is its height in
+units of the threshold's. The order within a sample is a contract:
 
-1. the score is compared with the threshold as it was, which decides whether it is anomalous;
-2. the alarm opens, goes on, or closes;
+1. the score is compared with the threshold as it was;
+2. the joint score's episode opens, goes on, or closes; an alarm is open as long as that or an
+   episode of a channel is;
 3. location and threshold move, for the next sample.
 
 Where there is a limit on alarms, these things move, and all come back:
 
-- the threshold's height rises by `step` with every alarm that opens, to `rise` times its start at
-  most, and sinks by `rate · step` with every sample out of alarm, to its start at least;
-- for scores led by the same channel as the alarm it rises further, by `raises` times its start, to
-  twice its start at most, and comes back as slowly: what one channel does over and over is reported
-  less and less, and no other channel for it;
-- a score that is twice the open alarm's peak, after a sample of quiet or in another channel, is
-  another alarm, so that none hides another;
-- an alarm that stays open for `stand` samples is judged from where the scores are then: the
+- the threshold's height rises by `step` with every episode that was just beyond it, to `rise` times
+  its start at most, and sinks by `rate · step` with every sample out of one, to its start at least;
+- an episode that stays open for `stand` samples is judged from where the scores are then: the
   location rises to their median. It closes when the scores are quiet there, and what happens next
   opens another. The location follows the scores back, to its start at least.
 
-Shapes: T scores, K knots of the tail, N scores kept.
+Shapes: T scores, C channels, K knots of the tail, N scores kept.
 """
 
 from __future__ import annotations
@@ -29,14 +27,14 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from newnormal.kernels.channels import JUST_BEYOND
 from newnormal.kernels.compiled import compiled, uncounted
-from newnormal.kernels.decision import decide, is_quiet
+from newnormal.kernels.decision import decide, is_beyond, is_quiet
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import (
     INCREASING,
     KNOWN,
-    NOT_NEGATIVE,
     TAIL,
     Array,
     Counter,
@@ -49,17 +47,15 @@ RECENT = 60  # scores kept, of which the location takes the median
 
 # Share of the way to a score that a location above its start moves: half of it in 34 samples.
 _FOLLOW = 0.02
-# Times its peak, from which on a score may be another alarm.
-_WORSE = 2.0
-_NO_LEADS = np.zeros(0, np.int64)
+_NO_CHANNELS = np.zeros((0, 0), np.float32)
+_NO_EPISODES = np.zeros(0, np.int64)
 _LEAST = 1e-30  # a score below this is as good as 0
 _LARGEST = np.finfo(np.float64).max
-_MOST_RAISED = 2.0  # of its start, that the height is raised for a channel, at most
 
 # Positions in AlarmState.levels.
 LOCATION = 0  # the typical score
 HEIGHT = 1  # of the threshold, in spreads above the location
-PEAK = 2  # of the open alarm, in spreads above the location
+PEAK = 2  # of the joint score's episode, in units of the threshold's height
 RECENT_ALARMS = 3  # alarms opened, those of `span` samples ago counting 1/e
 RECENT_SAMPLES = 4  # samples, counted likewise
 START_HEIGHT = 5  # the threshold's height that fitting, or the newest acceptance, left
@@ -69,10 +65,10 @@ START_LOCATION = 6  # the location likewise
 SEEN = 0  # samples with a score
 ALARMS = 1  # the number of the newest alarm, of any cause
 OPEN = 2  # the number of the open alarm; 0 without one
-AGE = 3  # samples since it opened
-LOW = 4  # newest samples that are quiet
+AGE = 3  # samples since the joint score's episode opened
+LOW = 4  # newest samples of it that are quiet
 NEXT = 5  # where the next score goes in `recent`
-LEAD = 6  # the channel with the largest share at the open alarm's peak; -1 where not known
+JOINT = 6  # 1 while the joint score's episode is open
 _COUNTS = counters(
     samples=SEEN,
     alarms=ALARMS,
@@ -80,7 +76,7 @@ _COUNTS = counters(
     age=AGE,
     low=LOW,
     next=Counter(NEXT, 0, RECENT - 1),
-    lead=Counter(LEAD, -1, "C-1"),
+    joint=Counter(JOINT, 0, 1),
 )
 
 
@@ -90,8 +86,6 @@ class AlarmState(NamedTuple):
     levels: Annotated[Floats, Array(7, range=KNOWN)]
     counts: Annotated[Ints, _COUNTS]
     recent: Annotated[Floats, Array(RECENT, range=KNOWN)]  # the newest scores, in a ring
-    # What is added to the height for scores led by a channel; or none
-    raised: Annotated[Floats, Array("A", range=NOT_NEGATIVE)]
     # Increasing scores up to the start of the tail; then +inf
     tail_levels: Annotated[Floats, Array(KNOTS, range=INCREASING, seldom=True)]
     # Where the tail begins, the chance to reach it, its scale and shape
@@ -107,8 +101,6 @@ class AlarmParams(NamedTuple):
     # By which an alarm raises the threshold, in spreads; 0 holds it
     step: Annotated[float, Scalar(0, 1e300)]
     rise: Annotated[float, Scalar(1, 1e300)]  # the most the height may be, in its start
-    # Of its start, by which an alarm raises the height for its own channel
-    raises: Annotated[float, Scalar(0, 1e300)]
     gap: Annotated[float, Scalar(1, 1e15)]  # samples of quiet that close an alarm
     # Samples after which an alarm is judged from where it is; infinity: never
     stand: Annotated[float, Scalar(1)]
@@ -123,20 +115,17 @@ class AlarmOut(NamedTuple):
     anomalous: Bools
     alarms: Ints  # the number of the open alarm, 0 where none is
     p_values: Floats  # the chance of such a score or a higher one, at the present threshold
-    quiet: Bools  # whether an open alarm does not go on with it
+    joint: Floats  # the ratio of the joint score alone
 
 
-def judge(
-    scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats, leads: Ints = _NO_LEADS
-) -> AlarmOut:
+def judge(scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats) -> AlarmOut:
     """Judge the scores of consecutive samples and follow them; in pieces or at once is the same.
 
     Where there is a limit on alarms, scores are logarithms of the detector's. `chances` (K,) belong
-    to `state.tail_levels`. `leads` are the channels with the largest share of each score; empty:
-    not known.
+    to `state.tail_levels`.
     """
     out = blank_out(len(scores))
-    advance(scores, leads, state, params, out)
+    advance(scores, _NO_CHANNELS, _NO_EPISODES, state, params, out)
     _write_p_values(scores, state, params, chances, out)
     return out
 
@@ -149,14 +138,15 @@ def blank_out(rows: int) -> AlarmOut:
         np.empty(rows, np.bool_),
         np.empty(rows, np.int64),
         np.empty(rows),
-        np.empty(rows, np.bool_),
+        np.empty(rows),
     )
 
 
 @compiled
 def judge_scores(
     scores: Floats,
-    shares: Floats32,
+    channels: Floats32,
+    episodes: Ints,
     state: AlarmState,
     params: AlarmParams,
     chances: Floats,
@@ -164,12 +154,11 @@ def judge_scores(
 ) -> None:
     """Judge the detector's scores (T,): by their logarithms where there is a limit on alarms.
 
-    `shares` (T, C) are those of the channels; without a row, which channel leads is not known.
-    Thresholds are written as scores of the detector.
+    `channels` (T, C) are the channels' ratios and `episodes` (T,) how many of these are open; both
+    are empty where channels are not judged. Thresholds are written as scores of the detector.
     """
     T = len(scores)
     is_limited = params.rate > 0
-    leads = np.empty(T if is_limited and len(shares) else 0, np.int64)
     levels = scores
     if is_limited:
         levels = np.empty(T)
@@ -177,9 +166,7 @@ def judge_scores(
             levels[t] = np.log(min(max(scores[t], _LEAST), _LARGEST))
             if np.isnan(scores[t]):
                 levels[t] = np.nan
-        for t in range(len(leads)):
-            leads[t] = _lead(shares[t])
-    advance(levels, leads, state, params, out)
+    advance(levels, channels, episodes, state, params, out)
     _write_p_values(levels, state, params, chances, out)
     if is_limited:
         for t in range(T):
@@ -189,103 +176,86 @@ def judge_scores(
 linked_judge_scores = linked(judge_scores)
 
 
-@uncounted
-def _lead(shares: Floats32) -> int:
-    """Return the channel with the largest share, the first of several; 0 without a score."""
-    lead = 0
-    for c in range(1, len(shares)):
-        if shares[c] > shares[lead]:
-            lead = c
-    return lead
-
-
 @compiled
 def _write_p_values(
     scores: Floats, state: AlarmState, params: AlarmParams, chances: Floats, out: AlarmOut
 ) -> None:
-    """Write the chances; where the threshold moves, that of what the score was in history."""
-    if params.rate == 0:
-        p_values(scores, state.tail_levels, chances, state.tail_excess, out.p_values)
-        return
+    """Write the chances of ratios: where the threshold moves, of what they were in history."""
     reach = params.spread * state.levels[START_HEIGHT]
     then = np.empty(len(scores))
     for t in range(len(scores)):
-        then[t] = params.location + out.ratios[t] * reach
+        then[t] = scores[t]
+        if params.rate > 0 or out.ratios[t] > out.joint[t]:
+            then[t] = params.location + out.ratios[t] * reach
     p_values(then, state.tail_levels, chances, state.tail_excess, out.p_values)
 
 
 @uncounted
 def advance(
-    scores: Floats, leads: Ints, state: AlarmState, params: AlarmParams, out: AlarmOut
+    scores: Floats,
+    channels: Floats32,
+    episodes: Ints,
+    state: AlarmState,
+    params: AlarmParams,
+    out: AlarmOut,
 ) -> None:
-    """Judge scores (T,), NaN where there is none, and follow them; `leads` as for `judge`."""
-    levels, counts, recent, raised, _, _ = state
-    _, spread, rate, step, rise, raises, gap, stand, span = params
-    thresholds, ratios, anomalous, alarms, _, quiet = out
+    """Judge scores (T,), NaN where there is none, and follow them; see `judge_scores`."""
+    levels, counts, recent, _, _ = state
+    _, spread, rate, step, rise, gap, stand, span = params
+    thresholds, ratios, anomalous, alarms, _, joint = out
     location, height = levels[LOCATION], levels[HEIGHT]
     start, height0 = levels[START_LOCATION], levels[START_HEIGHT]
-    N, C = len(recent), len(raised)
+    N = len(recent)
     for t in range(len(scores)):
         score = scores[t]
-        lead = leads[t] if len(leads) else -1
-        own = height + raised[lead] if 0 <= lead < C else height
-        threshold = threshold_at(location, spread, own)
+        threshold = threshold_at(location, spread, height)
         thresholds[t] = threshold
-        alarms[t] = counts[OPEN]
-        quiet[t] = True
+        highest = 0.0
+        for c in range(channels.shape[1] if len(channels) else 0):
+            highest = max(highest, channels[t, c])
+        opened = len(episodes) > 0 and episodes[t] > 0
+        joint[t] = ratios[t] = np.nan
         if np.isnan(score):  # nothing to judge, nothing to learn, and no sign of quiet either
-            ratios[t] = np.nan
-            anomalous[t] = False
-            continue
-        x = (score - location) / spread
-        above = decide(score, threshold, threshold)[0]
-        anomalous[t] = above
-        if own > 0:
-            ratios[t] = x / own
+            ratios[t] = highest if len(channels) else np.nan
         else:
-            ratios[t] = np.inf if above else 0.0
-        counts[SEEN] += 1
-        recent[counts[NEXT]] = score
-        counts[NEXT] = (counts[NEXT] + 1) % N
-        levels[RECENT_SAMPLES] += 1 - levels[RECENT_SAMPLES] / span
-        levels[RECENT_ALARMS] -= levels[RECENT_ALARMS] / span
-
-        if counts[OPEN] and rate > 0 and above and x >= _WORSE * levels[PEAK]:
-            if counts[LOW] > 0 or lead != counts[LEAD]:
-                counts[OPEN] = 0  # closed, and opened anew just below
-
-        if counts[OPEN]:
-            quiet[t] = is_quiet(x, height)
-            counts[AGE] += 1
-            counts[LOW] = counts[LOW] + 1 if quiet[t] else 0
-            if x > levels[PEAK]:
-                levels[PEAK] = x
-                counts[LEAD] = lead
-            if counts[LOW] >= gap:
-                counts[OPEN] = 0
-            elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
-                location = max(location, _median(recent))
-        elif above:
-            quiet[t] = False
+            x = (score - location) / spread
+            if height > 0:
+                joint[t] = x / height
+            else:
+                joint[t] = np.inf if decide(score, threshold, threshold)[0] else 0.0
+            ratios[t] = max(joint[t], highest)
+            counts[SEEN] += 1
+            recent[counts[NEXT]] = score
+            counts[NEXT] = (counts[NEXT] + 1) % N
+            levels[RECENT_SAMPLES] += 1 - levels[RECENT_SAMPLES] / span
+            levels[RECENT_ALARMS] -= levels[RECENT_ALARMS] / span
+            above = decide(score, threshold, threshold)[0]
+            if counts[JOINT]:
+                counts[AGE] += 1
+                counts[LOW] = counts[LOW] + 1 if is_quiet(x, height) else 0
+                levels[PEAK] = max(levels[PEAK], joint[t])
+                if counts[LOW] >= gap:
+                    counts[JOINT] = 0
+                    if levels[PEAK] < JUST_BEYOND:
+                        height = max(height, min(height + step, rise * height0))
+                elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
+                    location = max(location, _median(recent))
+            elif above:
+                counts[JOINT] = 1
+                counts[AGE] = counts[LOW] = 0
+                levels[PEAK] = joint[t]
+            if counts[JOINT] == 0:
+                height = max(min(height, height0), height - step * rate)
+                if location > start:
+                    location = max(start, location + _FOLLOW * (score - location))
+        anomalous[t] = is_beyond(ratios[t])
+        if counts[OPEN] == 0 and (counts[JOINT] or opened):
             counts[ALARMS] += 1
             counts[OPEN] = counts[ALARMS]
-            counts[AGE] = counts[LOW] = 0
-            counts[LEAD] = lead
-            levels[PEAK] = x
             levels[RECENT_ALARMS] += 1
-            height = max(height, min(height + step, rise * height0))
-            if 0 <= lead < C:
-                raised[lead] = max(
-                    raised[lead], min(raised[lead] + raises * height0, _MOST_RAISED * height0)
-                )
+        elif counts[OPEN] and not (counts[JOINT] or opened):
+            counts[OPEN] = 0
         alarms[t] = counts[OPEN]
-
-        if counts[OPEN] == 0:
-            height = max(min(height, height0), height - step * rate)
-            for c in range(C):
-                raised[c] = max(0.0, raised[c] - raises * height0 * rate)
-            if location > start:
-                location = max(start, location + _FOLLOW * (score - location))
     levels[LOCATION], levels[HEIGHT] = location, height
 
 

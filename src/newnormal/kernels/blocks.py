@@ -16,7 +16,8 @@ import numpy as np
 
 from newnormal.kernels.accepted import AcceptedState
 from newnormal.kernels.alarm import AlarmParams, AlarmState
-from newnormal.kernels.committee import CommitteeParams, CommitteeState
+from newnormal.kernels.channels import ChannelParams, ChannelState, HomeState
+from newnormal.kernels.committee import CommitteeParams, CommitteeState, ObservedState
 from newnormal.kernels.compiled import inlined
 from newnormal.kernels.drift import DriftParams, DriftState
 from newnormal.kernels.members import MembersParams, MembersState
@@ -121,15 +122,14 @@ def learn_threshold_at(base: int, at: Ints, dims: Dims) -> Floats:  # noqa: ARG0
 
 
 @inlined
-def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:
+def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:  # noqa: ARG001
     """Return `alarm` of a StreamState."""
     return AlarmState(
         floats(base + at[25], 7),
         ints(base + at[26], 7),
         floats(base + at[27], 60),
-        floats(base + at[28], dims.channels),
-        floats(base + at[29], 257),
-        floats(base + at[30], 4),
+        floats(base + at[28], 257),
+        floats(base + at[29], 4),
     )
 
 
@@ -137,13 +137,16 @@ def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:
 def log_at(base: int, at: Ints, dims: Dims) -> LogState:
     """Return `log` of a StreamState."""
     return LogState(
-        ints(base + at[31], 5),
-        floats(base + at[32], 4),
-        ints(base + at[33], 3),
-        ints(base + at[34], 5),
-        floats(base + at[35], 5),
-        floats2(base + at[36], 4, 5),
-        floats(base + at[37], dims.votes),
+        ints(base + at[30], 5),
+        floats(base + at[31], 6),
+        ints(base + at[32], 3),
+        ints2(base + at[33], dims.channels, 3),
+        floats(base + at[34], dims.channels),
+        floats2(base + at[35], 4, dims.channels),
+        ints(base + at[36], 5),
+        floats(base + at[37], 5),
+        floats2(base + at[38], 5, 5),
+        floats(base + at[39], dims.votes),
     )
 
 
@@ -151,10 +154,64 @@ def log_at(base: int, at: Ints, dims: Dims) -> LogState:
 def silence_at(base: int, at: Ints, dims: Dims) -> SilenceState:
     """Return `silence` of a StreamState."""
     return SilenceState(
-        ints(base + at[38], 4),
-        ints(base + at[39], 2),
-        ints(base + at[40], dims.channels),
-        ints(base + at[41], 5),
+        ints(base + at[40], 4),
+        ints(base + at[41], 2),
+        ints(base + at[42], dims.channels),
+        ints(base + at[43], 5),
+    )
+
+
+@inlined
+def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
+    """Return `channel` of a StreamState."""
+    return ChannelState(
+        floats(base + at[44], dims.channels),
+        floats2(base + at[45], 5, dims.channels),
+        floats32_2(base + at[46], 32, dims.channels),
+        floats(base + at[47], dims.channels),
+        floats(base + at[48], dims.channels),
+        floats(base + at[49], dims.channels),
+        floats(base + at[50], dims.channels),
+        floats(base + at[51], dims.channels),
+        floats(base + at[52], dims.channels),
+        HomeState(
+            floats2(base + at[53], 4, dims.channels),
+            floats(base + at[54], dims.channels),
+            floats(base + at[55], dims.channels),
+        ),
+        ints2(base + at[56], dims.channels, 9),
+        ints(base + at[57], 2),
+    )
+
+
+@inlined
+def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
+    """Return `observed` of a StreamState."""
+    return ObservedState(
+        floats2(base + at[58], dims.window, dims.channels),
+        ints(base + at[59], 7),
+        CommitteeState(
+            floats2(base + at[60], dims.experts, dims.channels),
+            floats3(base + at[61], dims.experts, dims.window, dims.channels),
+            floats3(base + at[62], dims.experts, dims.window, dims.channels),
+            floats2(base + at[63], dims.experts, 1),
+            ints2(base + at[64], dims.experts, 7),
+            floats(base + at[65], 1),
+            MembersState(
+                floats32_2(base + at[66], 20, dims.channels),
+                floats32_2(base + at[67], 100, dims.channels),
+                ints(base + at[68], 2),
+            ),
+            AcceptedState(
+                floats2(base + at[69], 16, dims.channels),
+                ints(base + at[70], 16),
+                ints(base + at[71], 16),
+                floats2(base + at[72], 10, dims.votes),
+                floats2(base + at[73], 10, dims.channels),
+                ints(base + at[74], 3),
+            ),
+        ),
+        ints(base + at[75], 1),
     )
 
 
@@ -162,20 +219,21 @@ def silence_at(base: int, at: Ints, dims: Dims) -> SilenceState:
 def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
     """Return `drift` of a StreamState."""
     return DriftState(
-        floats(base + at[42], dims.channels),
-        floats(base + at[43], dims.channels),
-        floats(base + at[44], dims.channels),
-        floats(base + at[45], dims.channels),
-        floats(base + at[46], dims.channels),
-        floats(base + at[47], 4 * dims.channels),
-        floats(base + at[48], 4 * dims.channels),
-        floats(base + at[49], dims.channels),
-        floats(base + at[50], dims.channels),
-        floats(base + at[51], dims.channels),
-        floats(base + at[52], dims.channels),
-        floats(base + at[53], 4 * dims.channels),
-        floats(base + at[54], 4 * dims.channels),
-        ints(base + at[55], 3),
+        floats(base + at[76], dims.channels),
+        floats(base + at[77], dims.channels),
+        floats(base + at[78], dims.channels),
+        floats(base + at[79], dims.channels),
+        floats(base + at[80], dims.channels),
+        floats(base + at[81], dims.channels),
+        floats(base + at[82], 4 * dims.channels),
+        floats(base + at[83], 4 * dims.channels),
+        floats(base + at[84], dims.channels),
+        floats(base + at[85], dims.channels),
+        floats(base + at[86], dims.channels),
+        floats(base + at[87], dims.channels),
+        floats(base + at[88], 4 * dims.channels),
+        floats(base + at[89], 4 * dims.channels),
+        ints(base + at[90], 3),
     )
 
 
@@ -183,8 +241,8 @@ def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
 def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
     """Return `review` of a StreamState."""
     return ReviewState(
-        ints(base + at[56], 4),
-        floats(base + at[57], 2),
+        ints(base + at[91], 4),
+        floats(base + at[92], 2),
     )
 
 
@@ -192,13 +250,13 @@ def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
 def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
     """Return `changes` of a StreamState."""
     return ChangeState(
-        ints2(base + at[58], 8, 7),
-        ints(base + at[59], 8),
-        floats(base + at[60], 8),
-        ints2(base + at[61], 8, dims.channels),
-        floats2(base + at[62], 8, dims.channels),
-        floats2(base + at[63], 8, dims.channels),
-        floats2(base + at[64], 8, dims.channels),
+        ints2(base + at[93], 8, 8),
+        ints(base + at[94], 8),
+        floats(base + at[95], 8),
+        ints2(base + at[96], 8, dims.channels),
+        floats2(base + at[97], 8, dims.channels),
+        floats2(base + at[98], 8, dims.channels),
+        floats2(base + at[99], 8, dims.channels),
     )
 
 
@@ -206,20 +264,25 @@ def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
 def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
     """Return `last_quiet` of a StreamState."""
     return Baseline(
-        floats32(base + at[65], dims.weights),
-        floats2(base + at[66], dims.experts, dims.channels),
-        floats(base + at[67], 4 * dims.channels),
-        floats(base + at[68], 4 * dims.channels),
-        floats(base + at[69], 257),
-        floats(base + at[70], 4),
-        floats(base + at[71], 5),
+        floats32(base + at[100], dims.weights),
+        floats2(base + at[101], dims.experts, dims.channels),
+        floats(base + at[102], 4 * dims.channels),
+        floats(base + at[103], 4 * dims.channels),
+        floats(base + at[104], 257),
+        floats(base + at[105], 4),
+        floats(base + at[106], 5),
         AcceptedState(
-            floats2(base + at[72], 16, dims.channels),
-            ints(base + at[73], 16),
-            ints(base + at[74], 16),
-            floats2(base + at[75], 10, dims.votes),
-            floats2(base + at[76], 10, dims.channels),
-            ints(base + at[77], 3),
+            floats2(base + at[107], 16, dims.channels),
+            ints(base + at[108], 16),
+            ints(base + at[109], 16),
+            floats2(base + at[110], 10, dims.votes),
+            floats2(base + at[111], 10, dims.channels),
+            ints(base + at[112], 3),
+        ),
+        HomeState(
+            floats2(base + at[113], 4, dims.channels),
+            floats(base + at[114], dims.channels),
+            floats(base + at[115], dims.channels),
         ),
     )
 
@@ -290,7 +353,7 @@ def committee_params_at(base: int, at: Ints, dims: Dims) -> CommitteeParams:
 @inlined
 def alarm_params_at(base: int, at: Ints, dims: Dims) -> AlarmParams:  # noqa: ARG001
     """Return `alarm` of a FitArrays."""
-    alarmparams_numbers = floats(base + at[27], 9)
+    alarmparams_numbers = floats(base + at[27], 8)
     return AlarmParams(
         alarmparams_numbers[0],
         alarmparams_numbers[1],
@@ -300,7 +363,6 @@ def alarm_params_at(base: int, at: Ints, dims: Dims) -> AlarmParams:  # noqa: AR
         alarmparams_numbers[5],
         alarmparams_numbers[6],
         alarmparams_numbers[7],
-        alarmparams_numbers[8],
     )
 
 
@@ -324,15 +386,36 @@ def drift_params_at(base: int, at: Ints, dims: Dims) -> DriftParams:
 
 
 @inlined
+def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
+    """Return `channel` of a FitArrays."""
+    channelparams_numbers = floats(base + at[35], 2)
+    return ChannelParams(
+        floats2(base + at[36], dims.channels, 5),
+        floats32_2(base + at[37], dims.channels, dims.channels),
+        floats(base + at[38], dims.channels),
+        floats(base + at[39], dims.channels),
+        floats3(base + at[40], 2, dims.channels, 5),
+        floats2(base + at[41], dims.channels, 8),
+        floats(base + at[42], dims.channels),
+        floats(base + at[43], dims.channels),
+        floats(base + at[44], dims.channels),
+        ints(base + at[45], dims.channels),
+        ints(base + at[46], dims.channels),
+        channelparams_numbers[0],
+        channelparams_numbers[1],
+    )
+
+
+@inlined
 def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
     """Return `watched` of a FitArrays."""
-    return bools(base + at[35], dims.channels)
+    return bools(base + at[47], dims.channels)
 
 
 @inlined
 def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
     """Return `limits` of a FitArrays."""
-    streamlimits_numbers = floats(base + at[36], 4)
+    streamlimits_numbers = floats(base + at[48], 4)
     return StreamLimits(
         streamlimits_numbers[0],
         streamlimits_numbers[1],

@@ -20,7 +20,15 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.accepted import NEXT_PATTERN, AcceptedState, is_accepted, linked_move_back
+from newnormal.kernels.accepted import (
+    NEXT_PATTERN,
+    PLACES,
+    AcceptedState,
+    copy_accepted,
+    is_accepted,
+    linked_move_back,
+)
+from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
 from newnormal.kernels.decision import decide
 from newnormal.kernels.linking import linked
@@ -69,6 +77,7 @@ from newnormal.types.tables import (
 
 # In history's standard deviations: one absurd value must not drag a trend along for days.
 FARTHEST = 1e3
+APART = 300  # samples after the last hidden value, for which the stream as observed is kept
 
 
 class CommitteeState(NamedTuple):
@@ -116,6 +125,15 @@ class CommitteeParams(NamedTuple):
     level_limit: Annotated[float, Scalar(0)]  # T² up to which a sample is within history's range
 
 
+class ObservedState(NamedTuple):
+    """The stream as observed, nothing hidden: beside a committee's state while that differs."""
+
+    samples: Annotated[Floats, Array("L", "C", range=OBSERVED, first=np.nan, seldom=True)]
+    counts: Annotated[Ints, STEP_COUNTS]
+    own: CommitteeState
+    left: Annotated[Ints, Array(1, range=COUNT)]  # samples until it is dropped; 0: there is none
+
+
 class CommitteeWork(NamedTuple):
     """Working memory of `advance` for up to R rows; what it holds before is not read."""
 
@@ -127,6 +145,8 @@ class CommitteeWork(NamedTuple):
     zeros: Floats  # (C,) an expert's mean
     held: Floats  # (C,) an expert's trend: it is subtracted already
     moved: Floats  # (R, C) by how much samples are moved back
+    clean: Floats  # (R, C) what replaces missing values, moved back as well
+    masked: Floats  # (R, C) samples without what is hidden
     unit: Floats  # (C,)
     scratch: Floats  # (C,)
     square: Floats  # (C,)
@@ -147,6 +167,8 @@ def blank_work(rows: int, experts: int, channels: int, step: StepWork) -> Commit
         np.empty(rows),
         np.empty(channels),
         np.empty(channels),
+        np.empty((rows, channels)),
+        np.empty((rows, channels)),
         np.empty((rows, channels)),
         np.empty(channels),
         np.empty(channels),
@@ -210,6 +232,7 @@ def subspace_residual(sample: Floats, basis: Floats, squares: Floats, scratch: F
 def advance_in(
     work: CommitteeWork,
     samples: Floats,
+    clean: Floats,
     phases: Floats,
     flush: bool,
     widths: Ints,
@@ -258,6 +281,12 @@ def advance_in(
                 params.level_limit,
                 moved[r],
             )
+    filled = work.clean[:R]
+    for r in range(R):
+        for c in range(C):
+            filled[r, c] = clean[r - pending, c] if r >= pending else np.nan
+            if moves:
+                filled[r, c] -= moved[r, c]
 
     seen = StepOut(
         work.out.scores[:R], work.out.anomalous[:R], work.out.expected[:R], work.out.shares[:R]
@@ -350,6 +379,7 @@ def advance_in(
         work.members,
         work.step.ahead,
         scaled,
+        filled,
         phases,
         state.members,
         params.members,
@@ -381,6 +411,7 @@ def advance_in(
 @compiled
 def advance(
     samples: Floats,
+    clean: Floats,
     phases: Floats,
     flush: bool,
     widths: Ints,
@@ -402,8 +433,203 @@ def advance(
     J, L, C = state.residuals.shape
     work = blank_work(len(out.scores), J, C, blank_step_work(L, C, widths, NOTHING_AHEAD))
     advance_in(
-        work, samples, phases, flush, widths, step, state, step_params, params, out, squares, each
+        work,
+        samples,
+        clean,
+        phases,
+        flush,
+        widths,
+        step,
+        state,
+        step_params,
+        params,
+        out,
+        squares,
+        each,
     )
+
+
+@linked
+@inner
+def advance_beside_in(
+    work: CommitteeWork,
+    samples: Floats,
+    judged: ChannelOut,
+    phases: Floats,
+    flush: bool,
+    widths: Ints,
+    step: StepState,
+    state: CommitteeState,
+    observed: ObservedState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    out: StepOut,
+    squares: Floats,
+    each: Floats32,
+    spare: StepOut,
+    spare_each: Floats32,
+    row: Floats,
+    scores: Floats,
+) -> None:
+    """Do what `advance_beside` does, in working memory that is handed in.
+
+    `spare`, `spare_each` and `row` are room for one sample.
+    """
+    T, C = samples.shape
+    accepted = state.accepted
+    away = False  # whether the stream is judged from where an open change left it
+    for k in range(PLACES // 2):
+        away = away or accepted.used[k] != 0
+    start = 0
+    while start < T:
+        stop = start
+        while stop < T and not away and observed.left[0] == 0 and not _any(judged.hidden[stop]):
+            stop += 1
+        if stop == start:
+            stop = start + 1
+            if away or _any(judged.hidden[start]):
+                if observed.left[0] == 0:
+                    _copy_state(step, state, observed)
+                observed.left[0] = APART
+            else:
+                observed.left[0] -= 1
+            for c in range(C):
+                most = FARTHEST * step_params.scale[c]
+                x = samples[start, c]
+                x = step_params.mean[c] + most if x > step_params.mean[c] + most else x
+                x = step_params.mean[c] - most if x < step_params.mean[c] - most else x
+                row[0, c] = x
+            twin = StepState(
+                observed.samples, step.trend, step.weights, step.good, step.reach, observed.counts
+            )
+            held = StepParams(
+                step_params.mean,
+                step_params.scale,
+                step_params.fitted,
+                step_params.stride,
+                step_params.alarm_threshold,
+                step_params.learn_threshold,
+                step_params.decay,
+                np.float32(0),
+            )
+            advance_in(
+                work,
+                row,
+                judged.clean[start:stop],
+                phases[start:stop],
+                flush,
+                widths,
+                twin,
+                observed.own,
+                held,
+                params,
+                spare,
+                squares,
+                spare_each,
+            )
+            scores[start] = spare.scores[0]
+        rows = StepOut(
+            out.scores[start:stop],
+            out.anomalous[start:stop],
+            out.expected[start:stop],
+            out.shares[start:stop],
+        )
+        for t in range(start, stop):
+            for c in range(C):
+                work.masked[t, c] = np.nan if judged.hidden[t, c] else samples[t, c]
+        advance_in(
+            work,
+            work.masked[start:stop],
+            judged.clean[start:stop],
+            phases[start:stop],
+            flush,
+            widths,
+            step,
+            state,
+            step_params,
+            params,
+            rows,
+            squares,
+            each[start:stop],
+        )
+        if observed.left[0] == 0:
+            for t in range(start, stop):
+                scores[t] = rows.scores[t - start]
+        start = stop
+
+
+@compiled
+def advance_beside(
+    samples: Floats,
+    judged: ChannelOut,
+    phases: Floats,
+    flush: bool,
+    widths: Ints,
+    step: StepState,
+    state: CommitteeState,
+    observed: ObservedState,
+    step_params: StepParams,
+    params: CommitteeParams,
+    out: StepOut,
+    squares: Floats,
+    each: Floats32,
+    scores: Floats,
+) -> None:
+    """Consume samples (T, C) as they were judged by channel: what is hidden counts as missing.
+
+    `scores` (T,) get what the samples score as observed, against the accepted normal: while a value
+    is hidden or the stream is judged from where a change left it, and for APART samples after that,
+    by a second state that sees all values and shares the weights.
+    """
+    J, L, C = state.residuals.shape
+    R = len(out.scores)
+    work = blank_work(R, J, C, blank_step_work(L, C, widths, NOTHING_AHEAD))
+    spare = StepOut(
+        np.empty(1), np.empty(1, np.bool_), np.empty((1, C)), np.empty((1, C), np.float32)
+    )
+    advance_beside_in(
+        work,
+        samples,
+        judged,
+        phases,
+        flush,
+        widths,
+        step,
+        state,
+        observed,
+        step_params,
+        params,
+        out,
+        squares,
+        each,
+        spare,
+        np.empty((1, each.shape[1]), np.float32),
+        np.empty((1, C)),
+        scores,
+    )
+
+
+@uncounted
+def _copy_state(step: StepState, state: CommitteeState, observed: ObservedState) -> None:
+    """Let the second state begin where the first is, but for the places of open changes."""
+    own = observed.own
+    copy(step.samples.reshape(step.samples.size), observed.samples.reshape(step.samples.size))
+    copy(step.counts, observed.counts)
+    copy(state.levels.reshape(state.levels.size), own.levels.reshape(state.levels.size))
+    size = state.past_trends.size
+    copy(state.past_trends.reshape(size), own.past_trends.reshape(size))
+    copy(state.residuals.reshape(size), own.residuals.reshape(size))
+    copy(state.weight_bounds[:, 0], own.weight_bounds[:, 0])
+    copy(state.counts.reshape(state.counts.size), own.counts.reshape(state.counts.size))
+    copy(state.smooth, own.smooth)
+    members, seen = state.members, own.members
+    copy(members.recent.reshape(members.recent.size), seen.recent.reshape(members.recent.size))
+    copy(members.means.reshape(members.means.size), seen.means.reshape(members.means.size))
+    copy(members.counts, seen.counts)
+    copy_accepted(state.accepted, own.accepted)
+    for k in range(PLACES // 2):
+        own.accepted.used[k] = 0
+        own.accepted.at[k] = 0
 
 
 @inlined

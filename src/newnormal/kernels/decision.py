@@ -18,7 +18,15 @@ An open alarm closes after enough samples that are quiet, and ends with the last
 
 from __future__ import annotations
 
+import numpy as np
+
 from newnormal.kernels.compiled import uncounted
+
+# Severity, from 0 to 100: of a fault just at its limit, and what is added each time that its
+# distance, the number of its channels, or its duration beyond _SAMPLES doubles.
+_AT_LIMIT, _DOUBLED, _MORE_CHANNELS, _LONGER, _SAMPLES = 10.0, 22.0, 6.0, 6.0, 30.0
+_JOINT = 4.0  # times as far: the joint score's ratio is one of logarithms
+SEVERITIES = 4  # low, medium, high, critical: from 0, 25, 50 and 75
 
 # Of the threshold's height: lower lets alarms grow into the body of the scores, 1 is no hysteresis.
 LOW_RATIO = 0.75
@@ -34,3 +42,21 @@ def decide(score: float, alarm_threshold: float, learn_threshold: float) -> tupl
 def is_quiet(level: float, height: float) -> bool:
     """Whether a score is quiet, by its own height above what is typical and the threshold's."""
     return level < (LOW_RATIO * height if height > 0 else height)
+
+
+@uncounted
+def is_beyond(ratio: float) -> bool:
+    """Whether a distance, in units of its limit, is anomalous."""
+    return ratio >= 1
+
+
+@uncounted
+def severity(channel: float, joint: float, channels: int, samples: int) -> float:
+    """Return how severe an alarm is, from 0 to 100.
+
+    `channel` and `joint` are its highest ratios of a channel and of the joint score, `channels` how
+    many are beyond their limits, `samples` how long it has lasted.
+    """
+    far = max(channel, 1 + _JOINT * (joint - 1), 1.0)
+    level = _AT_LIMIT + _DOUBLED * np.log2(far) + _MORE_CHANNELS * np.log2(max(channels, 1))
+    return min(level + _LONGER * np.log2(1 + samples / _SAMPLES), 100.0)

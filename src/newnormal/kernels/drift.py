@@ -68,8 +68,9 @@ class DriftState(NamedTuple):
     unchanged_for: Annotated[
         Floats, Array("C", range=NOT_NEGATIVE)
     ]  # the samples since it last moved
-    # The newest value; NaN before the first
+    # The newest value, what is hidden replaced; NaN before the first
     last: Annotated[Floats, Array("C", range=OBSERVED, first=np.nan)]
+    seen: Annotated[Floats, Array("C", range=OBSERVED, first=np.nan)]  # the same as observed
     # The samples for which it has been missing
     missing: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
     position: Annotated[Floats, Array("4C", seldom=True)]  # when last measured
@@ -109,15 +110,26 @@ class DriftOut(NamedTuple):
 
 
 @uncounted
-def advance(samples: Floats, state: DriftState, params: DriftParams, out: DriftOut) -> int:
+def advance(
+    samples: Floats,
+    expected: Floats,
+    hidden: Ints,
+    state: DriftState,
+    params: DriftParams,
+    out: DriftOut,
+) -> int:
     """Consume samples (T, C) up to one that crosses the limit; return how many.
+
+    What is `hidden` (T, C) is replaced by what is `expected`: only whether a channel stands still
+    is measured on what was observed. Both may be empty: then nothing is hidden.
 
     Write where each leaves the stream. At most one sample crosses the limit between two reviews.
     """
     C = len(state.levels)
     farthest = _largest(state.distances)
     for t in range(len(samples)):
-        _move(samples[t], state, params)
+        row = t if len(hidden) else 0
+        _move(samples[t], expected[row : row + 1], hidden[row : row + 1], state, params)
         out.crossings[t] = False
         if state.counts[SEEN] >= WARM and state.counts[SEEN] % EVERY == 0:
             _measure(state, params)
@@ -139,10 +151,12 @@ linked_advance = linked(advance)
 
 
 @uncounted
-def trace(samples: Floats, state: DriftState, params: DriftParams, positions: Floats) -> None:
-    """Consume samples (T, C) and write the position after each, (T, 4 C)."""
+def trace(
+    samples: Floats, nothing: Ints, state: DriftState, params: DriftParams, positions: Floats
+) -> None:
+    """Consume samples (T, C) and write the position after each, (T, 4 C); nothing is hidden."""
     for t in range(len(samples)):
-        _move(samples[t], state, params)
+        _move(samples[t], samples[:0], nothing, state, params)
         _measure(state, params)
         copy(state.position, positions[t])
 
@@ -156,7 +170,9 @@ def _largest(values: Floats) -> float:
 
 
 @inlined
-def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
+def _move(
+    sample: Floats, expected: Floats, hidden: Ints, state: DriftState, params: DriftParams
+) -> None:
     state.counts[SEEN] += 1
     share = max(1 - KEEP, 1 / state.counts[SEEN])
     step_share = max(1 - _KEEP_STEP, 1 / state.counts[SEEN])
@@ -165,16 +181,28 @@ def _move(sample: Floats, state: DriftState, params: DriftParams) -> None:
             state.missing[c] += 1
             continue
         state.missing[c] = 0
-        z = (sample[c] - params.mean[c]) / params.scale[c]
-        if abs(z) > LINEAR:
-            far = LINEAR + TENFOLD * np.log10(abs(z) / LINEAR)
-            z = np.copysign(min(far, MOST), z)
+        is_hidden = len(hidden) > 0 and hidden[0, c] != 0
+        clean = expected[0, c] if is_hidden else sample[c]
+        z = _squeezed((clean - params.mean[c]) / params.scale[c])
         state.levels[c] += share * (z - state.levels[c])
+        seen = _squeezed((sample[c] - params.mean[c]) / params.scale[c])
         if not np.isnan(state.last[c]):
-            step = min(abs(z - state.last[c]), _LONGEST_STEP)
-            state.steps[c] += step_share * (step - state.steps[c])
-            state.unchanged_for[c] = 0.0 if step > 0 else state.unchanged_for[c] + 1
+            if not is_hidden:  # what is expected is smooth
+                step = min(abs(z - state.last[c]), _LONGEST_STEP)
+                state.steps[c] += step_share * (step - state.steps[c])
+            is_still = seen == state.seen[c]
+            state.unchanged_for[c] = state.unchanged_for[c] + 1 if is_still else 0.0
         state.last[c] = z
+        state.seen[c] = seen
+
+
+@inlined
+def _squeezed(z: float) -> float:
+    """Return a scaled value as levels are measured."""
+    if abs(z) > LINEAR:
+        far = LINEAR + TENFOLD * np.log10(abs(z) / LINEAR)
+        z = np.copysign(min(far, MOST), z)
+    return z
 
 
 @uncounted

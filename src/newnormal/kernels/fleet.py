@@ -7,8 +7,8 @@ opens or is reviewed. There it stops for that stream, and says why (`why`); the 
 to be done, by the code of one stream, and calls again for the samples that are left.
 
 The order is that of `newnormal.core.loop`. A stretch ends where a review is due. For each stretch:
-the shadow is trained, the model consumes the samples, and then row by row, as far as nothing rare
-happens, silence, drift and alarms are judged.
+channels are judged, the shadow is trained, the model consumes the samples, and then row by row, as
+far as nothing rare happens, silence, drift and alarms are judged.
 
 Shapes: S streams, N rows of all streams together, C channels, J experts, L window length, P weights
 of all experts, V votes.
@@ -22,17 +22,22 @@ import numpy as np
 
 from newnormal.kernels import drift as drifting
 from newnormal.kernels.alarm import AlarmOut, linked_judge_scores
+from newnormal.kernels.alarm_log import LogRows, linked_follow
 from newnormal.kernels.blocks import (
     Dims,
     alarm_at,
     alarm_params_at,
     changes_at,
+    channel_at,
+    channel_params_at,
     committee_at,
     committee_params_at,
     drift_at,
     drift_params_at,
     learn_threshold_at,
     limits_at,
+    log_at,
+    observed_at,
     review_at,
     shadow_counts_at,
     shadow_scores_at,
@@ -40,10 +45,14 @@ from newnormal.kernels.blocks import (
     step_params_at,
     tail_chances_at,
 )
+from newnormal.kernels.channels import ChannelOut
+from newnormal.kernels.channels import blank_work as blank_channel_work
+from newnormal.kernels.channels import linked_advance as advance_channels
 from newnormal.kernels.committee import (
     CommitteeParams,
     CommitteeState,
     CommitteeWork,
+    advance_beside_in,
     advance_in,
     blank_work,
 )
@@ -52,7 +61,7 @@ from newnormal.kernels.drift import DriftOut
 from newnormal.kernels.linking import linked
 from newnormal.kernels.members import FAR
 from newnormal.kernels.mlp import NOTHING_AHEAD, request
-from newnormal.kernels.step import RESTORED, SEEN, StepOut, StepParams, StepState, copy
+from newnormal.kernels.step import LARGEST, RESTORED, SEEN, StepOut, StepParams, StepState, copy
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.kernels.stream import (
     CHANGE_NUMBER,
@@ -67,7 +76,6 @@ from newnormal.kernels.stream import (
 from newnormal.kernels.uneventful import (
     Columns,
     add_times,
-    advance_open_alarm,
     quiet_rows,
     review,
     review_is_trivial,
@@ -76,7 +84,7 @@ from newnormal.types import Bools, Floats, Floats32, Ints
 
 # Why a stream's samples were not all consumed, as bits: what Python has to do, in this order.
 DONE = 0
-OPENS = 1  # an alarm opens, gets worse or closes in the rows from `since` on: `alarms.log.track`
+OPENS = 1  # an alarm opens, gets worse or closes at the row `event`: `alarms.log.track`
 CHANGE = 2  # a channel went beyond the limit at the last of them: `acceptance.crossed`
 SILENT = 4  # the next row is one of silence, or the first one after
 REVIEW = 8  # the stretch is over, and its review is not one that finds nothing
@@ -87,6 +95,7 @@ class Stops(NamedTuple):
 
     done: Ints  # (S,) the row after the last that is final
     since: Ints  # (S,) the first row of those that OPENS and CHANGE are about
+    event: Ints  # (S,) the row of the event that OPENS is about
     consumed: Ints  # (S,) the row after the last that the model has consumed
     is_due: Bools  # (S,) whether a review is due once those are final
     why: Ints  # (S,) the bits above
@@ -137,8 +146,9 @@ def advance(
     lines = NOTHING_AHEAD + len(streams.state_lines) + len(streams.fitted_lines)
     step_work = blank_step_work(dims.window, dims.channels, widths, lines)
     work = blank_work(most, dims.experts, dims.channels, step_work)
+    channel_work = blank_channel_work(dims.channels)
     crossings = np.empty(most, np.bool_)
-    spare = _blank_columns(most, dims)
+    spare = _spare(most, dims)
     # An empty array that lies at C numbers of its own: see `committee.advance_in`.
     nothing = np.empty(dims.channels)[:0].reshape((0, 0, 0))
     for k in range(len(which)):
@@ -161,13 +171,32 @@ def advance(
             stops.is_due[s] = end - start == room
             stops.consumed[s] = end
             threshold = learn_threshold_at(base, at, dims)[0]
+            judged = ChannelOut(
+                columns.expected[start:end],
+                columns.lows[start:end],
+                columns.highs[start:end],
+                columns.channel_ratios[start:end],
+                columns.clean[start:end],
+                columns.hidden[start:end],
+                columns.paces[start:end],
+                columns.episodes[start:end],
+                columns.ranks[start:end],
+            )
+            advance_channels(
+                channel_work,
+                samples[start:end],
+                phases[start:end],
+                channel_at(base, at, dims),
+                channel_params_at(fit, fit_at, dims),
+                step_params_at(fit, fit_at, dims).mean,
+                step_params_at(fit, fit_at, dims).scale,
+                committee_params_at(fit, fit_at, dims).members.rhythm_levels,
+                judged,
+            )
             for model in range(2):  # the shadow's, and then the stream's own
                 is_shadow = model == 0
                 if is_shadow and not _trains(streams.shadows[s], streams.shadow_at, dims):
                     continue
-                room_of = spare if is_shadow else columns
-                begin = 0 if is_shadow else start
-                stop = begin + end - start
                 _consume(
                     streams.shadows[s] if is_shadow else base,
                     streams.shadow_at if is_shadow else at,
@@ -178,21 +207,23 @@ def advance(
                     work,
                     nothing,
                     samples[start:end],
+                    judged,
                     phases[start:end],
                     flush,
                     threshold,
                     limits.learning_margin if is_shadow else 1.0,
                     not is_shadow and _is_frozen(base, at, dims),
-                    StepOut(
-                        room_of.scores[begin:stop],
-                        room_of.anomalous[begin:stop],
-                        room_of.expected[begin:stop],
-                        room_of.shares[begin:stop],
-                    ),
-                    room_of.votes[begin:stop],
+                    is_shadow,
+                    spare,
+                    columns.scores[start:end],
+                    columns.joint[start:end],
+                    columns.shares[start:end],
+                    columns.votes[start:end],
                 )
                 if is_shadow:
-                    _keep_scores(streams.shadows[s], streams.shadow_at, dims, spare.scores[:stop])
+                    _keep_scores(
+                        streams.shadows[s], streams.shadow_at, dims, spare.out.scores[: end - start]
+                    )
             request(work.step.ahead)
             stops.why[s] = _judge(
                 s, base, at, fit, fit_at, dims, crossings, samples, times, end, columns, stops
@@ -207,22 +238,30 @@ def advance(
         stops.restored[s] += counts[RESTORED] - restored
 
 
+class Spare(NamedTuple):
+    """Room for what a shadow makes of rows, and for one row of the stream as observed."""
+
+    out: StepOut
+    votes: Floats32
+    one: StepOut
+    one_votes: Floats32
+    sample: Floats
+
+
 @compiled
-def _blank_columns(rows: int, dims: Dims) -> Columns:
-    """Return room for what a shadow makes of so many rows."""
-    return Columns(
-        np.empty(rows),
-        np.empty(0),
-        np.empty(rows, np.bool_),
-        np.empty((rows, dims.channels)),
-        np.empty((rows, dims.channels), np.float32),
-        np.empty(0),
-        np.empty(0),
-        np.empty(0, np.int64),
-        np.empty(0),
-        np.empty(0, np.int64),
+def _spare(rows: int, dims: Dims) -> Spare:
+    C = dims.channels
+    return Spare(
+        StepOut(
+            np.empty(rows),
+            np.empty(rows, np.bool_),
+            np.empty((rows, C)),
+            np.empty((rows, C), np.float32),
+        ),
         np.empty((rows, dims.votes), np.float32),
-        np.empty(0, np.bool_),
+        StepOut(np.empty(1), np.empty(1, np.bool_), np.empty((1, C)), np.empty((1, C), np.float32)),
+        np.empty((1, dims.votes), np.float32),
+        np.empty((1, C)),
     )
 
 
@@ -252,15 +291,23 @@ def _consume(
     work: CommitteeWork,
     nothing: Floats,
     samples: Floats,
+    judged: ChannelOut,
     phases: Floats,
     flush: bool,
     threshold: float,
     margin: float,
     is_frozen: bool,
-    out: StepOut,
+    is_shadow: bool,
+    spare: Spare,
+    scores: Floats,
+    joint: Floats,
+    shares: Floats32,
     votes: Floats32,
 ) -> None:
-    """Hand samples to a model, which learns from scores up to `margin` times its thresholds."""
+    """Hand samples to a model, which learns from scores up to `margin` times its thresholds.
+
+    What a shadow makes of them is in `spare`; the stream's own model fills the others.
+    """
     step, own = step_at(base, at, dims), committee_at(base, at, dims)
     mean, scale, fitted, stride, _, _, decay, lr = step_params_at(fit, fit_at, dims)
     lr = np.float32(0) if is_frozen else lr
@@ -287,8 +334,55 @@ def _consume(
         fixed.members,
         fixed.level_limit,
     )
-    _begin(samples[0], step, own, params)
-    advance_in(work, samples, phases, flush, widths, step, own, params, model, out, nothing, votes)
+    T, C = samples.shape
+    out = StepOut(
+        spare.out.scores[:T], spare.out.anomalous[:T], spare.out.expected[:T], spare.out.shares[:T]
+    )
+    if is_shadow:
+        for t in range(T):
+            for c in range(C):
+                work.masked[t, c] = np.nan if judged.hidden[t, c] else samples[t, c]
+        masked, own_votes = work.masked[:T], spare.votes[:T]
+        advance_in(
+            work,
+            masked,
+            judged.clean,
+            phases,
+            flush,
+            widths,
+            step,
+            own,
+            params,
+            model,
+            out,
+            nothing,
+            own_votes,
+        )
+    else:
+        _begin(samples[0], step, own, params)
+        own_out = StepOut(joint, out.anomalous, out.expected, shares)
+        advance_beside_in(
+            work,
+            samples,
+            judged,
+            phases,
+            flush,
+            widths,
+            step,
+            own,
+            observed_at(base, at, dims),
+            params,
+            model,
+            own_out,
+            nothing,
+            votes,
+            spare.one,
+            spare.one_votes,
+            spare.sample,
+            scores,
+        )
+        for t in range(T):
+            scores[t] = min(scores[t] * (1 + judged.ranks[t]), LARGEST)
     copy(own.levels[model.reported_expert], step.trend)
 
 
@@ -363,7 +457,14 @@ def _judge(
         if stop == start:
             return SILENT
         moved = DriftOut(columns.distances[start:stop], crossings)
-        stop = start + drifting.linked_advance(samples[start:stop], drift, drift_params, moved)
+        stop = start + drifting.linked_advance(
+            samples[start:stop],
+            columns.expected[start:stop],
+            columns.hidden[start:stop],
+            drift,
+            drift_params,
+            moved,
+        )
         columns.changes[start:stop] = newest
         judged = AlarmOut(
             columns.thresholds[start:stop],
@@ -371,13 +472,39 @@ def _judge(
             columns.anomalous[start:stop],
             columns.alarms[start:stop],
             columns.p_values[start:stop],
-            columns.quiet[start:stop],
+            columns.joint_ratios[start:stop],
         )
-        scores, shares = columns.scores[start:stop], columns.shares[start:stop]
-        linked_judge_scores(scores, shares, alarm, alarm_params, chances, judged)
+        linked_judge_scores(
+            columns.joint[start:stop],
+            columns.channel_ratios[start:stop],
+            columns.episodes[start:stop],
+            alarm,
+            alarm_params,
+            chances,
+            judged,
+        )
         why = DONE
-        if not advance_open_alarm(base, at, dims, columns, times, start, stop, end):
+        rows = LogRows(
+            samples[start:stop],
+            times[start:stop],
+            judged.alarms,
+            columns.scores[start:stop],
+            judged.ratios,
+            judged.joint,
+            judged.p_values,
+            columns.channel_ratios[start:stop],
+            columns.expected[start:stop],
+            columns.lows[start:stop],
+            columns.highs[start:stop],
+            columns.shares[start:stop],
+            columns.paces[start:stop],
+            columns.votes[start:stop],
+        )
+        seen = step_at(base, at, dims).counts[SEEN]
+        event = linked_follow(log_at(base, at, dims), rows, 0, seen - end + start)
+        if event < stop - start:
             why = OPENS
+            stops.event[s] = start + event
         if crossings[stop - start - 1]:
             why |= CHANGE
         stops.done[s] = stop

@@ -10,7 +10,8 @@ windows   the last SPAN samples, as means of pairs, outside a linear subspace
 shapes    the last LONG samples, as means of BLOCK and centred, from the nearest of M shapes
 rhythm    the sample minus the level that is usual at this phase, in units of its usual spread
 
-A missing value is replaced by the channel's last observed one, and its residual does not count.
+A missing value is replaced by what the channel judge expects of it, or else by the channel's last
+observed one, and its residual does not count.
 
 How many blocks there are is taken from the lengths of arrays: of a loop with a constant number of
 turns LLVM writes each turn out, which doubled the time to compile it and gained nothing.
@@ -120,6 +121,7 @@ def vote_members(
     work: MembersWork,
     ahead: Ints,
     scaled: Floats,
+    clean: Floats,
     phases: Floats,
     state: MembersState,
     params: MembersParams,
@@ -136,7 +138,8 @@ def vote_members(
 ) -> None:
     """Add the votes on scaled samples (R, C) to `votes` (R,), and what they rest on to `shares`.
 
-    Those that are not smoothed are added to `prompt` (R,) instead.
+    Those that are not smoothed are added to `prompt` (R,) instead. `clean` (R, C) is what replaces
+    missing values; where it is NaN the channel's last value does.
     `ahead` is what to `request` meanwhile.
     `each` (R, members) gets every vote, `squares` (members, R, C), which may be empty, what each
     rests on. Calibration and weights are those of the members alone.
@@ -147,7 +150,7 @@ def vote_members(
     square = work.square
     for r in range(R):
         sample = scaled[r]
-        _remember(sample, state, work.filled)
+        _remember(sample, clean[r], state, work.filled)
         observed = 0.0
         for c in range(C):
             observed += 0.0 if np.isnan(sample[c]) else 1.0
@@ -182,12 +185,12 @@ def vote_members(
 
 @linked
 @inner
-def _remember(sample: Floats, state: MembersState, filled: Floats32) -> None:
+def _remember(sample: Floats, clean: Floats, state: MembersState, filled: Floats32) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
     C = len(sample)
     for c in range(C):
-        z = sample[c]
+        z = clean[c] if np.isnan(sample[c]) else sample[c]
         z = FAR if z > FAR else z
         z = -FAR if z < -FAR else z
         filled[c] = recent[SPAN - 1, c] if np.isnan(z) else np.float32(z)

@@ -1,8 +1,8 @@
 """A stream while nothing is reported of it, for `newnormal.kernels.fleet`.
 
-What `newnormal.alarms.silence`, `newnormal.alarms.log` and `newnormal.acceptance` do in Python as
-long as no alarm opens, gets worse or closes, no value goes missing for too long, and a review finds
-nothing. Where something is to be reported, the functions here say so and change nothing.
+What `newnormal.alarms.silence` and `newnormal.acceptance` do in Python as long as no value goes
+missing for too long, and a review finds nothing. Where something is to be reported, the functions
+here say so and change nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels import drift as drifting
+from newnormal.kernels.accepted import copy_accepted
 from newnormal.kernels.alarm import HEIGHT, LOCATION, START_HEIGHT, START_LOCATION
 from newnormal.kernels.blocks import (
     Dims,
     alarm_at,
     changes_at,
+    channel_at,
     committee_at,
     drift_at,
     drift_params_at,
@@ -30,29 +32,25 @@ from newnormal.kernels.blocks import (
     times_at,
     watched_at,
 )
+from newnormal.kernels.channels import AGE, OUTSIDE, copy_normal
 from newnormal.kernels.compiled import inner, uncounted
 from newnormal.kernels.drift import CROSSED, MARK, WARM
 from newnormal.kernels.linking import linked
-from newnormal.kernels.step import SEEN, copy
+from newnormal.kernels.step import copy
 from newnormal.kernels.stream import (
     CHANGE_NUMBER,
     CHANGES,
-    END_TIME,
     FARTHEST_WEIGHTS,
-    LAST_ALARM,
     LAST_TIME,
-    LOG_END,
-    LOG_NEWEST,
     LOG_NUMBER,
-    LOG_START,
     MOVED,
     MOVES,
-    PEAK_SCORE,
-    RECENT_REVIEWS,
+    NEVER_SEEN,
     REVIEWS,
     SILENCE_ALL,
     SILENCE_ANY,
     SILENCE_NUMBER,
+    STANDS,
     TIMES_HELD,
     TIMES_KNOWN,
     WEIGHTS_LIMIT,
@@ -73,8 +71,18 @@ class Columns(NamedTuple):
     alarms: Ints
     distances: Floats
     changes: Ints
+    lows: Floats  # (N, C)
+    highs: Floats  # (N, C)
+    channel_ratios: Floats32  # (N, C)
+    # What `Verdicts` does not have: votes, and of `AlarmOut` and `ChannelOut` the rest
     votes: Floats32  # (N, V)
-    quiet: Bools  # whether an open alarm does not go on with it; `Verdicts` does not have it
+    joint: Floats  # the joint scores
+    joint_ratios: Floats
+    clean: Floats  # (N, C)
+    hidden: Ints  # (N, C)
+    paces: Floats32  # (N, C)
+    episodes: Ints
+    ranks: Floats
 
 
 @uncounted
@@ -144,49 +152,15 @@ def _is_news(
 
 
 @uncounted
-def advance_open_alarm(
-    base: int,
-    at: Ints,
-    dims: Dims,
-    columns: Columns,
-    times: Ints,
-    start: int,
-    stop: int,
-    end: int,
-) -> bool:
-    """Follow the alarm through rows; False where it opens, gets worse or closes there.
-
-    The model has consumed the rows up to `end`.
-    """
-    log = log_at(base, at, dims)
-    number, peak = log.counts[LOG_NUMBER], log.levels[PEAK_SCORE]
-    for row in range(start, stop):
-        if columns.alarms[row] != number or (number and columns.scores[row] > peak):
-            return False
-    if number == 0:
-        return True
-    seen = step_at(base, at, dims).counts[SEEN]
-    for row in range(start, stop):
-        if not columns.quiet[row]:
-            log.counts[LOG_END] = seen - end + row
-            log.times[END_TIME] = times[row]
-        for v in range(dims.votes):
-            if columns.votes[row, v] > log.votes[v]:  # not so for NaN
-                log.votes[v] = columns.votes[row, v]
-    return True
-
-
-@uncounted
 def review_is_trivial(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims, length: int) -> bool:
     """Whether a review finds nothing: no change is open, and none can open."""
     changes = changes_at(base, at, dims).counts
     for row in range(CHANGES):
         if changes[row, CHANGE_NUMBER] != 0:
             return False
-    counts = log_at(base, at, dims).counts
-    if counts[LOG_NEWEST] > review_at(base, at, dims).counts[LAST_ALARM]:
-        reviews = (step_at(base, at, dims).counts[SEEN] - counts[LOG_START]) / length
-        if counts[LOG_NUMBER] != 0 or reviews <= RECENT_REVIEWS:
+    counts = channel_at(base, at, dims).counts
+    for c in range(dims.channels):
+        if counts[c, AGE] >= STANDS * length or counts[c, OUTSIDE] >= NEVER_SEEN:
             return False
     return _moves(base, at, fit, fit_at, dims) <= 1
 
@@ -225,13 +199,8 @@ def review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     kept.levels[2] = alarm.levels[START_HEIGHT]
     kept.levels[3] = alarm.levels[START_LOCATION]
     kept.levels[4] = review.levels[MOVED]
-    shifts, used, at_places, peaks, channels, counts = own.accepted
-    copy(shifts.reshape(shifts.size), kept.accepted.shifts.reshape(shifts.size))
-    copy(used, kept.accepted.used)
-    copy(at_places, kept.accepted.at)
-    copy(peaks.reshape(peaks.size), kept.accepted.peaks.reshape(peaks.size))
-    copy(channels.reshape(channels.size), kept.accepted.channels.reshape(channels.size))
-    copy(counts, kept.accepted.counts)
+    copy_accepted(own.accepted, kept.accepted)
+    copy_normal(channel_at(base, at, dims).normal, kept.normal)
     if is_warm:
         copy(drift.position, drift.start)
         drift.jumps[:] = 0

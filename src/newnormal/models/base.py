@@ -259,6 +259,7 @@ class Model(ABC):
         out: StepOut,
         phases: Floats | None = None,  # noqa: ARG002 - a committee uses it
         votes: Floats32 | None = None,  # noqa: ARG002
+        clean: Floats | None = None,  # noqa: ARG002
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final.
 

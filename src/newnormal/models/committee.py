@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import deviations
+from newnormal.core.state import StreamState
 from newnormal.errors import StateError
 from newnormal.kernels.accepted import AcceptedState
+from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.committee import (
     CommitteeParams,
     CommitteeState,
     advance,
+    advance_beside,
 )
 from newnormal.kernels.members import FAR, KINDS, LEAST, MembersParams
 from newnormal.kernels.step import (
@@ -194,6 +197,7 @@ class Committee(Model):
             last = at + _CHUNK >= len(history)
             advance(
                 np.ascontiguousarray(part),
+                np.full(part.shape, np.nan),
                 _known(None if phases is None else phases[at : at + _CHUNK], len(part)),
                 last,
                 self.network.padded,
@@ -285,19 +289,17 @@ class Committee(Model):
         out: StepOut,
         phases: Floats | None = None,
         votes: Floats32 | None = None,
+        clean: Floats | None = None,
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final.
 
         `votes` (R, V) gets every vote after what is usual at this phase was subtracted; NaN where
-        there is none.
+        there is none. `clean` (T, C) scaled is what replaces missing values; None: the last ones.
         """
-        if len(samples) and state.step.counts[SEEN] == 0:
-            # A trend begins at the first sample: history's mean may be far from it.
-            with np.errstate(over="ignore"):
-                first = (samples[0] - params.mean) / params.scale
-            state.own.levels[:] = np.clip(np.nan_to_num(first), -FAR, FAR)
+        self._begin_trends(samples, state, params)
         advance(
             samples,
+            np.full(samples.shape, np.nan) if clean is None else clean,
             _known(phases, len(samples)),
             flush,
             self.network.padded,
@@ -313,6 +315,52 @@ class Committee(Model):
         )
         if len(samples):
             state.step.trend[:] = state.own.levels[self.params.reported_expert]
+
+    def _begin_trends(self, samples: Floats, state: ModelState, params: StepParams) -> None:
+        """Begin each trend at the first sample: history's mean may be far from it."""
+        if len(samples) and state.step.counts[SEEN] == 0:
+            with np.errstate(over="ignore"):
+                first = (samples[0] - params.mean) / params.scale
+            state.own.levels[:] = np.clip(np.nan_to_num(first), -FAR, FAR)
+
+    def advance_beside(
+        self,
+        samples: Floats,
+        channels: ChannelOut,
+        state: StreamState,
+        params: StepParams,
+        out: StepOut,
+        phases: Floats | None,
+        votes: Floats32 | None,
+    ) -> Floats:
+        """Consume samples as their channels were judged; return the scores of them as observed."""
+        model = state.model
+        scores = np.empty(len(samples))
+        self._begin_trends(samples, model, params)
+        advance_beside(
+            samples,
+            channels,
+            _known(phases, len(samples)),
+            False,
+            self.network.padded,
+            model.step,
+            model.own,
+            state.observed,
+            params,
+            self.params,
+            out,
+            self._no_squares,
+            votes,
+            scores,
+        )
+        if len(samples):
+            model.step.trend[:] = model.own.levels[self.params.reported_expert]
+        return scores
+
+    @property
+    def rhythm_levels(self) -> Floats32:
+        """The rhythm's levels, (B, C)."""
+        return self.params.members.rhythm_levels
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         raise NotImplementedError  # the compiled loop does it

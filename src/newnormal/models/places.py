@@ -36,7 +36,7 @@ def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age
     accepted.shifts[slot], accepted.used[slot] = shift, 1
     if is_new:
         accepted.at[slot] = 1
-    if accepted.at[slot]:
+    if accepted.at[slot] and age > 0:
         _move(own, decays, further, age)
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from newnormal.alarms.words import in_zone
 from newnormal.errors import StateError
-from newnormal.kernels.stream import NAMED
 from newnormal.state.facts import Facts, as_json
 from newnormal.types import (
     ACCEPTED,
+    CHANGE_KINDS,
     CHANGED,
     CLOSED,
     OPENED,
@@ -151,10 +151,12 @@ class EventReader:
             },
             "reason": reason,
             "cause": _one_of((SCORE, SILENCE), facts, "cause", " or "),
-            "evidence": list(map(self._evidence, facts.parts("evidence", NAMED))),
+            "evidence": list(map(self._evidence, facts.parts("evidence", len(self.channels)))),
+            "severity": facts.count("severity", 0, 100),
             "sentence": facts.text("sentence"),
             "votes": votes,
         }
+        facts.take("severity_word")
         for part in (peak, facts):
             part.done()
         return alarm
@@ -174,6 +176,7 @@ class EventReader:
             "state": _one_of((PENDING, ACCEPTED, REJECTED, REVERTED), facts, "state"),
             "alarm": facts.count("alarm", 1) if facts.has("alarm") else facts.take("alarm"),
             "distance": facts.number("distance", 0),
+            "kind": _one_of(CHANGE_KINDS, facts, "kind"),
             "sentence": facts.text("sentence"),
         }
         for part in (before, after, facts):
@@ -182,7 +185,7 @@ class EventReader:
 
     def _shares(self, facts: Facts) -> dict[str, float]:
         shares: dict[str, float] = {}
-        for pair in facts.list("channels", NAMED):
+        for pair in facts.list("channels", len(self.channels)):
             fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
             share = pair[1] if fits else None
             if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share <= 2:
@@ -194,8 +197,10 @@ class EventReader:
     def _evidence(self, facts: Facts) -> dict[str, Any]:
         evidence: dict[str, Any] = {"channel": facts.text("channel")}
         self._check_name(facts, "channel", evidence["channel"])
-        for name in ("observed", "expected", "low", "high"):
+        for name in ("observed", "expected", "low", "high", "ratio", "pace"):
             evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)
+        for name in ("start", "end", "sample"):
+            evidence[name] = facts.count(name) if facts.has(name) else facts.take(name)
         facts.done()
         return evidence
 

@@ -42,7 +42,7 @@ Arrays = Mapping[str, NDArray[Any]]  # (N, ...) by name
 def sizes_of(fitted: Fitted) -> dict[str, Any]:
     """Return how long the axes of a stream's arrays are, by their letters."""
     sizes: dict[str, Any] = getattr(fitted.model, "sizes", {})
-    sizes = {**sizes, "A": len(fitted.channels) if fitted.alarm.rate > 0 else 0}
+    sizes = {**sizes, "C": len(fitted.channels)}
     if isinstance(fitted.acceptance, TimedAcceptance):
         timing = fitted.acceptance.timing
         sizes |= {"N": timing.kept_scores, "M": timing.positions}

@@ -29,7 +29,8 @@ from newnormal.core.times import SampleTimes
 from newnormal.errors import ParameterError, StateError
 from newnormal.kernels import alarm, step
 from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
-from newnormal.kernels.committee import CommitteeState
+from newnormal.kernels.channels import ChannelParams, ChannelState
+from newnormal.kernels.committee import CommitteeState, ObservedState
 from newnormal.kernels.drift import DriftParams, DriftState
 from newnormal.kernels.members import KINDS
 from newnormal.kernels.step import StepParams, StepState
@@ -216,7 +217,6 @@ class _StateReader:
                 "fitted.alarm: expected a step of 0 and an infinite stand where the rate is 0, "
                 f"found {alarm_params.step:g} and {alarm_params.stand:g}"
             )
-        self.sizes["A"] = len(channels) if alarm_params.rate > 0 else 0
         accept_after = None
         drift = baseline = None
         if facts.has("accept_after"):
@@ -235,6 +235,7 @@ class _StateReader:
             alarm_start=read(AlarmState, "fitted.alarm_start.", self.take),
             alarms=AlarmLog() if tracks_alarms else NO_ALARMS,
             acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
+            channel=None if choice is None else read(ChannelParams, "fitted.channel.", self.take),
             drift=drift,
             baseline=baseline,
             **self._moving(tracks_alarms),
@@ -402,6 +403,9 @@ class _StateReader:
         if fitted.moving_start is not None:
             state.moving = take("live.moving", table["moving"])
             threshold_of(fitted.rule, state.moving)
+        if fitted.channel is not None:
+            state.channel = read(ChannelState, "live.channel.", take)
+            state.observed = read(ObservedState, "live.observed.", take)
         if fitted.drift is not None:
             state.drift = read(DriftState, "live.drift.", take)
             self._check_drift(state.drift)

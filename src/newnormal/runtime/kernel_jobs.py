@@ -12,15 +12,18 @@ from newnormal.kernels import (
     accepted,
     adam,
     alarm,
+    alarm_log,
     committee,
     drift,
     fleet,
     step,
     training,
 )
+from newnormal.kernels import channels as channel_kernels
 from newnormal.kernels.blocks import Dims
 from newnormal.kernels.linking import behind
 from newnormal.kernels.mlp import NOTHING_AHEAD
+from newnormal.kernels.stream import LogState
 from newnormal.kernels.uneventful import Columns
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params
@@ -42,6 +45,7 @@ _ROW, _ROWS, _CUBE = np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
 _ROW32, _ROWS32 = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
 _PART32 = np.zeros((2, 2), np.float32)[:, 1:]  # some columns
 _INTS, _FLAGS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
+_COUNTS = np.zeros((1, 1), np.int64)
 
 
 class Job(NamedTuple):
@@ -111,7 +115,11 @@ def _scoring() -> list[Job]:
     model, weights, state, work = _small()
     plain, params = neutral_params(1, weights), model.uncalibrated_params()
     out, widths, in_step = step.blank_out(1, 1), model.network.padded, work.step
-    given = (_ROWS, _ROW, True, widths, state.step, state.own, plain, params, out, _CUBE, _ROWS32)
+    channels = channel_kernels.blank_out(1, 1)
+    head, tail = (_ROWS, _ROWS), (_ROW, True, widths, state.step, state.own)
+    given = (*head, *tail, plain, params, out, _CUBE, _ROWS32)
+    observed = first(committee.ObservedState, {**model.sizes, "B": 1})
+    beside = (_ROWS, channels, *tail, observed, plain, params, out, _CUBE, _ROWS32)
     own, fitted, ahead = state.own.members, params.members, in_step.ahead
     calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS)
     votes = (_ROW, _ROW, _ROWS32, _CUBE, _PART32)
@@ -120,14 +128,21 @@ def _scoring() -> list[Job]:
         _job(behind("committee.advance_in"), 2.9, work, *given),
         _job(committee.advance, 1.6, *given),
         _job(
+            behind("committee.advance_beside_in"),
+            3.0,
+            *(work, *beside, out, _ROWS32, _ROWS, _ROW),
+        ),
+        _job(committee.advance_beside, 1.6, *beside, _ROW),
+        _job(channel_kernels.advance, 2.0, *_channels()),
+        _job(
             behind("members._squares_of"), 2.0, 0, _ROW, 0.0, own, fitted, work.members, ahead, _ROW
         ),
         _job(
             behind("members.vote_members"),
             0.6,
-            *(work.members, ahead, _ROWS, _ROW, own, fitted, *calibration, *votes),
+            *(work.members, ahead, _ROWS, _ROWS, _ROW, own, fitted, *calibration, *votes),
         ),
-        _job(behind("members._remember"), 0.4, _ROW, own, _ROW32),
+        _job(behind("members._remember"), 0.4, _ROW, _ROW, own, _ROW32),
         _job(behind("step.advance_in"), 1.5, in_step, _ROWS, True, widths, state.step, plain, out),
         _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
         _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
@@ -143,22 +158,25 @@ def _training() -> list[Job]:
         _job(training.pull_back, 0.1, _ROWS32, _ROWS32, True, _ROW32),
         _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(training.activate, 0.1, _ROWS32, _ROW32, True),
-        _job(drift.trace, 0.4, _ROWS, *_drift(), _ROWS),
+        _job(drift.trace, 0.4, _ROWS, _COUNTS, *_drift(), _ROWS),
+        _job(channel_kernels.errors_hidden, 0.6, _ROWS, _ROWS, _ROWS, _ROWS32, _INTS, 1),
         _job(alarm.peaks, 0.1, _ROW, 0.0, 1, _ROW),
     ]
 
 
 def _watching() -> list[Job]:
-    state = first(alarm.AlarmState, {"A": 1})
+    state = first(alarm.AlarmState, {})
+    log = first(LogState, {"C": 1, "V": 1})
     params = alarm.AlarmParams(*[0.0] * len(alarm.AlarmParams._fields))
     return [
         _job(
             alarm.judge_scores,
             2.5,
-            *(_ROW, _ROWS32, state, params, _ROW, alarm.blank_out(1)),
+            *(_ROW, _ROWS32, _INTS, state, params, _ROW, alarm.blank_out(1)),
         ),
+        _job(alarm_log.follow, 1.5, log, _log_rows(), 0, 0),
         _job(drift.weights_moved, 0.1, _ROW32, _ROW32),
-        _job(drift.advance, 0.8, _ROWS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
+        _job(drift.advance, 0.8, _ROWS, _ROWS, _COUNTS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
     ]
 
 
@@ -167,11 +185,28 @@ def _serving() -> list[Job]:
     model, _, state, work = _small()
     dims, widths = Dims(*[1] * len(Dims._fields)), model.network.padded
     columns = Columns(
-        *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS32, _FLAGS)
+        *(
+            _ROW,
+            _ROW,
+            _FLAGS,
+            _ROWS,
+            _ROWS32,
+            _ROW,
+            _ROW,
+            _INTS,
+            _ROW,
+            _INTS,
+            _ROWS,
+            _ROWS,
+            _ROWS32,
+        ),
+        *(_ROWS32, _ROW, _ROW, _ROWS, _COUNTS, _INTS, _ROW),
     )
     streams = fleet.Streams(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, 1)
-    stops = fleet.Stops(_INTS, _INTS, _INTS, _FLAGS, _INTS, _INTS)
+    stops = fleet.Stops(_INTS, _INTS, _INTS, _INTS, _FLAGS, _INTS, _INTS)
     block = (0, _INTS, 0, _INTS, dims)
+    out = step.blank_out(1, 1)
+    spare = fleet.Spare(out, _ROWS32, out, _ROWS32, _ROWS)
     level = model.uncalibrated_params().members
     return [
         _job(
@@ -183,8 +218,8 @@ def _serving() -> list[Job]:
         _job(
             behind("fleet._consume"),
             0.9,
-            *(*block, widths, work, _CUBE, _ROWS, _ROW, False, 0.0, 0.0, False),
-            *(step.blank_out(1, 1), _ROWS32),
+            *(*block, widths, work, _CUBE, _ROWS, channel_kernels.blank_out(1, 1), _ROW, False),
+            *(0.0, 0.0, False, False, spare, _ROW, _ROW, _ROWS32, _ROWS32),
         ),
         _job(
             behind("fleet._judge"),
@@ -201,6 +236,22 @@ def _serving() -> list[Job]:
         _job(behind("alarm._median"), 1.2, _ROW),
         _job(drift.lag_index, 0.05, 0, 0),
     ]
+
+
+def _channels() -> tuple[Any, ...]:
+    """Return what judging channels takes."""
+    sizes = {"C": 1}
+    numbers = {"keep": 0.0, "day": 1.0}
+    params = first(channel_kernels.ChannelParams, sizes, **numbers)
+    state = first(channel_kernels.ChannelState, sizes)
+    work = channel_kernels.blank_work.py_func(1)  # type: ignore[attr-defined]
+    out = channel_kernels.blank_out(1, 1)
+    return work, _ROWS, _ROW, state, params, _ROW, _ROW, _ROWS32, out
+
+
+def _log_rows() -> alarm_log.LogRows:
+    rows = (_ROWS, _INTS, _INTS, _ROW, _ROW, _ROW, _ROW, _ROWS32, _ROWS, _ROWS, _ROWS)
+    return alarm_log.LogRows(*rows, _ROWS32, _ROWS32)
 
 
 def _drift() -> tuple[drift.DriftState, drift.DriftParams]:

@@ -20,7 +20,6 @@ from newnormal.types import Floats
 # are judged from where they are after 30 to 120 samples.
 _STEP = 1.0  # spreads by which an alarm raises the threshold
 _RISE = 1.5  # times its start that the threshold's height may be
-_RAISES = 1.0  # of its start: by what an alarm raises it for its own channel
 _STAND = 60  # samples after which an alarm is judged from where the scores are
 
 
@@ -99,28 +98,28 @@ class Budget:
         """Return the threshold that history's scores give: the start of the one held."""
         return self.calibrate(scores).threshold
 
-    def calibrate(self, scores: Floats, channels: int = 0) -> AlarmThreshold:
+    def calibrate(self, scores: Floats, share: float = 1.0) -> AlarmThreshold:
         """Return a threshold at its start, given history's scores in the order of time.
 
         Any number of scores will do. With few of them the threshold is guessed: as far above the
         highest as a tail that falls by 1/e in half a spread takes to reach the limit. Scores
-        that are all the same have a spread of 1. NaN is left out.
+        that are all the same have a spread of 1. NaN is left out. `share` is that of the limit
+        which these scores have.
         """
         measured = known_scores(scores)
         fit = Peaks.of(measured, self.gap)
-        height = fit.height(self.rate)
+        height = fit.height(share * self.rate)
         params = AlarmParams(
             location=fit.location,
             spread=fit.spread,
             rate=self.rate,
             step=_STEP,
             rise=_RISE,
-            raises=_RAISES,
             gap=float(self.gap),
             stand=float(_STAND),
             span=RECENT_DAYS * float(self.samples_per_day),
         )
-        return AlarmThreshold.of(params, height, Tail.beyond(measured, fit), channels)
+        return AlarmThreshold.of(params, height, Tail.beyond(measured, fit))
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget as values of JSON."""

@@ -35,7 +35,9 @@ from newnormal.types import Floats, Floats32
 WINDOW = 5
 LATENT = 16
 _BATCH = 64
-_STEPS = 3000  # training steps an expert gets: enough for the losses to settle on all sets tried
+# Training steps an expert gets. On 25 real streams 3,000, 1,000, 400 and 100 gave the same average
+# precision, .402, and all but 100 found as many events.
+_STEPS = 400
 _EPOCHS = 200  # at most
 _WINDOWS = 96_000  # at most; a longer history is trained on at a larger stride
 

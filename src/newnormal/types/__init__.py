@@ -3,6 +3,8 @@
 from newnormal.types.alarms import (
     ACCEPTED,
     BACK_TO_NORMAL,
+    BECAME_CHANGE,
+    CHANGE_KINDS,
     CHANGED,
     CLOSED,
     END_OF_STREAM,
@@ -42,7 +44,9 @@ from newnormal.types.verdicts import Verdict, Verdicts
 __all__ = [
     "ACCEPTED",
     "BACK_TO_NORMAL",
+    "BECAME_CHANGE",
     "CHANGED",
+    "CHANGE_KINDS",
     "CLOSED",
     "END_OF_STREAM",
     "INCIDENT",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ ROLLED_BACK = "rolled_back"
 BACK_TO_NORMAL = "score back to normal"
 SAMPLES_AGAIN = "values again"
 END_OF_STREAM = "end of stream"
+BECAME_CHANGE = "changed"
 
 # Why it was opened.
 SCORE = "score"
@@ -33,6 +34,9 @@ SILENCE = "silence"
 
 # The state of a change; or ACCEPTED, REJECTED, REVERTED.
 PENDING = "pending"
+
+CHANGE_KINDS = ("level", "still", "never")  # what changed
+SEVERITY_WORDS = ("low", "medium", "high", "critical")  # from 0, 25, 50 and 75 on
 
 WEIGHTS = "the model's weights"  # what a change is about that no channel shows
 
@@ -49,6 +53,14 @@ class Evidence:
         The value; None where it was missing.
     expected, low, high
         The value expected, and the range in which nearly all values lie; None where not known.
+    start, end, sample
+        The first and the last sample at which it was beyond its limit, and that of these values,
+        where it was farthest; None where it was not.
+    ratio
+        How far it was then, in units of its limit; None likewise.
+    pace
+        How many times its usual size its steps were, where the joint score was highest; None for
+        other alarms.
     """
 
     channel: str
@@ -56,6 +68,11 @@ class Evidence:
     expected: float | None = None
     low: float | None = None
     high: float | None = None
+    start: int | None = None
+    end: int | None = None
+    sample: int | None = None
+    ratio: float | None = None
+    pace: float | None = None
 
     @property
     def direction(self) -> str:
@@ -98,8 +115,8 @@ class Peak:
     score, ratio, p_value
         Of that sample; an infinite one is given as the largest float, which JSON can hold.
     channels
-        The channels with the largest shares of the score, largest first: of the sample that the
-        alarm's evidence is of.
+        The channels beyond their limits and each one's share of how far they are; where there are
+        none, those with the largest shares of the joint score. Largest first.
     """
 
     sample: int
@@ -119,7 +136,7 @@ class Alarm:
     number
         Counted from 1 over the life of a stream.
     start, end
-        The first sample that is anomalous, and the newest that is not quiet.
+        The first sample that is anomalous, and the newest.
     start_time, end_time
         Their times; None where the stream has none.
     peak
@@ -129,8 +146,11 @@ class Alarm:
     cause
         Why it was opened: the ``"score"``, or ``"silence"``.
     evidence
-        What the named channels showed where they were farthest from what was expected, of the
-        samples that were the worst so far. It may be before the peak: what is expected follows.
+        What each channel beyond its limit showed where it was farthest out, the farthest first; or
+        what the channels showed that lead a joint score, where that was highest.
+    severity
+        How severe it is, from 0 to 100: by how far it is out, in how many channels, and for how
+        long. It never falls while the alarm is open.
     sentence
         All of it in one sentence.
     votes
@@ -148,6 +168,7 @@ class Alarm:
     reason: str | None = None
     cause: str = SCORE
     evidence: tuple[Evidence, ...] = ()
+    severity: int = 0
     sentence: str = ""
     votes: tuple[float, ...] = field(default=(), repr=False)
     zone: str | None = field(default=None, repr=False, compare=False)
@@ -158,8 +179,17 @@ class Alarm:
         return self.reason is None
 
     @property
+    def severity_word(self) -> str:
+        """``"low"``, ``"medium"``, ``"high"`` or ``"critical"``: from 0, 25, 50 and 75."""
+        return SEVERITY_WORDS[min(self.severity, 99) * len(SEVERITY_WORDS) // 100]
+
+    def with_sentence(self, sentence: str) -> Alarm:
+        """Return the same alarm with this sentence."""
+        return replace(self, sentence=sentence)
+
+    @property
     def channels(self) -> Mapping[str, float]:
-        """The channels with the largest shares, largest first: of the sample of the evidence."""
+        """The channels that it is about, with their shares, largest first."""
         return self.peak.channels
 
     def __repr__(self) -> str:
@@ -175,7 +205,8 @@ class Alarm:
         `number`; `start` and `end` with `start_time` and `end_time` (ISO 8601, or None); `peak`,
         an object of `sample`, `time`, `score`, `ratio`, `p_value` and `channels` (shares by
         name, largest first); `open`; `reason` (None while open); `cause`; `evidence`, a list of
-        objects of `channel`, `observed`, `expected`, `low`, `high` and `direction`; `sentence`.
+        objects of `channel`, `observed`, `expected`, `low`, `high`, `start`, `end`, `sample`,
+        `ratio`, `pace` and `direction`; `severity`, from 0 to 100, and `severity_word`; `sentence`.
         """
         return {
             "number": self.number,
@@ -192,6 +223,8 @@ class Alarm:
             "reason": self.reason,
             "cause": self.cause,
             "evidence": [part.as_dict() for part in self.evidence],
+            "severity": self.severity,
+            "severity_word": self.severity_word,
             "sentence": self.sentence,
         }
 
@@ -208,6 +241,7 @@ class Alarm:
             reason=alarm["reason"],
             cause=alarm["cause"],
             evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
+            severity=alarm["severity"],
             sentence=alarm["sentence"],
             votes=tuple(alarm.get("votes", ())),
             zone=zone_of_text(alarm["start_time"]),
@@ -236,6 +270,9 @@ class Change:
         The number of the alarm it began with, or None.
     distance
         How far it is from the accepted normal; 1 is the limit.
+    kind
+        ``"level"``; ``"still"`` where channels stand still; ``"never"`` where they have values that
+        history never had.
     sentence
         All of it in one sentence.
     zone
@@ -251,6 +288,7 @@ class Change:
     state: str = PENDING
     alarm: int | None = None
     distance: float = 0.0
+    kind: str = "level"
     sentence: str = ""
     zone: str | None = field(default=None, repr=False, compare=False)
 

@@ -30,6 +30,9 @@ class VerdictColumns(NamedTuple):
     alarms: Ints | None = None
     distances: Floats | None = None
     changes: Ints | None = None
+    lows: Floats | None = None
+    highs: Floats | None = None
+    channel_ratios: Floats32 | None = None
 
 
 class LineHead(NamedTuple):

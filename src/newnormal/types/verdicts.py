@@ -148,17 +148,23 @@ class Verdicts:
     late
         Verdicts, now final, of samples that earlier calls left pending; None where there are none.
     ratios
-        How far to the threshold, from 0, which is typical, to 1, from which on a sample is
-        anomalous; None where alarms are not tracked, as are the next two.
+        How far to the limit, from 0, which is typical, to 1, from which on a sample is anomalous:
+        the highest of its channels' and of the joint score's. None where alarms are not tracked, as
+        are the next two.
     p_values
-        The chance of such a score or a higher one.
+        The chance of such a ratio or a higher one.
     alarms
-        The number of the open alarm by the score, counted from 1; 0 where none is open.
+        The number of the open alarm, counted from 1; 0 where none is open.
     distances
         How far the stream is from its accepted normal; 1 is the limit. None without acceptance,
         as is the next.
     changes
         The number of the newest open change, counted from 1; 0 where none is open.
+    lows, highs
+        The range of each channel at each sample, (T, C); None where channels are not judged by
+        themselves, as is the next.
+    channel_ratios
+        How far each channel is from what is expected of it, in units of its limit, (T, C).
     zone
         The zone that times are given out in (`json_lines`, `to_frame`); None: as they are. The
         `times` themselves are UTC.
@@ -183,6 +189,9 @@ class Verdicts:
     alarms: Ints | None = None
     distances: Floats | None = None
     changes: Ints | None = None
+    lows: Floats | None = None
+    highs: Floats | None = None
+    channel_ratios: Floats32 | None = None
     zone: str | None = None
     frame: FrameKind | None = None
     observed: Observed | None = None
@@ -203,6 +212,9 @@ class Verdicts:
         alarms: Ints | None = None,
         distances: Floats | None = None,
         changes: Ints | None = None,
+        lows: Floats | None = None,
+        highs: Floats | None = None,
+        channel_ratios: Floats32 | None = None,
         zone: str | None = None,
         frame: FrameKind | None = None,
         observed: Observed | None = None,

@@ -1,0 +1,529 @@
+"""Each channel judged by itself: what is expected of it, its range, and what counts as missing.
+
+The expectation of a channel never has a part of the value that it judges. It is the rhythm's level
+at this phase, plus a slow level of the channel, plus a linear forecast of what is left from its own
+last PAST samples. It is also compared with the level alone: what goes away slowly is forecast well.
+A value beyond its range is hidden: for all that follows it is replaced by its expectation, so that
+no fault enters a level, a forecast or a member of the committee. While a channel is hidden, or
+missing, its expectation also follows the other channels, by what they leave of their own forecasts
+now, and its range grows with the time for which it has been hidden, as on history. A channel never
+makes another one look faulty.
+
+The order within a sample is a contract:
+
+1. every channel is forecast from its own past, and compared with its range as it was;
+2. what is beyond it, hidden or missing is estimated from the channels that are not;
+3. it is judged again against that; a value near a level that was accepted before is taken for it;
+4. episodes open, go on or close: a channel's episode is over after GAP quiet samples. One that was
+   hardly beyond its limit raises the limits, its own most; they come back;
+5. levels and past follow what is not hidden, for the next sample.
+
+Scaled values are in history's standard deviations. Shapes: T samples, C channels, B bins.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
+from newnormal.kernels.decision import LOW_RATIO, is_beyond
+from newnormal.kernels.linking import linked
+from newnormal.kernels.step import copy
+from newnormal.types import Floats, Floats32, Ints
+from newnormal.types.tables import (
+    ABOVE,
+    BINARY,
+    BOUNDED,
+    BOUNDED_OR_NAN,
+    KNOWN,
+    NOT_NEGATIVE,
+    Array,
+    Counter,
+    Scalar,
+    counters,
+)
+
+PAST = 5  # samples that a forecast takes
+RECENT = 32  # values kept, of which a change takes the median
+HORIZONS = 8  # at which a range is known: hidden for 1, 2, 4, ..., 128 samples
+LONGEST = 1 << (HORIZONS - 1)
+HOMES = 4  # levels of a channel that were accepted
+GAP = 10  # quiet samples that close an episode
+_KEEP_STEP = 0.5 ** (1 / 12)  # of the mean step at each sample
+_SWEEPS = 6  # over the hidden channels, until their estimates agree
+_FARTHEST = 1e15  # scaled values beyond are taken for this
+
+# Episodes whose highest ratio is below this raise limits: a strong one does not show that a limit
+# is too low. In units of the limit, by how much, and to how much at most.
+JUST_BEYOND = 1.5
+_RAISE, _RAISED = 0.5, 2.0  # of its own channel
+_RAISE_OTHERS, _RAISED_OTHERS = 0.1, 1.5
+_DAYS = 2.0  # in which a limit comes back from one raise
+_HOURS = 2.0  # within which a third episode is one that comes and goes
+_LONG_AGO = 1 << 40  # samples
+_PAUSES = 2.0  # times the longest pause so far, for which such an episode stays open
+
+# Positions in a row of ChannelState.counts.
+HIDDEN = 0  # samples for which it has been hidden or missing; falls quickly once it is back
+AGE = 1  # samples since its episode opened; 0 without one
+QUIET = 2  # newest samples of the episode that are not beyond
+SILENT_FOR = 3  # samples since the last episode closed, or since the start
+FIRST = 4  # samples since the last episode but one began
+SECOND = 5  # samples since the last episode began
+PAUSE = 6  # the pause before the last episode
+GAPS = 7  # quiet samples that close the episode: more than GAP where it comes and goes
+OUTSIDE = 8  # newest samples outside all values that were normal
+COUNTS = counters(
+    hidden=HIDDEN,
+    age=AGE,
+    quiet=QUIET,
+    silent_for=SILENT_FOR,
+    first=FIRST,
+    second=SECOND,
+    pause=PAUSE,
+    gaps=GAPS,
+    outside=OUTSIDE,
+)
+# Positions in ChannelState.ring.
+NEXT = 0  # the row of `recent` that comes next
+SEEN = 1  # samples seen
+_RING = counters(next=Counter(NEXT, 0, RECENT - 1), seen=SEEN)
+
+
+class HomeState(NamedTuple):
+    """What was accepted of the channels as normal, beside where they are."""
+
+    # Levels: of the newest open change the one that it left, then accepted ones; NaN for none
+    homes: Annotated[Floats, Array(HOMES, "C", range=BOUNDED_OR_NAN, first=np.nan, seldom=True)]
+    lows: Annotated[Floats, Array("C", range=KNOWN)]  # the least and the largest normal value
+    highs: Annotated[Floats, Array("C", range=KNOWN)]
+
+
+class ChannelState(NamedTuple):
+    """What changes while a stream runs; values are scaled, without the rhythm's level."""
+
+    levels: Annotated[Floats, Array("C", range=BOUNDED)]  # the slow level of what is not hidden
+    past: Annotated[Floats, Array(PAST, "C", range=BOUNDED)]  # minus that level, the newest first
+    recent: Annotated[Floats32, Array(RECENT, "C", range=BOUNDED)]  # as observed, in a ring
+    raised: Annotated[Floats, Array("C", range=ABOVE, first=1.0)]  # of its start, the limit
+    peaks: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the episode's highest ratio
+    steps: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the mean step of what is observed
+    last: Annotated[Floats, Array("C", range=BOUNDED)]  # the newest value observed
+    before: Annotated[Floats, Array("C", range=BOUNDED)]  # the median before the newest episode
+    shifts: Annotated[Floats, Array("C", range=BOUNDED)]  # from the accepted level, of open changes
+    normal: HomeState
+    counts: Annotated[Ints, COUNTS.of_each("C")]
+    ring: Annotated[Ints, _RING]
+
+
+class ChannelParams(NamedTuple):
+    """What fitting found; see `newnormal.models.channels`."""
+
+    lags: Annotated[Floats, Array("C", PAST, range=BOUNDED)]  # of the forecast, the newest first
+    # From what the other channels leave of their forecasts to what this one does
+    others: Annotated[Floats32, Array("C", "C", range=BOUNDED, seldom=True)]
+    limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance; infinity: none
+    slow_limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance from the level
+    # The tails of both on history: start, peaks a sample, scale, shape, the least limit
+    tails: Annotated[Floats, Array(2, "C", 5, range=NOT_NEGATIVE, seldom=True)]
+    # Half the range of a channel that is hidden for 1, 2, 4, ... samples
+    widths: Annotated[Floats, Array("C", HORIZONS, range=NOT_NEGATIVE, seldom=True)]
+    lows: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]  # history's least and largest
+    highs: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]
+    steps: Annotated[Floats, Array("C", range=ABOVE)]  # the mean step on history
+    rhythmic: Annotated[Ints, Array("C", range=BINARY)]  # 1: the rhythm's level is subtracted
+    # 1: a flag or a command, which has no limit of its own
+    flags: Annotated[Ints, Array("C", range=BINARY)]
+    keep: Annotated[float, Scalar(0, 1)]  # share of its level that a channel keeps at each sample
+    day: Annotated[float, Scalar(1, 1e300)]  # samples
+
+
+class ChannelOut(NamedTuple):
+    """What is known of each sample: a row a sample."""
+
+    expected: Floats  # (T, C) in the user's units, as the next two
+    lows: Floats  # (T, C) the range
+    highs: Floats  # (T, C)
+    ratios: Floats32  # (T, C) distance from the expectation in units of the limit; 0 where missing
+    clean: Floats  # (T, C) scaled, what is hidden or missing replaced by its expectation
+    hidden: Ints  # (T, C) 1 where it is
+    paces: Floats32  # (T, C) how many times its usual size the mean step is
+    open: Ints  # (T,) how many episodes are open
+    ranks: Floats  # (T,) mean of the three highest ratios, from what was accepted
+
+
+class ChannelWork(NamedTuple):
+    """Working memory; what it holds before is not read."""
+
+    forecast: Floats  # (C,)
+    left: Floats  # (C,) what is observed minus the forecast; of what is hidden, estimated
+    width: Floats  # (C,)
+    base: Floats  # (C,) the rhythm's level
+    out: Ints  # (C,) 1 where the value is not to be used
+    sorted: Floats  # (RECENT,)
+
+
+@uncounted
+def advance(
+    work: ChannelWork,
+    samples: Floats,
+    phases: Floats,
+    state: ChannelState,
+    params: ChannelParams,
+    mean: Floats,
+    scale: Floats,
+    rhythm: Floats32,
+    out: ChannelOut,
+) -> None:
+    """Judge samples (T, C), NaN where missing, and follow them; `rhythm` (B, C) are its levels."""
+    T, C = samples.shape
+    for t in range(T):
+        if state.ring[SEEN] == 0:
+            _begin(samples[t], phases[t], state, params, mean, scale, rhythm)
+        state.ring[SEEN] += 1
+        anything = _forecast(samples[t], phases[t], state, params, mean, scale, rhythm, work)
+        if anything:
+            _estimate(params.others, work)
+        top1 = top2 = top3 = 0.0
+        count = 0
+        for c in range(C):
+            z = _scaled(samples[t, c], mean[c], scale[c])
+            rank = _judge(c, t, z, state, params, work, out)
+            out.expected[t, c] = out.expected[t, c] * scale[c] + mean[c]
+            out.lows[t, c] = out.lows[t, c] * scale[c] + mean[c]
+            out.highs[t, c] = out.highs[t, c] * scale[c] + mean[c]
+            count += state.counts[c, AGE] > 0
+            if rank > top1:
+                top1, top2, top3 = rank, top1, top2
+            elif rank > top2:
+                top2, top3 = rank, top2
+            elif rank > top3:
+                top3 = rank
+        state.ring[NEXT] = (state.ring[NEXT] + 1) % RECENT
+        out.open[t] = count
+        out.ranks[t] = (top1 + top2 + top3) / min(C, 3)
+
+
+linked_advance = linked(advance)
+
+
+@inlined
+def _scaled(x: float, mean: float, scale: float) -> float:
+    """Return a value in history's standard deviations, within ±_FARTHEST; NaN where missing."""
+    z = (x - mean) / scale
+    z = _FARTHEST if z > _FARTHEST else z
+    return -_FARTHEST if z < -_FARTHEST else z
+
+
+@inlined
+def rhythm_level(phase: float, rhythm: Floats32, c: int) -> float:
+    """Return the rhythm's level of a channel, interpolated between bins; 0 without a phase."""
+    if np.isnan(phase):
+        return 0.0
+    B = len(rhythm)
+    low = int(phase) % B
+    part = phase - np.floor(phase)
+    return (1 - part) * rhythm[low, c] + part * rhythm[(low + 1) % B, c]
+
+
+@inner
+def _begin(
+    sample: Floats,
+    phase: float,
+    state: ChannelState,
+    params: ChannelParams,
+    mean: Floats,
+    scale: Floats,
+    rhythm: Floats32,
+) -> None:
+    """Begin each level at the first sample, as far as history had such a value."""
+    for c in range(len(sample)):
+        z = _scaled(sample[c], mean[c], scale[c])
+        z = 0.0 if np.isnan(z) else min(max(z, params.lows[c]), params.highs[c])
+        base = rhythm_level(phase, rhythm, c) if params.rhythmic[c] else 0.0
+        state.levels[c] = z - base
+        state.last[c] = z
+        state.steps[c] = params.steps[c]
+        state.counts[c, HIDDEN] = LONGEST
+        state.counts[c, FIRST] = state.counts[c, SECOND] = _LONG_AGO
+        for k in range(RECENT):
+            state.recent[k, c] = z - base
+
+
+@inner
+def _forecast(
+    sample: Floats,
+    phase: float,
+    state: ChannelState,
+    params: ChannelParams,
+    mean: Floats,
+    scale: Floats,
+    rhythm: Floats32,
+    work: ChannelWork,
+) -> bool:
+    """Compare each channel with its own forecast; return whether any is not to be used."""
+    anything = False
+    for c in range(len(sample)):
+        base = rhythm_level(phase, rhythm, c) if params.rhythmic[c] else 0.0
+        work.base[c] = base
+        total = state.levels[c]
+        for k in range(PAST):
+            total += params.lags[c, k] * state.past[k, c]
+        work.forecast[c] = total
+        counts = state.counts[c]
+        width = params.limits[c] * state.raised[c]
+        if counts[AGE] > 0:
+            width *= LOW_RATIO
+        hidden = counts[HIDDEN]
+        if hidden > 0:
+            j = 0
+            while j < HORIZONS - 1 and (1 << j) < hidden:
+                j += 1
+            width = max(width, params.widths[c, j])
+        work.width[c] = width
+        left = _scaled(sample[c], mean[c], scale[c]) - base - total
+        is_out = np.isnan(left) or counts[AGE] > 0 or is_beyond(abs(left) / width)
+        if not is_out and hidden == 0:
+            # What leaves its level slowly is forecast well, and is a fault all the same.
+            slow = params.slow_limits[c] * state.raised[c]
+            if is_beyond(abs(left + total - state.levels[c]) / slow):
+                is_out = True
+                work.forecast[c] = state.levels[c]
+                work.width[c] = slow
+                counts[HIDDEN] = LONGEST
+                for k in range(PAST):
+                    state.past[k, c] = 0.0
+        work.out[c] = 1 if is_out else 0
+        work.left[c] = 0.0 if is_out else left
+        anything = anything or is_out
+    return anything
+
+
+@linked
+@inner
+def _estimate(others: Floats32, work: ChannelWork) -> None:
+    """Estimate what channels that are not to be used leave of their forecasts, from the others."""
+    C = len(work.left)
+    for _ in range(_SWEEPS):
+        for c in range(C):
+            if work.out[c]:
+                total = 0.0
+                for k in range(C):
+                    total += others[c, k] * work.left[k]
+                work.left[c] = total
+
+
+@inner
+def _judge(
+    c: int,
+    t: int,
+    z: float,
+    state: ChannelState,
+    params: ChannelParams,
+    work: ChannelWork,
+    out: ChannelOut,
+) -> float:
+    """Judge one channel and follow it; return its ratio from what was accepted, as observed."""
+    counts, base = state.counts[c], work.base[c]
+    width, forecast = work.width[c], work.forecast[c]
+    expected = forecast + (work.left[c] if work.out[c] else 0.0)
+    low, high = expected - width, expected + width
+    y = z - base
+    ratio = rank = 0.0
+    is_missing = np.isnan(z)
+    if params.flags[c]:
+        low, high = state.normal.lows[c] - base, state.normal.highs[c] - base
+        expected = min(max(state.levels[c], low), high)
+    elif not is_missing:
+        if work.out[c] and counts[AGE] == 0 and not is_beyond(abs(y - expected) / width):
+            expected = forecast  # the others would explain it: its own past does not
+            low, high = expected - width, expected + width
+        ratio = abs(y - expected) / width
+        limit = params.limits[c]
+        rank = abs(y - expected + state.shifts[c]) / limit if state.shifts[c] else ratio
+        if is_beyond(ratio):
+            moved = _go_home(c, y, expected, width, state)
+            if moved != 0:
+                expected, low, high = expected + moved, low + moved, high + moved
+                ratio = abs(y - expected) / width
+    beyond = is_beyond(ratio)
+    out.expected[t, c], out.lows[t, c], out.highs[t, c] = expected + base, low + base, high + base
+    out.ratios[t, c] = ratio
+    used = y
+    if is_missing or beyond:
+        used = expected
+        counts[HIDDEN] += 1
+    elif counts[HIDDEN] > 0:
+        counts[HIDDEN] -= 1 + counts[HIDDEN] // 4
+    out.clean[t, c] = used + base
+    out.hidden[t, c] = 1 if is_missing or beyond else 0
+    if not is_missing:
+        state.steps[c] += (1 - _KEEP_STEP) * (abs(z - state.last[c]) - state.steps[c])
+        state.last[c] = z
+        state.recent[state.ring[NEXT], c] = y
+        is_outside = z < state.normal.lows[c] or z > state.normal.highs[c]
+        counts[OUTSIDE] = counts[OUTSIDE] + 1 if is_outside else 0
+    out.paces[t, c] = state.steps[c] / params.steps[c]
+    _follow_episode(c, ratio, is_missing, state, params, work)
+    if params.flags[c]:
+        state.levels[c] = used
+        return rank
+    rest = used - state.levels[c]
+    for k in range(PAST - 1, 0, -1):
+        state.past[k, c] = state.past[k - 1, c]
+    state.past[0, c] = rest
+    state.levels[c] += (1 - params.keep) * rest
+    return rank
+
+
+@inner
+def _go_home(c: int, y: float, expected: float, width: float, state: ChannelState) -> float:
+    """Move a channel to an accepted level that it is near, if it is; return by how much."""
+    homes = state.normal.homes
+    for k in range(HOMES):
+        home = homes[k, c]
+        if np.isnan(home):
+            continue
+        moved = home - state.levels[c]
+        if not is_beyond(abs(y - expected - moved) / width):
+            homes[k, c] = state.levels[c]
+            state.levels[c] = home
+            state.shifts[c] += moved
+            state.counts[c, AGE] = 0
+            return moved
+    return 0.0
+
+
+@inner
+def _follow_episode(
+    c: int,
+    ratio: float,
+    is_missing: bool,
+    state: ChannelState,
+    params: ChannelParams,
+    work: ChannelWork,
+) -> None:
+    """Open, continue or close the episode of a channel; move its limit."""
+    counts = state.counts[c]
+    counts[FIRST] += 1
+    counts[SECOND] += 1
+    beyond = is_beyond(ratio)
+    if counts[AGE] == 0:
+        counts[SILENT_FOR] += 1
+        if beyond:
+            counts[AGE] = 1
+            counts[QUIET] = 0
+            state.peaks[c] = ratio
+            state.before[c] = _median(state.recent[:, c], state.ring[NEXT], work.sorted)
+            pause = counts[SILENT_FOR]
+            counts[GAPS] = GAP
+            if counts[FIRST] <= _HOURS / 24 * params.day:  # the third of two hours
+                counts[GAPS] = max(GAP, int(_PAUSES * max(pause, counts[PAUSE])))
+            counts[PAUSE] = pause
+            counts[FIRST] = counts[SECOND]
+            counts[SECOND] = 0
+        elif state.raised[c] > 1:
+            state.raised[c] = max(1.0, state.raised[c] - _RAISE / (_DAYS * params.day))
+        return
+    counts[AGE] += 1
+    if beyond:
+        counts[QUIET] = 0
+        state.peaks[c] = max(state.peaks[c], ratio)
+    elif not is_missing:
+        counts[QUIET] += 1
+    if counts[QUIET] >= counts[GAPS]:
+        counts[AGE] = 0
+        counts[SILENT_FOR] = counts[QUIET]
+        if state.peaks[c] < JUST_BEYOND:
+            for k in range(len(state.raised)):
+                step, most = _RAISE_OTHERS, _RAISED_OTHERS
+                if k == c:
+                    step, most = _RAISE, _RAISED
+                raised = min(state.raised[k] + step, most)
+                state.raised[k] = max(state.raised[k], raised)
+
+
+@inner
+def _median(values: Floats32, skipped: int, room: Floats) -> float:
+    """Return the median of the values but one, by sorting them in."""
+    n = 0
+    for i in range(len(values)):
+        if i == skipped:
+            continue
+        x = float(values[i])
+        k = n
+        while k > 0 and room[k - 1] > x:
+            room[k] = room[k - 1]
+            k -= 1
+        room[k] = x
+        n += 1
+    return room[n // 2]
+
+
+@compiled
+def errors_hidden(
+    rest: Floats, left: Floats, lags: Floats, others: Floats32, starts: Ints, horizon: int
+) -> Floats:
+    """Return how far each channel's expectation errs while it is hidden, (C, starts, horizon).
+
+    `rest` (T, C) is history without its levels, `left` what the forecasts leave of it.
+    """
+    C = rest.shape[1]
+    errors = np.empty((C, len(starts), horizon))
+    past = np.empty(PAST)
+    for c in range(C):
+        for i in range(len(starts)):
+            for k in range(PAST):
+                x = rest[starts[i] - 1 - k, c]
+                past[k] = 0.0 if np.isnan(x) else x
+            for h in range(horizon):
+                t = starts[i] + h
+                expected = 0.0
+                for k in range(PAST):
+                    expected += lags[c, k] * past[k]
+                for k in range(C):
+                    if not np.isnan(left[t, k]):
+                        expected += others[c, k] * left[t, k]
+                errors[c, i, h] = abs(rest[t, c] - expected)
+                for k in range(PAST - 1, 0, -1):
+                    past[k] = past[k - 1]
+                past[0] = expected
+    return errors
+
+
+@uncounted
+def copy_normal(source: HomeState, target: HomeState) -> None:
+    """Copy what was accepted of the channels."""
+    copy(source.homes.reshape(source.homes.size), target.homes.reshape(source.homes.size))
+    copy(source.lows, target.lows)
+    copy(source.highs, target.highs)
+
+
+@compiled
+def blank_work(channels: int) -> ChannelWork:
+    """Return working memory."""
+    return ChannelWork(
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels, np.int64),
+        np.empty(RECENT),
+    )
+
+
+def blank_out(rows: int, channels: int) -> ChannelOut:
+    """Return room for what is known of so many samples."""
+    return ChannelOut(
+        np.empty((rows, channels)),
+        np.empty((rows, channels)),
+        np.empty((rows, channels)),
+        np.empty((rows, channels), np.float32),
+        np.empty((rows, channels)),
+        np.empty((rows, channels), np.int64),
+        np.empty((rows, channels), np.float32),
+        np.empty(rows, np.int64),
+        np.empty(rows),
+    )

@@ -1,0 +1,213 @@
+"""Fits what is expected of each channel by itself: `newnormal.kernels.channels` judges by it."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+
+from newnormal.alarms.tail import Peaks
+from newnormal.kernels.channels import (
+    GAP,
+    HORIZONS,
+    LONGEST,
+    PAST,
+    ChannelParams,
+    errors_hidden,
+)
+from newnormal.models.experts import decay_of, rest_of
+from newnormal.types import Bools, Floats, Floats32
+
+MEMORY = 300.0  # half-life of a channel's level, in samples
+_RIDGE = 1e-3  # of a channel's variance, in its forecast
+_CLIPPED = 0.999  # quantile of distances: what is farther counts as this far in a forecast
+_CLIPPED_LEFT = 0.99  # the same in what the others explain
+_UNEXPLAINED = 0.05  # of a channel's variance, that no other may explain
+_WITHIN = 0.995  # of the distances of a hidden channel on history, half its range
+_STARTS = 200  # of these on history
+_LEAST = 3.0  # root mean squares of what a forecast leaves, the least limit
+_SMALLEST = 1e-3  # of history's standard deviation, likewise
+# A channel with at most so many values, or one of them so often, is a flag or a command: that it
+# changes is normal. Judged by itself it cost 5.8 false alarms a day on MSL.
+_FEW_VALUES = 4
+_OFTEN = 0.9
+# Times as rare as where its tail begins, that a limit is at most: there are 30 peaks in a tail, so
+# this is once in 30 histories.
+_FARTHEST_TAIL = 900.0
+_MARGIN = 0.1  # of history's range, beyond which a value is outside of it
+_ALWAYS = 0.99  # of its steps, for a channel that grows: a counter, a disk
+
+
+def fit_channels(
+    history: Floats, rate: float, day: float, rhythmic: Bools | None, base: Floats | None
+) -> ChannelParams:
+    """Fit the channels on scaled history (T, C), NaN where missing.
+
+    Parameters
+    ----------
+    rate
+        False alarms a sample, of all channels together; 0: no limit.
+    day
+        Samples a day.
+    rhythmic, base
+        The channels that have a rhythm, (C,), and its levels at each sample, (T, C); or None.
+    """
+    C = history.shape[1]
+    rhythmic = np.zeros(C, np.bool_) if rhythmic is None else rhythmic
+    plain = history if base is None else np.where(rhythmic, history - base, history)
+    rest = _unlevelled(plain)
+    lags = _lags(rest)
+    half = len(rest) // 2
+    # Each half is forecast by the other's lags: what they leave of samples they never saw.
+    left = np.concatenate(
+        [_left(rest, _lags(rest[half:]))[:half], _left(rest, _lags(rest[:half]))[half:]]
+    )
+    flags = np.array([_is_flag(history[:, c]) for c in range(C)])
+    tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in (left, rest)])
+    limits = limits_of(tails, flags, rate)
+    lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
+    for c in range(C):
+        grows = _grows(history[:, c])
+        margin = _MARGIN * (highs[c] - lows[c])
+        lows[c] = -np.inf if grows < 0 else lows[c] - margin
+        highs[c] = np.inf if grows > 0 else highs[c] + margin
+    return ChannelParams(
+        lags=lags,
+        others=_others(left, ~flags),
+        limits=limits[0],
+        slow_limits=limits[1],
+        tails=tails,
+        widths=_widths(rest, left, lags, _others(left, ~flags)),
+        lows=lows,
+        highs=highs,
+        steps=_steps(history),
+        rhythmic=rhythmic.astype(np.int64),
+        flags=flags.astype(np.int64),
+        keep=decay_of(MEMORY),
+        day=day,
+    )
+
+
+def _unlevelled(plain: Floats) -> Floats:
+    """Return values (T, C) minus the level that each channel had before them."""
+    filled = np.where(np.isnan(plain), 0.0, plain)
+    start = np.nanmedian(plain[: max(PAST, len(plain) // 20)], axis=0)
+    start = np.where(np.isnan(start), filled.mean(axis=0), start)
+    after = plain - start - rest_of(plain - start, MEMORY) + start  # the level after each sample
+    return plain - np.concatenate([start[None], after[:-1]])
+
+
+def _lags(rest: Floats) -> Floats:
+    """Return the forecast of each channel from its last PAST values, by Yule and Walker.
+
+    From these equations no forecast grows with its horizon.
+    """
+    C = rest.shape[1]
+    lags = np.zeros((C, PAST))
+    if len(rest) <= 2 * PAST:
+        return lags
+    known = np.where(np.isnan(rest), 0.0, rest)
+    most = np.quantile(np.abs(known), _CLIPPED, axis=0)
+    known = known.clip(-most, most)
+    products = np.array(
+        [(known[k:] * known[: len(known) - k]).mean(axis=0) for k in range(PAST + 1)]
+    )
+    apart = np.abs(np.subtract.outer(np.arange(PAST), np.arange(PAST)))
+    for c in np.flatnonzero(products[0] > 0).tolist():
+        matrix = products[apart, c] + _RIDGE * products[0, c] * np.eye(PAST)
+        lags[c] = np.linalg.solve(matrix, products[1:, c])
+    return lags
+
+
+def _left(rest: Floats, lags: Floats) -> Floats:
+    """Return what forecasts leave of values (T, C); NaN where missing."""
+    known = np.where(np.isnan(rest), 0.0, rest)
+    left = rest.copy()
+    for k in range(1, PAST + 1):
+        left[k:] -= lags[:, k - 1] * known[:-k]
+    left[:PAST] = 0.0
+    return left
+
+
+def _others(left: Floats, used: Bools) -> Floats32:
+    """Return the regression of what is left of each channel on that of the others, (C, C)."""
+    known = np.where(np.isnan(left), 0.0, left)
+    most = np.quantile(np.abs(known), _CLIPPED_LEFT, axis=0)
+    known = known.clip(-most, most)
+    covariance = known.T @ known / len(known)
+    size = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+    correlation = covariance / np.outer(size, size)
+    inverse = np.linalg.inv(correlation + _UNEXPLAINED * np.eye(len(size)))
+    others = -inverse / np.diag(inverse)[:, None] * np.outer(size, 1 / size)
+    np.fill_diagonal(others, 0.0)
+    others = np.where(used, others, 0.0).clip(-1e6, 1e6)
+    return np.ascontiguousarray(others, dtype=np.float32)
+
+
+def limits_of(tails: Floats, flags: Bools, rate: float) -> Floats:
+    """Return the limits of each channel, (2, C), given the rate of all together; else infinity."""
+    limits = np.full(tails.shape[:2], np.inf)
+    if rate > 0:
+        own = rate / max(2 * int((~flags).sum()), 1)
+        for kind, c in product(range(2), np.flatnonzero(~flags).tolist()):
+            start, often, scale, shape, least = tails[kind, c].tolist()
+            times = min(often / own, _FARTHEST_TAIL)
+            grown = math.log(times) if shape == 0 else (math.pow(times, shape) - 1) / shape
+            limits[kind, c] = max(start + scale * grown, least)
+    return limits
+
+
+def _tail(left: Floats) -> list[float]:
+    """Return the tail of what a forecast leaves of a channel: see `ChannelParams.tails`."""
+    distances = np.abs(left[~np.isnan(left)])
+    if len(distances) == 0:
+        return [0.0, 1.0, 1.0, 0.0, 1.0]
+    peaks = Peaks.of(distances, GAP)
+    least = max(_LEAST * float(np.sqrt((distances**2).mean())), _SMALLEST)
+    start = peaks.location + peaks.spread * peaks.start
+    return [start, peaks.rate, peaks.spread * peaks.scale, peaks.shape, least]
+
+
+def _widths(rest: Floats, left: Floats, lags: Floats, others: Floats32) -> Floats:
+    """Return half the range of a hidden channel, by how long it has been hidden."""
+    horizon = min(LONGEST, max(1, len(rest) // 4))
+    widths = np.zeros((rest.shape[1], HORIZONS))
+    if len(rest) <= PAST + horizon + 1:
+        widths[:] = np.nanmax(np.abs(rest), axis=0)[:, None]
+        return widths
+    starts = np.linspace(PAST + 1, len(rest) - horizon - 1, _STARTS).astype(np.int64)
+    errors = errors_hidden(rest, left, lags, others, starts, horizon)
+    begin = 0
+    for at in range(HORIZONS):
+        part = errors[:, :, begin : 1 << at].reshape(len(widths), -1)
+        if begin < horizon:
+            known = ~np.isnan(part).all(axis=1)
+            widths[known, at] = np.nanquantile(part[known], _WITHIN, axis=1)
+        begin = 1 << at
+    return np.maximum.accumulate(widths, axis=1)
+
+
+def _steps(history: Floats) -> Floats:
+    """Return the mean absolute step of each channel; a small number where it never moves."""
+    moves = np.abs(np.diff(history, axis=0))
+    known = ~np.isnan(moves)
+    return np.maximum(
+        np.where(known, moves, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), 1e-9
+    )
+
+
+def _grows(values: Floats) -> int:
+    """Return 1 for a channel that always grows, -1 for one that always falls, else 0."""
+    known = values[~np.isnan(values)]
+    for sign in (1, -1):
+        steps = sign * np.diff(known)
+        if len(steps) and steps.any() and (steps >= 0).mean() >= _ALWAYS:
+            return sign
+    return 0
+
+
+def _is_flag(values: Floats) -> bool:
+    """Whether a channel is a flag or a command: few values, or nearly always the same."""
+    _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    return bool(len(counts) <= _FEW_VALUES or counts.max() >= _OFTEN * counts.sum())

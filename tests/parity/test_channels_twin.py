@@ -1,0 +1,80 @@
+"""Channels judged by themselves: the compiled judge beside its slow twin, after every sample."""
+
+import numpy as np
+import pytest
+
+from newnormal.kernels.channels import ChannelState, HomeState, advance, blank_out, blank_work
+from newnormal.models.channels import fit_channels
+from newnormal.types import Floats
+from newnormal.types.tables import first
+from tests.naive_channels import naive_channels
+
+
+def stream(rng: np.random.Generator, samples: int, channels: int) -> Floats:
+    """Return scaled noise that remembers, with a shared part."""
+    noise = rng.normal(size=(samples, channels)) + rng.normal(size=(samples, 1))
+    for t in range(1, samples):
+        noise[t] = 0.7 * noise[t - 1] + 0.5 * noise[t]
+    return noise / noise.std(axis=0)
+
+
+def spoilt(rng: np.random.Generator, live: Floats) -> Floats:
+    """Return live values with faults of every kind: steps, spikes, gaps, values without end."""
+    live = live.copy()
+    T, C = live.shape
+    for _ in range(6):
+        start, length, c = int(rng.integers(T)), int(rng.integers(1, 60)), int(rng.integers(C))
+        live[start : start + length, c] += rng.choice([-30.0, -8, -5, 5, 8, 1e4, 1e12])
+        start, c = int(rng.integers(T)), int(rng.integers(C))
+        live[start : start + int(rng.integers(1, 20)), c] = np.nan
+    for start in range(100, 260, 17):  # on 5, off 12
+        live[start : start + 5, 0] += 9
+    return live
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_sample_is_judged_as_by_the_slow_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    C = int(rng.integers(1, 6))
+    history = stream(rng, 900, C)
+    if C > 2:
+        history[:, 1] = history[:, 1] > 2.5  # a flag
+    bins = np.sin(np.arange(48) / 48 * 2 * np.pi)[:, None].astype(np.float32) * np.ones(C, "f4")
+    rhythmic, phases = rng.random(C) < 0.5, np.arange(700) % 48 + 0.0
+    params = fit_channels(history, 1 / 1440, 1440.0, rhythmic, bins[np.arange(900) % 48])
+    live = spoilt(rng, stream(rng, 700, C))
+    base = np.where(rhythmic, bins[np.arange(700) % 48], 0.0)
+    ref = naive_channels(live, base, params)
+    normal = first(HomeState, {"C": C}, lows=params.lows.copy(), highs=params.highs.copy())
+    state = first(ChannelState, {"C": C}, normal=normal)
+    comp, zeros, ones = blank_out(700, C), np.zeros(C), np.ones(C)
+    for t in range(700):
+        part = type(comp)._make(column[t : t + 1] for column in comp)
+        row = slice(t, t + 1)
+        advance(blank_work(C), live[row], phases[row], state, params, zeros, ones, bins, part)
+    np.testing.assert_array_equal(comp.hidden, ref["hidden"])
+    np.testing.assert_allclose(comp.expected, ref["expected"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(comp.clean, ref["clean"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(comp.ratios, ref["ratio"], rtol=1e-5, atol=1e-5)
+    flags = params.flags != 0
+    width = (comp.highs - comp.lows)[:, ~flags] / 2
+    np.testing.assert_allclose(width, ref["width"][:, ~flags], rtol=1e-5)
+    assert ref["hidden"].any(axis=1).mean() > 0.05
+
+
+def test_a_louder_channel_hides_nothing_in_another() -> None:
+    rng = np.random.default_rng(3)
+    params = fit_channels(stream(rng, 4000, 3), 1 / 1440, 1440.0, None, None)
+    live = stream(rng, 400, 3)
+    live[100:300, 0] = 1e7
+    live[200:220, 1] += 12
+    normal = first(HomeState, {"C": 3}, lows=params.lows.copy(), highs=params.highs.copy())
+    state, out = first(ChannelState, {"C": 3}, normal=normal), blank_out(400, 3)
+    nothing = np.zeros((1, 3), np.float32)
+    advance(
+        *(blank_work(3), live, np.full(400, np.nan), state, params),
+        *(np.zeros(3), np.ones(3), nothing, out),
+    )
+    assert out.hidden[100:300, 0].all() and out.hidden[200:220, 1].all()
+    assert not out.hidden[220:260, 1].any() and not out.hidden[:, 2].any()
+    assert np.abs(out.expected[100:300, 0]).max() < 5
