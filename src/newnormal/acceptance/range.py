@@ -50,6 +50,7 @@ _LAGS = 24  # rows of `max_drift`: lags up to 67 million samples
 _WANDER = 1.25
 SURELY = 10  # samples, before which a jump's end is not extrapolated
 _FAR = 0.5  # of the limit: a channel that far outside of normal has moved
+_NONE_HIDDEN = np.zeros((0, 0)), np.zeros((0, 0), np.int64)
 
 
 class NormalRange(NamedTuple):
@@ -87,8 +88,7 @@ class NormalRange(NamedTuple):
         plain = DriftParams(scaler.mean, scaler.scale, np.zeros(C), np.eye(C), ones, ones[None])
         traced = np.empty((len(history), 4 * C))
         start = initial(np.zeros(4 * C), np.zeros(4 * C))
-        values, nothing = np.ascontiguousarray(history, np.float64), np.zeros((0, 0), np.int64)
-        trace(values, nothing, start, plain, traced)
+        trace(np.ascontiguousarray(history, np.float64), _NONE_HIDDEN[1], start, plain, traced)
         traced = traced[min(WARM, len(history) // 2) :: EVERY]
         levels, others = traced[:, C : 2 * C], traced[:, 2 * C :]
 
@@ -155,7 +155,7 @@ class NormalRange(NamedTuple):
         done = 0
         while done < len(samples):
             part = DriftOut(out.distances[done:], out.crossings[done:])
-            done += advance(samples[done:], self.state, self.params, part)
+            done += advance(samples[done:], *_NONE_HIDDEN, self.state, self.params, part)
         return out
 
     def extrapolated(self, age: int) -> Floats:
