@@ -86,9 +86,14 @@ JOINT_RATIO = 3
 SEVERITY = 4
 REPORTED = 5
 
+_SEVERITY = within(0, 100)
 _PEAK = Range(
-    "numbers other than NaN, and a chance from 0 to 1",
-    lambda levels: KNOWN.holds(levels).all(axis=-1) & CHANCE.holds(levels[..., PEAK_P_VALUE]),
+    "numbers other than NaN, a chance from 0 to 1 and a severity from 0 to 100",
+    lambda levels: (
+        KNOWN.holds(levels).all(axis=-1)
+        & CHANCE.holds(levels[..., PEAK_P_VALUE])
+        & _SEVERITY.holds(levels[..., SEVERITY])
+    ),
 )
 
 # Positions in LogState.times and in a row of LogState.spans; silence has the first, too.

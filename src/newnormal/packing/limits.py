@@ -106,6 +106,15 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
             "model.own.counts: those of the stream",
             (experts[..., same] != counts[:, None, same]).any(axis=(1, 2)),
         )
+        if "observed.left" in arrays:
+            beside = np.concatenate(
+                [arrays["observed.counts"][:, None], arrays["observed.own.counts"]], axis=1
+            )
+            differs = (beside[..., same] != counts[:, None, same]).any(axis=(1, 2))
+            yield (
+                "observed.counts: those of the stream",
+                differs & (arrays["observed.left"][:, 0] > 0),
+            )
     log = arrays["log.counts"]
     yield (
         "log.counts.open: 0 or the newest",
@@ -117,6 +126,15 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         active & (log[:, LOG_NUMBER] != arrays["alarm.counts"][:, alarm.OPEN]),
     )
     yield "log.counts.peak: no sample before its start", log[:, LOG_START] > log[:, LOG_PEAK]
+    spans = arrays["log.spans"]
+    yield (
+        "log.spans: samples of the stream, or -1",
+        (spans < -1) | (spans > counts[:, step.SEEN, None, None]),
+    )
+    yield (
+        "log.ratios: above 0 where there are samples",
+        (arrays["log.ratios"] > 0) != (spans >= 0).all(axis=2),
+    )
     channels = arrays["silence.missing"].shape[1]
     for name in ("log.channels", "silence.channels"):
         named = np.sort(arrays[name], axis=1)
