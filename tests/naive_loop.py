@@ -9,9 +9,10 @@ events of alarms and `newnormal.acceptance.policy` the reviews. Scores and share
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from newnormal.acceptance import NormalRange
 from newnormal.alarms import AlarmThreshold
@@ -22,7 +23,7 @@ from newnormal.types import Event
 
 @dataclass
 class NaiveThreshold:
-    """Opens and closes alarms, and moves; remembers every sample of the open alarm."""
+    """Opens and closes alarms, and moves; remembers every sample of the joint score's episode."""
 
     location: float
     spread: float
@@ -30,19 +31,17 @@ class NaiveThreshold:
     rate: float
     step: float
     rise: float
-    raises: float
     gap: int
     stand: float
-    channels: int = 0
     tail_median: float = math.nan  # the typical score where the threshold does not move
 
     def __post_init__(self) -> None:
         self.start_location, self.start_height = self.location, self.height
-        self.raised = [0.0] * self.channels
         self.alarms = 0
+        self.is_open = False  # the newest alarm
+        self.joint = math.nan  # the newest ratio of the joint score
         self.scores: list[float] = []  # all of them, without the missing
-        # Of the open alarm: each sample's height, whether it is low, and its leading channel.
-        self.samples: list[tuple[float, bool, int]] = []
+        self.episode: list[tuple[float, bool]] = []  # each sample's ratio, and whether it is low
 
     @classmethod
     def of(cls, found: AlarmThreshold) -> NaiveThreshold:
@@ -51,7 +50,6 @@ class NaiveThreshold:
         del params["span"]
         height = (found.threshold - params["location"]) / params["spread"]
         twin = cls(**{**params, "gap": int(params["gap"]), "height": height})
-        twin.raised = [0.0] * len(found.state.raised)
         twin.tail_median = found.typical
         return twin
 
@@ -61,74 +59,70 @@ class NaiveThreshold:
 
     @property
     def number(self) -> int:
-        return self.alarms if self.samples else 0
+        return self.alarms if self.is_open else 0
 
     @property
     def age(self) -> int:
-        return len(self.samples) - 1 if self.samples else 0
+        return len(self.episode) - 1 if self.episode else 0
 
     @property
     def seen(self) -> int:
         return len(self.scores)
 
-    @property
-    def quiet(self) -> bool:
-        """Whether an open alarm does not go on with the newest score."""
-        return not self.samples or self.samples[-1][1] or math.isnan(self.newest)
+    def judge(
+        self, score: float, channels: Sequence[float] = (), episodes: int = 0
+    ) -> tuple[float, float, bool, int]:
+        """Return the threshold it was compared with, the ratio, the verdict, the open alarm.
 
-    def judge(self, score: float, lead: int = -1) -> tuple[float, float, bool, int]:
-        """Return the threshold it was compared with, the ratio, the verdict, the open alarm."""
-        is_known = 0 <= lead < len(self.raised)
-        own = self.height + self.raised[lead] if is_known else self.height
-        threshold = self.location + self.spread * own
-        self.newest = score
-        if math.isnan(score):
-            return threshold, math.nan, False, self.number
+        `channels` are the ratios of channels, `episodes` how many of these are open.
+        """
+        threshold = self.threshold
+        self.joint = math.nan
+        if not math.isnan(score):
+            self.follow(score)
+        ratios = [ratio for ratio in (self.joint, *channels) if not math.isnan(ratio)]
+        ratio = max(ratios, default=math.nan)
+        if not self.episode and not episodes:
+            self.is_open = False
+        elif not self.is_open:
+            self.alarms += 1
+            self.is_open = True
+        return threshold, ratio, ratio >= 1, self.number
+
+    def follow(self, score: float) -> None:
+        """Open, continue or close the joint score's episode, and move the threshold."""
         self.scores.append(score)
-        anomalous = score >= threshold
+        is_above = score >= self.threshold
         x = (score - self.location) / self.spread
-        ratio = x / own if own > 0 else math.inf if anomalous else 0.0
-        if self.samples and anomalous and self.is_another(x, lead):
-            self.samples = []
-        if self.samples:
+        self.joint = x / self.height if self.height > 0 else math.inf if is_above else 0.0
+        if self.episode:
             limit = 0.75 * self.height if self.height > 0 else self.height
-            self.samples.append((x, x < limit, lead))
-            newest = self.samples[1:][-self.gap :]
-            if len(newest) == self.gap and all(low for _, low, _ in newest):
-                self.samples = []
+            self.episode.append((self.joint, x < limit))
+            newest = self.episode[1:][-self.gap :]
+            if len(newest) == self.gap and all(low for _, low in newest):
+                if max(ratio for ratio, _ in self.episode) < 1.5:
+                    most = self.rise * self.start_height
+                    self.height = max(self.height, min(self.height + self.step, most))
+                self.episode = []
             elif self.age % self.stand == 0 and len(self.scores) >= 60:
                 self.location = max(self.location, median(self.scores[-60:]))
-        elif anomalous:
-            self.alarms += 1
-            self.samples = [(x, False, lead)]
-            most = self.rise * self.start_height
-            self.height = max(self.height, min(self.height + self.step, most))
-            if is_known:
-                more = self.raised[lead] + self.raises * self.start_height
-                self.raised[lead] = max(self.raised[lead], min(more, 2 * self.start_height))
-        if not self.samples:
+        elif is_above:
+            self.episode = [(self.joint, False)]
+        if not self.episode:
             self.come_back(score)
-        return threshold, ratio, anomalous, self.number
-
-    def is_another(self, x: float, lead: int) -> bool:
-        """Whether a score is an alarm of its own: far worse, and after quiet or elsewhere."""
-        peak, _, its_lead = max(self.samples, key=lambda sample: sample[0])
-        _, was_low, _ = self.samples[-1]
-        return self.rate > 0 and x >= 2 * peak and (was_low or lead != its_lead)
 
     def come_back(self, score: float) -> None:
-        """Go back to the start by what one sample out of alarm allows."""
+        """Go back to the start by what one sample out of an episode allows."""
         if self.height > self.start_height:
             self.height = max(self.start_height, self.height - self.step * self.rate)
-        back = self.raises * self.start_height * self.rate
-        self.raised = [max(0.0, each - back) for each in self.raised]
         if self.location > self.start_location:
             follows = self.location + 0.02 * (score - self.location)
             self.location = max(self.start_location, follows)
 
     def close(self) -> None:
         """Close the open alarm: it was accepted."""
-        self.samples = []
+        self.is_open = False
+        self.episode = []
 
     @property
     def typical(self) -> float:
@@ -157,62 +151,80 @@ class NaiveThreshold:
 # ------------------------------------------------------------------ the log of alarms
 
 
+class LogSample(NamedTuple):
+    """What is known of one sample; `channels` are ratios, empty where a model has none."""
+
+    sample: int
+    score: float
+    ratio: float
+    joint: float
+    shares: Sequence[float]
+    channels: Sequence[float] = ()
+
+
 class NaiveLog:
-    """Turns samples in alarm into events."""
+    """Turns samples in alarm into events; looks at all samples of the alarm each time."""
 
     def __init__(self, channels: tuple[str, ...]) -> None:
         self.channels = channels
         self.alarm: dict[str, Any] = {}  # the open one
         self.newest: dict[str, Any] = {}  # the newest, open or closed
         self.events: list[dict[str, Any]] = []
-        self.reported = 0.0  # the ratio of the newest event
-        self.farthest = math.nan  # of the channels that are named
+        self.samples: list[LogSample] = []  # of the newest alarm
 
-    def judged(
-        self,
-        sample: int,
-        score: float,
-        ratio: float,
-        quiet: bool,
-        number: int,
-        shares: list[float],
-        apart: list[float],
-    ) -> None:
-        """Follow one sample that has its verdict; `number` is that of the open alarm, or 0.
-
-        `apart` is how far each channel is from what is expected of it, in its usual range.
-        """
+    def judged(self, number: int, new: LogSample) -> None:
+        """Follow one sample that has its verdict; `number` is that of the open alarm, or 0."""
         if self.alarm and self.alarm["number"] != number:
-            self.close("score back to normal", sample)
+            self.close("score back to normal", new.sample)
         if not number:
             return
-        kind = "updated"
+        kind = "updated" if self.alarm else "opened"
         if not self.alarm:
-            kind = "opened"
-            self.alarm = {"number": number, "start": sample, "end": sample, "score": -math.inf}
-            self.alarm |= {"cause": "score", "reason": None}
-            self.newest = self.alarm
-        if not quiet:
-            self.alarm["end"] = sample
-        if score > self.alarm["score"]:
-            named = self.largest(shares)
-            farthest = max((apart[channel] for channel in named), default=math.nan)
-            self.alarm |= {"peak": sample, "score": score}
-            if kind == "opened" or not farthest < self.farthest:
-                self.alarm["channels"] = [self.channels[channel] for channel in named]
-                self.farthest = farthest
-            if kind == "opened" or ratio >= max(1.0, 2 * self.reported):
-                self.reported = ratio
-                self.report(kind, sample)
+            self.samples = []
+            self.newest = self.alarm = {"number": number, "start": new.sample}
+            self.alarm |= {"cause": "score", "reason": None, "severity": 0, "evidence": []}
+        self.samples.append(new)
+        before, named = self.alarm["severity"], len(self.alarm["evidence"])
+        ends = [each.sample for each in self.samples if each.ratio >= 1]
+        self.alarm["end"] = max(ends, default=self.alarm["start"])
+        known = [each for each in self.samples if not math.isnan(each.ratio)]
+        peak = max(known, key=lambda each: each.ratio)
+        self.alarm |= {"peak": peak.sample, "score": 0.0 if math.isnan(peak.score) else peak.score}
+        found = [(name, *self.beyond(c)) for c, name in enumerate(self.channels)]
+        beyond = [each for each in found if each[1] >= 1]
+        beyond.sort(key=lambda each: -each[1])
+        self.alarm["evidence"] = beyond
+        scored = [each for each in self.samples if each.joint > 0]
+        lead = max(scored, key=lambda each: each.joint, default=None)
+        led = [self.channels[c] for c in self.largest(lead.shares)] if lead else []
+        self.alarm["channels"] = [each[0] for each in beyond] or led
+        far = max([1.0, *(each[1] for each in beyond), 4 * lead.joint - 3 if lead else 0.0])
+        severity = 10 + 22 * math.log2(far) + 6 * math.log2(max(len(beyond), 1))
+        severity += 6 * math.log2(1 + (self.alarm["end"] - self.alarm["start"] + 1) / 30)
+        self.alarm["severity"] = min(round(severity), 100)
+        worse = self.word(self.alarm["severity"]) > self.word(before)
+        if kind == "opened" or worse or len(beyond) > named:
+            self.report(kind, new.sample)
+
+    def beyond(self, c: int) -> tuple[float, int, int, int]:
+        """Return the highest ratio of a channel from 1 on; its first, last and worst sample."""
+        found = [(each.channels[c], each.sample) for each in self.samples if each.channels]
+        found = [each for each in found if each[0] >= 1] or [(0.0, -1)]
+        ratio, sample = max(found, key=lambda each: each[0])
+        return ratio, found[0][1], found[-1][1], sample
 
     @staticmethod
-    def largest(shares: list[float]) -> list[int]:
+    def word(severity: int) -> int:
+        """Return 0 for a low severity, then 1, 2, and 3 for a critical one."""
+        return sum(severity >= limit for limit in (25, 50, 75))
+
+    @staticmethod
+    def largest(shares: Sequence[float]) -> list[int]:
         """Return the fewest channels, five at most, that make up half of the score."""
         named: list[int] = []
-        if any(math.isnan(share) for share in shares):
-            return named
-        for channel in sorted(range(len(shares)), key=lambda c: -shares[c])[:5]:
-            if shares[channel] <= 0 or sum(shares[c] for c in named) >= 0.5:
+        known = [c for c, share in enumerate(shares) if share > 0]
+        for channel in sorted(known, key=lambda c: -shares[c])[:5]:
+            if sum(shares[c] for c in named) >= 0.5:
                 break
             named.append(channel)
         return named
@@ -239,8 +251,14 @@ class NaiveLog:
             "score": alarm.peak.score,
             "cause": alarm.cause,
             "reason": alarm.reason,
+            "severity": alarm.severity,
             "peak": alarm.peak.sample,
             "channels": list(alarm.channels),
+            "evidence": [
+                (each.channel, each.ratio, each.start, each.end, each.sample)
+                for each in alarm.evidence
+                if each.ratio is not None
+            ],
         }
 
 
@@ -529,16 +547,15 @@ class NaiveLoop:
             self.shadow_scores = kept[-self.kept_scores :]
         # 2. The model has scored what became final.
         verdicts = []
-        for score, shares, apart in zip(look.scores, look.shares, look.apart, strict=True):
+        for score, shares in zip(look.scores, look.shares, strict=True):
             # 3. How far is it from the accepted normal?
             crosses = self.range.step(self.pending.pop(0))
             distance, change = self.range.distance, self.newest_open()
             # 4. Is it anomalous, does an alarm open or close, does a change open?
             height = math.log(max(score, 1e-30)) if self.threshold.rate else score
-            lead = shares.index(max(shares)) if self.threshold.rate else -1
-            level, ratio, anomalous, number = self.threshold.judge(height, lead)
-            quiet = self.threshold.quiet
-            self.log.judged(self.judged, score, ratio, quiet, number, shares, apart)
+            level, ratio, anomalous, number = self.threshold.judge(height)
+            new = LogSample(self.judged, score, ratio, self.threshold.joint, shares)
+            self.log.judged(number, new)
             if self.threshold.rate:
                 level = math.exp(level)
             verdicts.append(NaiveVerdict(level, anomalous, number, distance, change))
@@ -780,7 +797,6 @@ class NaiveLoop:
         if self.log.alarm and (is_alone or self.log.alarm["number"] == change.alarm):
             self.threshold.close()
             self.log.close("accepted", self.judged - 1)
-        self.threshold.raised = [0.0] * len(self.threshold.raised)
         if not self.translates:
             start, now = self.threshold.start_location, self.threshold.location
             self.threshold.start_location = max(start, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,11 @@ from hypothesis import strategies as st
 from newnormal.alarms import AlarmThreshold, log
 from newnormal.alarms.words import ended, number_texts
 from newnormal.core.state import copied
-from newnormal.kernels.alarm import AlarmOut
+from newnormal.kernels.alarm import AlarmOut, blank_out, judge_scores
 from newnormal.kernels.stream import LogState
 from newnormal.types import ACCEPTED, END_OF_STREAM, Alarm, Event, Floats, Verdicts
 from newnormal.types.tables import first
-from tests.naive_loop import NaiveLog
+from tests.naive_loop import LogSample, NaiveLog
 
 CHANNELS = ("flow", "level", "power")
 START = np.datetime64("2026-01-01T00:00", "ns")
@@ -42,9 +43,17 @@ def judged(
     *,
     by: AlarmThreshold | None = None,
     first: int = 0,
+    ratios: Any = None,
 ) -> Judged:
-    values = np.array(scores, dtype=np.float64)
-    return Judged(values, (by or fixed()).judge(values), first)
+    """Judge scores, and the ratios of channels, whose episodes go on for two samples after."""
+    values, by = np.array(scores, dtype=np.float64), by or fixed()
+    if ratios is None:
+        return Judged(values, by.judge(values), first)
+    beyond = np.pad((ratios >= 1).any(axis=1), (2, 0))
+    episodes = (beyond[2:] | beyond[1:-1] | beyond[:-2]).astype(np.int64)
+    out = blank_out(len(values))
+    judge_scores(values, ratios, episodes, by.state, by.params, by.chances, out)
+    return Judged(values, out, first)
 
 
 class Log:
@@ -52,11 +61,15 @@ class Log:
 
     def __init__(self, channels: tuple[str, ...] = ()) -> None:
         self.channels = channels
-        self.state = first(LogState, {"V": 0})
+        self.state = first(LogState, {"C": len(channels), "V": 0})
+
+    def fitted(self, spread: Any = None) -> Any:
+        """What the log takes of a fitted detector."""
+        return SimpleNamespace(channels=self.channels, has_rhythm=False, spread=spread)
 
     @property
     def alarm(self) -> Alarm | None:
-        return log.open_alarm(self.state, self.channels)
+        return log.open_alarm(self.fitted(), self.state)
 
     def track(
         self,
@@ -67,6 +80,7 @@ class Log:
         rows: slice = slice(0, None),
         samples: Any = None,
         spread: Any = None,
+        ratios: Any = None,
     ) -> list[Event]:
         """Hand over rows of what was judged; the other columns are those of all of it."""
         verdicts = Verdicts(
@@ -78,16 +92,17 @@ class Log:
             times,
             self.channels,
             first=found.first,
+            channel_ratios=ratios,
         )
         out = AlarmOut._make(column[rows] for column in found.out)
         if samples is None:
             samples = np.full((len(found.scores), len(self.channels)), np.nan)
-        return log.track(
-            self.state, out, verdicts, rows.start, samples[rows], None, spread, at_this_hour=False
-        )
+        fitted, rows = self.fitted(spread), slice(rows.start, rows.start + len(out.alarms))
+        part = log.rows_of(fitted, verdicts, rows, out, samples[rows], None, None)
+        return log.track(fitted, self.state, part, verdicts, rows.start)
 
     def close(self, reason: str, sample: int) -> list[Event]:
-        return log.close(self.state, self.channels, reason, sample)
+        return log.close(self.fitted(), self.state, reason, sample)
 
     def copied(self) -> Log:
         """Return the log with a copy of its state."""
@@ -133,11 +148,27 @@ def test_score_between_the_low_level_and_the_threshold_keeps_an_alarm_open() -> 
     assert kinds(reported([1, *[0.7] * 50])) == [("opened", 0), ("closed", 3)]
 
 
-def test_alarm_is_reported_again_only_when_its_peak_has_doubled() -> None:
-    events = reported([1, 1.9, 2.1, 4.1, 4.3, 5, 0, 0, 0])
-    assert kinds(events) == [("opened", 0), ("updated", 2), ("updated", 4), ("closed", 8)]
-    assert [alarm.peak.score for alarm in alarms(events)] == [1, 2.1, 4.3, 5]
-    assert [alarm.end for alarm in alarms(events)] == [0, 2, 4, 5]
+def test_alarm_is_reported_again_only_when_its_severity_has_another_word() -> None:
+    events = reported([1, 1.1, 1.2, 1.9, 2, 3, 9, 0, 0, 0])
+    updates = [("updated", 2), ("updated", 3), ("updated", 5)]
+    assert kinds(events) == [("opened", 0), *updates, ("closed", 9)]
+    found = alarms(events)
+    assert [alarm.severity_word for alarm in found] == ["low", "medium", "high", *["critical"] * 2]
+    assert [alarm.severity for alarm in found[::4]] == [10, 100]
+    assert [alarm.peak.score for alarm in found] == [1, 1.2, 1.9, 3, 9]
+    assert [alarm.end for alarm in found] == [0, 2, 3, 5, 6]
+
+
+def test_channel_that_joins_is_reported_and_each_shows_its_farthest() -> None:
+    ratios = np.zeros((8, 3), np.float32)
+    ratios[1:4, 1], ratios[2:5, 0] = [1.25, 1.5, 1.25], [1.0, 1.0, 2.0]
+    alarm_log, samples = Log(CHANNELS), np.arange(24.0).reshape(8, 3)
+    events = alarm_log.track(judged([0.0] * 8, ratios=ratios), samples=samples, ratios=ratios)
+    assert kinds(events) == [("opened", 1), ("updated", 2), ("closed", 7)]
+    first, second = alarms(events)[-1].evidence
+    fields = ("channel", "observed", "start", "end", "sample", "ratio")
+    assert [getattr(first, name) for name in fields] == ["flow", 12.0, 2, 4, 4, 2.0]
+    assert [getattr(second, name) for name in fields] == ["level", 7.0, 1, 3, 2, 1.5]
 
 
 def test_next_alarm_has_the_next_number() -> None:
@@ -256,9 +287,12 @@ def test_event_has_a_documented_json_form() -> None:
                     "expected": 20.0,
                     "low": 14.0,
                     "high": 26.0,
+                    **dict.fromkeys(["start", "end", "sample", "ratio", "pace"]),
                     "direction": "high",
                 }
             ],
+            "severity": 61,
+            "severity_word": "high",
             "sentence": "level 71, expected 14 to 26; high for 1 sample",
         },
         "change": None,
@@ -297,7 +331,7 @@ def evidence(observed: float, expected: float | None, spread: float | None) -> A
     [
         (71.0, "high", "level 71, expected 14 to 26; high"),
         (2.5, "low", "level 2.5, expected 14 to 26; low"),
-        (21.0, "within", "level 21, within 14 to 26, but its course is unusual"),
+        (21.0, "within", "level 21, within 14 to 26, but it does not go on as it usually does"),
         (math.nan, "missing", "level missing, expected 14 to 26"),
     ],
 )
@@ -330,14 +364,14 @@ def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
     )
     opened, *_, closed = alarms(events)
     assert [each.observed for each in closed.evidence] == [1.0]
-    assert opened.sentence == "flow 0, within -0.3 to 0.3, but its course is unusual"
+    assert opened.sentence == "flow 0, within -0.3 to 0.3, but it does not go on as it usually does"
     assert closed.sentence == "flow 1, expected -0.3 to 0.3; high for 8 min"
 
 
 @pytest.mark.parametrize(
     ("observed", "text"),
     [
-        (21.0, "level 21, within 14 to 26, but its course was unusual for 1 sample"),
+        (21.0, "level 21, within 14 to 26, but it does not go on as it usually does for 1 sample"),
         (math.nan, "level missing, expected 14 to 26; missing for 1 sample"),
     ],
 )
@@ -357,45 +391,43 @@ def test_numbers_that_differ_look_different() -> None:
 # ------------------------------------------------------------------ a slow obvious twin
 
 
-def eventful(seed: int, length: int) -> tuple[Judged, Floats]:
+def eventful(seed: int, length: int) -> dict[str, Any]:
+    """Return what `Log.track` takes: of a model with ratios of channels, or without."""
     rng = np.random.default_rng(seed)
     scores = np.exp(rng.normal(-1.5, 1, length) + np.cumsum(rng.normal(0, 0.1, length)))
     scores[rng.random(length) < 0.05] = np.nan
-    return judged(scores), rng.dirichlet(np.ones(3), length)
+    shares = rng.dirichlet(np.ones(3), length).astype(np.float32)
+    ratios = None
+    if seed % 2:
+        ratios = np.exp(rng.normal(-3, 1.5, (length, 3))).astype(np.float32)
+    return {"found": judged(scores, ratios=ratios), "shares": shares, "ratios": ratios}
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000))
 def test_log_equals_its_slow_twin(seed: int) -> None:
-    found, shares = eventful(seed, 300)
-    comp = Log(CHANNELS).track(found, shares=shares)
+    known = eventful(seed, 300)
+    comp = Log(CHANNELS).track(**known)
     ref = NaiveLog(CHANNELS)
-    out = found.out
-    for row, score in enumerate(found.scores.tolist()):
-        ref.judged(
-            row,
-            score,
-            float(out.ratios[row]),
-            bool(out.quiet[row]),
-            int(out.alarms[row]),
-            shares[row].tolist(),
-            [math.nan] * len(CHANNELS),
-        )
+    (scores, out, _), shares, ratios = known.values()
+    for row, score in enumerate(scores.tolist()):
+        channels = () if ratios is None else ratios[row].tolist()
+        judgement = float(out.ratios[row]), float(out.joint[row]), shares[row].tolist()
+        ref.judged(int(out.alarms[row]), LogSample(row, score, *judgement, channels))
     assert [ref.fields(event) for event in comp] == ref.events
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10_000), cuts=st.lists(st.integers(0, 300), max_size=8))
 def test_samples_in_pieces_are_reported_as_samples_at_once(seed: int, cuts: list[int]) -> None:
-    found, shares = eventful(seed, 300)
-    times = START + np.arange(300) * np.timedelta64(1, "s")
+    known = eventful(seed, 300)
+    known["times"] = START + np.arange(300) * np.timedelta64(1, "s")
     whole, parted = Log(CHANNELS), Log(CHANNELS)
-    ref = whole.track(found, shares=shares, times=times)
+    ref = whole.track(**known)
     comp: list[Event] = []
     for start, stop in pairwise([0, *sorted(cuts), 300]):
         parted = parted.copied()
-        rows = slice(start, stop)
-        comp += parted.track(found, shares=shares, times=times, rows=rows)
+        comp += parted.track(**known, rows=slice(start, stop))
     assert comp == ref
     for one, other in zip(whole.state, parted.state, strict=True):
         np.testing.assert_array_equal(one, other)

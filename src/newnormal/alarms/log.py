@@ -18,7 +18,6 @@ from newnormal.alarms.words import alarm_sentence, ended
 from newnormal.kernels.alarm import JOINT, OPEN, AlarmOut, blank_out, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
 from newnormal.kernels.channels import AGE
-from newnormal.kernels.decision import SEVERITIES
 from newnormal.kernels.stream import (
     END_TIME,
     LOG_END,
@@ -41,6 +40,7 @@ from newnormal.types import (
     NO_TIME,
     OPENED,
     SCORE,
+    SEVERITY_WORDS,
     UPDATED,
     Alarm,
     Event,
@@ -230,8 +230,10 @@ def event_at(
     if log.counts[LOG_NUMBER] != rows.alarms[at]:
         return close(fitted, log, BACK_TO_NORMAL, sample, time)[0]
     is_new = log.levels[REPORTED] < 0
-    log.levels[REPORTED] = int(log.levels[SEVERITY] * SEVERITIES / 100)
-    return Event(OPENED if is_new else UPDATED, sample, time, open_alarm(fitted, log))
+    alarm = newest_alarm(fitted, log)
+    assert alarm is not None  # it is open
+    log.levels[REPORTED] = SEVERITY_WORDS.index(alarm.severity_word)
+    return Event(OPENED if is_new else UPDATED, sample, time, alarm)
 
 
 def margins(fitted: Fitted) -> Floats | None:
@@ -274,7 +276,7 @@ def newest_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
         peak,
         cause=SCORE,
         evidence=evidence,
-        severity=round(float(log.levels[SEVERITY])),
+        severity=int(log.levels[SEVERITY]),
         votes=tuple(log.votes.tolist()),
     )
     if not counts[LOG_NUMBER]:
@@ -284,34 +286,35 @@ def newest_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
 
 def _evidence(channels: tuple[str, ...], log: LogState) -> tuple[Evidence, ...]:
     """Return what channels beyond their limits show, or those of a joint score; the worst first."""
+    found = []
+    for c in _beyond(log):
+        observed, expected, low, high = map(_known, log.values[:, c].tolist())
+        start, end, sample = log.spans[c].tolist()
+        where = start, end, sample, float(log.ratios[c])
+        found.append(Evidence(channels[c], observed, expected, low, high, *where))
+    if not found:
+        for c, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True):
+            observed, expected, low, high, pace = map(_known, values)
+            if c >= 0:
+                found.append(Evidence(channels[c], observed, expected, low, high, pace=pace))
+    return tuple(found)
+
+
+def _beyond(log: LogState) -> list[int]:
+    """Return the channels that were beyond their limits, the farthest first."""
     beyond = np.flatnonzero(log.ratios)
-    if len(beyond):
-        order = beyond[np.argsort(-log.ratios[beyond], kind="stable")].tolist()
-        return tuple(
-            Evidence(
-                channels[c],
-                *map(_known, log.values[:, c].tolist()),
-                *log.spans[c].tolist(),
-                ratio=float(log.ratios[c]),
-            )
-            for c in order
-        )
-    return tuple(
-        Evidence(channels[c], *map(_known, values[:-1]), pace=_known(values[-1]))
-        for c, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True)
-        if c >= 0
-    )
+    order: list[int] = beyond[np.argsort(-log.ratios[beyond], kind="stable")].tolist()
+    return order
 
 
 def _shares(channels: tuple[str, ...], log: LogState) -> dict[str, float]:
     """Return each channel's share: of how far those beyond limits are, or of the joint score."""
-    beyond = np.flatnonzero(log.ratios)
-    if len(beyond) == 0:
+    order = _beyond(log)
+    if not order:
         named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
         return {channels[c]: share for c, share in named if c >= 0}
-    order = beyond[np.argsort(-log.ratios[beyond], kind="stable")].tolist()
     far = np.log1p(log.ratios)  # of the largest floats, too, a share is a number
-    total = float(far[beyond].sum())
+    total = float(far[order].sum())
     return {channels[c]: float(far[c]) / total for c in order}
 
 

@@ -210,7 +210,7 @@ def advance(
         score = scores[t]
         threshold = threshold_at(location, spread, height)
         thresholds[t] = threshold
-        highest = 0.0
+        highest = 0.0 if len(channels) else -np.inf
         for c in range(channels.shape[1] if len(channels) else 0):
             highest = max(highest, channels[t, c])
         opened = len(episodes) > 0 and episodes[t] > 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import inner, uncounted
-from newnormal.kernels.decision import SEVERITIES, is_beyond, severity
+from newnormal.kernels.decision import is_beyond, severity, severity_class
 from newnormal.kernels.linking import linked
 from newnormal.kernels.stream import (
     END_TIME,
@@ -80,7 +80,7 @@ def follow(log: LogState, rows: LogRows, start: int, first: int) -> int:
         if is_new:
             _open(log, number, first + t, rows.times[t])
         joins = _extend(log, rows, t, first)
-        if is_new or joins or int(log.levels[SEVERITY] * SEVERITIES / 100) > log.levels[REPORTED]:
+        if is_new or joins or severity_class(log.levels[SEVERITY]) > log.levels[REPORTED]:
             return t
     return len(rows.alarms)
 

@@ -52,11 +52,17 @@ def is_beyond(ratio: float) -> bool:
 
 @uncounted
 def severity(channel: float, joint: float, channels: int, samples: int) -> float:
-    """Return how severe an alarm is, from 0 to 100.
+    """Return how severe an alarm is: a whole number from 0 to 100.
 
     `channel` and `joint` are its highest ratios of a channel and of the joint score, `channels` how
     many are beyond their limits, `samples` how long it has lasted.
     """
     far = max(channel, 1 + _JOINT * (joint - 1), 1.0)
     level = _AT_LIMIT + _DOUBLED * np.log2(far) + _MORE_CHANNELS * np.log2(max(channels, 1))
-    return min(level + _LONGER * np.log2(1 + samples / _SAMPLES), 100.0)
+    return min(np.rint(level + _LONGER * np.log2(1 + samples / _SAMPLES)), 100.0)
+
+
+@uncounted
+def severity_class(level: float) -> int:
+    """Return which of the SEVERITIES a severity has: 0 for the least."""
+    return min(int(level * SEVERITIES / 100), SEVERITIES - 1)

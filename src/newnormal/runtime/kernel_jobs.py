@@ -133,7 +133,7 @@ def _scoring() -> list[Job]:
             *(work, *beside, out, _ROWS32, _ROWS, _ROW),
         ),
         _job(committee.advance_beside, 1.6, *beside, _ROW),
-        _job(channel_kernels.advance, 2.0, *_channels()),
+        _job(channel_kernels.judge, 2.0, *_channels()),
         _job(
             behind("members._squares_of"), 2.0, 0, _ROW, 0.0, own, fitted, work.members, ahead, _ROW
         ),
@@ -251,7 +251,7 @@ def _channels() -> tuple[Any, ...]:
 
 def _log_rows() -> alarm_log.LogRows:
     rows = (_ROWS, _INTS, _INTS, _ROW, _ROW, _ROW, _ROW, _ROWS32, _ROWS, _ROWS, _ROWS)
-    return alarm_log.LogRows(*rows, _ROWS32, _ROWS32)
+    return alarm_log.LogRows(*rows, _ROWS32, _ROWS32, _ROWS32)
 
 
 def _drift() -> tuple[drift.DriftState, drift.DriftParams]:
