@@ -8,19 +8,17 @@ import pytest
 
 from newnormal import Alarm, Event, Evidence
 from newnormal.errors import ParameterError
-from newnormal_reproduce.ours.truth import truth
-from newnormal_reproduce.ours.truth_cases import Ending, Told
-from newnormal_reproduce.ours.truth_results import ROWS
-from newnormal_reproduce.ours.truth_streams import PlantedFault
+from newnormal_reproduce.ours.truth import ROWS, truth
+from newnormal_reproduce.ours.truth_cases import PlantedFault, Told
 
 
 def test_a_small_request_has_every_figure_and_is_read_from_the_store(tmp_path: Path) -> None:
     small: Any = {"seeds": [2021], "draws": 2, "cache": tmp_path / "cache"}
     found = truth(["daily-3"], **small)
-    assert found.failures == {} and all(map(found.results.values, ROWS[:2] + ROWS[7:]))
+    assert found.failures == {} and all(map(found.values, ROWS[:2] + ROWS[7:]))
     again = truth(["daily-3"], **small, compute=False)
     assert again.csv() == found.csv() and "reproduce truth --datasets daily-3" in again.markdown()
-    assert truth(["daily-6"], **small, compute=False).results.scores == ()
+    assert truth(["daily-6"], **small, compute=False).scores == []
     assert [path.suffix for path in again.write(tmp_path)] == [".md", ".csv", ".svg", ".png"]
     with pytest.raises(ParameterError, match="expected a kind of stream, found 'x'"):
         truth(["x"])
@@ -33,4 +31,4 @@ def test_an_end_is_judged_by_sample_direction_and_length() -> None:
         alarm = Alarm(1, 100, None, end, None, peak, evidence=evidence, sentence=text)
         events = [Event("opened", 101, None, alarm), Event("closed", end + 10, None, alarm)]
         told = Told(events, np.zeros(0), np.zeros(0, np.int64))
-        assert told.ending(fault, 119, 60) == Ending(right, right, right)
+        assert told.ending(fault, 119, 60) == (right, right, right)

@@ -16,12 +16,7 @@ from newnormal_reproduce.engine.competitors import Competitor, competitors
 from newnormal_reproduce.engine.experiment import Draw, Experiment, Line, Page
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.runner import Runner, RunnerOptions
-from newnormal_reproduce.engine.streams import (
-    DataStream,
-    DataStreams,
-    Roots,
-    where_to_get,
-)
+from newnormal_reproduce.engine.streams import DataStream, DataStreams, Roots, where_to_get
 from newnormal_reproduce.engine.sweep import Progress
 from newnormal_reproduce.engine.variants import Variant, variants_named
 
@@ -200,13 +195,13 @@ def find_streams(
     return requested
 
 
-def command(name: str, **options: Sequence[object] | None) -> str:
+def command(name: str, data: str = " --data DIR", **options: Sequence[object] | None) -> str:
     """Return the command that runs an experiment with some options.
 
     >>> command("main", datasets=["SMD/1-4"], models=None, seeds=[1, 2], set=["a.b=1", "c.d=2"])
     'newnormal reproduce main --data DIR --datasets SMD/1-4 --seeds 1,2 --set a.b=1 --set c.d=2'
     """
-    parts = [f"newnormal reproduce {name} --data DIR"]
+    parts = [f"newnormal reproduce {name}{data}"]
     for option, values in options.items():
         if values and option == "set":
             parts += [f"--set {value}" for value in values]

@@ -43,8 +43,6 @@ def sweep(
     process, `work` and the tasks must be picklable, and a script that calls this needs the usual
     ``if __name__ == "__main__":``.
 
-    Examples
-    --------
     >>> sweep("{:.1f}".format, [1, "x"])
     ['1.0', Failure(task='x', error="ValueError: Unknown format code 'f' for object of type 'str'")]
     """
@@ -73,6 +71,31 @@ def sweep(
         finally:
             pool.shutdown(cancel_futures=True)
     return [results[number] for number in range(len(tasks))]
+
+
+def sweep_all(
+    work: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    *,
+    processes: int = 1,
+    progress: Progress | None = None,
+) -> tuple[list[_Result], dict[str, str]]:
+    """Return the results of the tasks that had one, and the errors of the others."""
+    done = 0
+
+    def on_done(task: _Task) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, len(tasks), str(task))
+
+    found, failures = list[_Result](), dict[str, str]()
+    for result in sweep(work, tasks, processes=processes, on_done=on_done):
+        if isinstance(result, Failure):
+            failures[str(result.task)] = result.error
+        else:
+            found.append(result)
+    return found, failures
 
 
 def _attempt(work: Callable[[_Task], _Result], task: _Task) -> _Result | Failure[_Task]:

@@ -19,8 +19,9 @@ from newnormal.errors import NewnormalError, ParameterError
 from newnormal.metrics import trace_alarms
 from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.files import csv_text, write_texts
+from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS
-from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
+from newnormal_reproduce.engine.sweep import Progress, sweep_all
 from newnormal_reproduce.ours import obvious_page
 from newnormal_reproduce.ours.obvious_results import (
     LIMIT,
@@ -82,8 +83,6 @@ class ObviousFaults:
 def names() -> list[str]:
     """Return the names of all streams.
 
-    Examples
-    --------
     >>> names()[0], names()[-1], len(names())
     ('1min/sine-1', 'nightly', 39)
     """
@@ -119,21 +118,10 @@ def obvious_faults(
     chosen = _chosen(datasets)
     numbers = _SEEDS if seeds is None else tuple(seeds)
     tasks = [_StreamTask(name, seed) for seed in numbers for name in chosen]
-    done = 0
-
-    def on_done(task: _StreamTask) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, len(tasks), str(task))
-
-    results, failures = ObviousResults(), dict[str, str]()
-    for result in sweep(partial(_work, epochs), tasks, processes=processes, on_done=on_done):
-        if isinstance(result, Failure):
-            failures[str(result.task)] = result.error
-        else:
-            results = results + result
-    return ObviousFaults(results, failures, _command(datasets, seeds))
+    work = partial(_work, epochs)
+    found, failures = sweep_all(work, tasks, processes=processes, progress=progress)
+    again = command("obvious", "", datasets=datasets, seeds=None if numbers == _SEEDS else numbers)
+    return ObviousFaults(sum(found, ObviousResults()), failures, again)
 
 
 def _chosen(wanted: Sequence[str] | None) -> list[str]:
@@ -150,15 +138,6 @@ def _chosen(wanted: Sequence[str] | None) -> list[str]:
             )
         chosen += meant
     return list(dict.fromkeys(chosen))
-
-
-def _command(datasets: Sequence[str] | None, seeds: Sequence[int] | None) -> str:
-    text = "newnormal reproduce obvious"
-    if datasets is not None:
-        text += f" --datasets {','.join(datasets)}"
-    if seeds is not None and tuple(seeds) != _SEEDS:
-        text += f" --seeds {','.join(map(str, seeds))}"
-    return text
 
 
 def _work(epochs: int | None, task: _StreamTask) -> ObviousResults:

@@ -1,67 +1,200 @@
 """Faults with known truth: every word and number that `Detector` reports, compared with it.
 
-Everything is generated: no data are needed. ``python -m newnormal_reproduce.ours.truth`` prints the
-table of one seed and stores nothing, for work on the detector.
+Everything is generated: no data are needed.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+import numpy as np
 
 from newnormal.errors import ParameterError
 from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.fingerprint import code_of
+from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS
-from newnormal_reproduce.engine.sweep import Failure, Progress, sweep
-from newnormal_reproduce.ours import truth_page
-from newnormal_reproduce.ours.truth_cases import SITUATIONS, Score, scores_of
-from newnormal_reproduce.ours.truth_results import ROWS, TruthResults
-from newnormal_reproduce.ours.truth_streams import KINDS, Place, places
+from newnormal_reproduce.engine.sweep import Progress, sweep_all
+from newnormal_reproduce.ours.truth_cases import (
+    KINDS,
+    PERIODS,
+    WIDTHS,
+    Place,
+    Score,
+    places,
+    scores_of,
+)
+from newnormal_reproduce.report import figures, pages
 
 _SEEDS = SEEDS[:3]
 _DRAWS = 4  # cases of each situation at each place
-_OURS = "newnormal_reproduce.ours.truth"
-_CODE = ("newnormal.detector", "newnormal.types.alarms", f"{_OURS}_cases", f"{_OURS}_streams")
+_CODE = ("newnormal.detector", "newnormal.types.alarms", "newnormal_reproduce.ours.truth_cases")
+_INTRODUCTION = """\
+# What is reported, beside the truth
+
+Is what `Detector()` reports of a fault true, every word and number? Made by `{command}`.
+
+- Streams are generated: noise around a level (flat), a daily cycle, channels that one hidden load
+  drives, a slow wander that comes back (walk), positive values with bursts, and a weekly cycle;
+  with 1, 3, 6 and 12 channels of levels from 0.0033 to 1e10; every 2 s, 15 s, minute and 5 minutes.
+  History has 10,080 samples. What a value would be without the fault is known exactly.
+- A fault is a step, a spike in each third sample, a ramp, or noise, of 12 to 45 samples and of 4 to
+  9 standard deviations of its channel, in a channel drawn at random. Noise is for finding alone,
+  and a ramp, whose start nobody sees, has no length.
+- A channel is **named** if it is in the evidence of an alarm that opens or is updated during the
+  fault. **All right** is an alarm that names the channel, is closed within 15 samples of the
+  fault's end and not before it, and has the direction in its sentence.
+  It is counted in several situations, and in none of them, to compare with.
+- An expected value is 0 of the way if it is what the value would be without the fault, and 1 if it
+  is the faulty value. Noise cannot be foreseen: below are the same figures for what is expected at
+  the same samples if there is no fault.
+- Figures are over seeds {seeds}. Every place is a line of [truth.csv](truth.csv).
+
+Computed by {versions}.
+"""
+_CAPTION = "Each figure, and its floor as a mark: blue where it holds, red where it does not."
+
+
+class Row(NamedTuple):
+    """A row of the table: a share or a mean; or a median, where `at_most`, which has to be low."""
+
+    name: str
+    about: str
+    floor: float | None = None
+    at_most: bool = False
+
+    def figure(self, values: Sequence[float]) -> float | None:
+        """Return the figure of these cases; None without any."""
+        return (median if self.at_most else fmean)(values) if values else None
+
+    def holds(self, figure: float | None) -> bool:
+        """Return whether a figure is at its floor or better.
+
+        >>> Row("a", "", 0.9).holds(0.89), Row("b", "", 0.04, at_most=True).holds(0.03)
+        (False, True)
+        """
+        if figure is None or self.floor is None:
+            return True
+        return figure <= self.floor if self.at_most else figure >= self.floor
+
+
+ROWS = (
+    Row("found", "one fault: an alarm names its channel", 0.97),
+    Row("again", "the same channel again 10 to 60 samples later: a new alarm names it", 0.90),
+    Row("while open", "another channel while an alarm is open: named", 0.90),
+    Row("while pending", "another channel while a change is pending: named", 0.93),
+    Row("expected", "expected value: part of the way to the faulty one, median", 0.04, True),
+    Row("expected unmoved", "the same in a run without the fault", None, True),
+    Row("range", "the true value lies in the range given", 0.90),
+    Row("healthy", "healthy channels: samples with an error of at most 3 usual ones", 0.98),
+    Row("healthy unmoved", "the same in a run without the fault"),
+    Row("closed", "closed within 15 samples of the fault's end, and not before it", 0.90),
+    Row("length", "its length within 20 % or 5 samples", 0.90),
+    Row("direction", "the closing sentence has the direction", 0.98),
+    Row("change", "no change pending 30 samples after the fault's end", 0.90),
+    Row("stuck", "a sensor stuck for 240 samples: a sentence has that it stands still", 0.95),
+    Row("usual", "all right with one fault and nothing else", 0.90),
+    Row("first hour", "all right in the first hour after the fit", 0.90),
+    Row("gap", "all right after two hours without samples", 0.90),
+    Row("saved", "all right after saving and loading", 0.90),
+    Row("accepted", "all right after an acceptance", 0.90),
+    Row("missing", "all right with 20 % of values missing", 0.90),
+    Row("false", "alarms a day without a fault"),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """The results, and the error of each place that failed."""
+    """The scores of every case, and the error of each place that failed."""
 
-    results: TruthResults
+    scores: list[Score]
     failures: dict[str, str]
     command: str  # runs it again
 
+    def values(self, row: Row, **where: object) -> list[float]:
+        """Return the values of a row, of a kind, number of channels, period or seed."""
+        return [
+            score.value
+            for score in self.scores
+            if score.row == row.name
+            and all(getattr(score.place, name) == value for name, value in where.items())
+        ]
+
     def markdown(self) -> str:
         """Return the page."""
-        return truth_page.page_of(self.results, self.failures, self.command)
+        seeds = ", ".join(map(str, sorted({score.place.seed for score in self.scores}))) or "none"
+        text = _INTRODUCTION.format(command=self.command, seeds=seeds, versions=pages.versions())
+        parts, where = [text], dict[str, dict[str, object]]()
+        where |= {kind: {"kind": kind} for kind in KINDS}
+        where |= {f"{width} ch.": {"channels": width} for width in WIDTHS}
+        where |= {f"{period} s": {"period": period} for period in PERIODS}
+        rows = [row for row in ROWS if self.values(row)]
+        if rows:
+            floors = [row for row in ROWS if row.floor is not None]
+            good = sum(row.holds(row.figure(self.values(row))) for row in floors)
+            lines = [[row.about, *_cells(row, self.values(row))] for row in rows]
+            by_part = [
+                [row.name, *(_two(row.figure(self.values(row, **of))) for of in where.values())]
+                for row in rows
+            ]
+            parts += [
+                *pages.summary([f"{good} of {len(floors)} figures are at their floor or better."]),
+                "## Every figure\n",
+                pages.table(["reported", "floor", "figure", "cases"], lines),
+                figures.figure_link("truth-floors", _CAPTION) + "\n",
+                "## By stream\n",
+                pages.table(["figure", *where], by_part),
+            ]
+        if self.failures:
+            parts += ["## Not run\n", pages.table(("what", "why"), list(self.failures.items()))]
+        return "\n".join(parts)
 
     def csv(self) -> str:
         """Return a line for each row of each place, and one for each failure."""
-        columns = ("status", *Place._fields, "row", "cases", "figure", "note")
         lines: list[dict[str, object]] = []
-        for place in dict.fromkeys(score.place for score in self.results.scores):
+        for place in dict.fromkeys(score.place for score in self.scores):
             for row in ROWS:
-                values = self.results.values(row, **place._asdict())
-                where = {"status": "ok", **place._asdict(), "row": row.name}
-                if values:
-                    lines.append({**where, "cases": len(values), "figure": row.figure(values)})
+                if values := self.values(row, **place._asdict()):
+                    figure = {"cases": len(values), "figure": row.figure(values)}
+                    lines.append({"status": "ok", **place._asdict(), "row": row.name, **figure})
         lines += [{"status": "failed", "note": f"{it}: {why}"} for it, why in self.failures.items()]
-        return csv_text(columns, lines)
+        return csv_text(["status", *Place._fields, "row", "cases", "figure", "note"], lines)
 
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write page, table and picture into a folder, and return their paths."""
-        folder = Path(folder)
         texts = {"truth.md": self.markdown(), "truth.csv": self.csv()}
-        return (*write_texts(folder, texts), *truth_page.draw(self.results, folder))
+        return (*write_texts(Path(folder), texts), *self._draw(Path(folder)))
+
+    def _draw(self, folder: Path) -> list[Path]:
+        """Draw a bar for each figure that has a floor, and a mark at the floor."""
+        rows = [row for row in ROWS if row.floor is not None and self.values(row)]
+        if not rows:
+            return []
+        found = [row.figure(self.values(row)) or 0.0 for row in rows]
+        held = [row.holds(figure) for row, figure in zip(rows, found, strict=True)]
+        colours = [figures.TRUE if holds else figures.FALSE for holds in held]
+        floors, tall = [row.floor or 0.0 for row in rows], 0.27 * len(rows) + 0.7
+        figure, heights = figures.blank(10, tall), np.arange(len(rows))[::-1]
+        small, ink = figures.SMALL, figures.INK
+        axes = figure.add_axes((0.5, 0.45 / tall, 0.45, 1 - 0.55 / tall))
+        axes.barh(heights, found, height=0.6, color=colours, alpha=0.85)
+        axes.scatter(floors, heights, marker="|", s=190, color=ink, linewidths=2, zorder=3)
+        axes.set_yticks(heights, [row.about for row in rows])
+        for place, value in zip(heights, found, strict=True):
+            axes.text(1.03, place, f"{value:.2f}", va="center", fontsize=small, color=ink)
+        axes.set(xlim=(0, 1.02), ylim=(-0.7, len(rows) - 0.3), axisbelow=True)
+        axes.tick_params(labelsize=small, labelcolor=ink, length=0)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.grid(axis="x", color=figures.PALE, linewidth=0.5, alpha=0.6)
+        return figures.save_figure(figure, folder, "truth-floors")
 
 
 def truth(
@@ -76,108 +209,51 @@ def truth(
 ) -> Truth:
     """Plant faults in generated streams, and compare what `Detector` reports with the truth.
 
-    Parameters
-    ----------
-    datasets
-        Only these: a kind of stream such as ``"load"``, or ``"load-3"`` with its channels; None:
-        everything.
-    seeds
-        Of the streams and of the fit; None: 2021 to 2023.
-    draws
-        Cases of each situation at each place.
-    processes
-        How many processes to use.
-    progress
-        Called with how many places are done, how many there are, and which was done last.
-    cache
-        Folder of stored results, of which nothing is computed again; None: nothing is stored.
-    compute
-        Whether to compute what is not stored; if not, the results leave it out.
+    The parameters are those of `obvious_faults`, and of `Runner` for the stored results; without a
+    `cache` nothing is stored. A data set is a kind of stream such as ``"load"``, or ``"load-3"``
+    with its channels; `draws` are the cases of each situation at each place.
     """
     numbers = _SEEDS if seeds is None else tuple(seeds)
-    tasks = _chosen(datasets, [place for seed in numbers for place in places(seed)])
-    done = 0
-
-    def on_done(place: Place) -> None:
-        nonlocal done
-        done += 1
-        if progress is not None:
-            progress(done, len(tasks), str(place))
-
-    results, failures = TruthResults(), dict[str, str]()
-    work = partial(_stored, cache, draws, compute)
-    for result in sweep(work, tasks, processes=processes, on_done=on_done):
-        if isinstance(result, Failure):
-            failures[str(result.task)] = result.error
-        else:
-            results = results + result
-    command = "newnormal reproduce truth"
-    if datasets is not None:
-        command += f" --datasets {','.join(datasets)}"
-    if numbers != _SEEDS:
-        command += f" --seeds {','.join(map(str, numbers))}"
-    return Truth(results, failures, command)
-
-
-def run_place(
-    place: Place, draws: int = _DRAWS, situations: Iterable[str] = SITUATIONS
-) -> TruthResults:
-    """Run some cases of each situation at a place; cases of a place share its fit."""
-    found = (score for name in situations for score in scores_of(place, name, draws))
-    return TruthResults(tuple(found))
-
-
-def _chosen(wanted: Sequence[str] | None, every: list[Place]) -> list[Place]:
-    if wanted is None:
-        return every
-    names = {name for place in every for name in (place.kind, f"{place.kind}-{place.channels}")}
-    for text in wanted:
-        if text not in names:
+    every = [place for seed in numbers for place in places(seed)]
+    names = [{place.kind, f"{place.kind}-{place.channels}"} for place in every]
+    for text in datasets or ():
+        if text not in set().union(*names):
             raise ParameterError(
                 f"datasets: expected a kind of stream, found {text!r}",
                 hint=f"such as {', '.join(KINDS)}, or load-3 with its channels",
             )
-    return [
-        place for place in every if {place.kind, f"{place.kind}-{place.channels}"} & set(wanted)
-    ]
+    pairs = zip(every, names, strict=True)
+    tasks = [place for place, named in pairs if datasets is None or named & set(datasets)]
+    work = partial(_stored, cache, draws, compute)
+    found, failures = sweep_all(work, tasks, processes=processes, progress=progress)
+    again = command("truth", "", datasets=datasets, seeds=None if numbers == _SEEDS else numbers)
+    return Truth([score for scores in found for score in scores], failures, again)
 
 
-def _stored(cache: Path | None, draws: int, compute: bool, place: Place) -> TruthResults:
+def _stored(cache: Path | None, draws: int, compute: bool, place: Place) -> list[Score]:
     """Read the results of a place, or run it and store them."""
     if cache is None:
-        return run_place(place, draws)
+        return list(scores_of(place, draws))
     key = hashlib.sha256(f"{code_of(*_CODE)} {draws}".encode()).hexdigest()[:20]
     path = cache / "truth" / f"{'-'.join(map(str, place))}-{key}.json"
     try:
-        scores = json.loads(path.read_text(encoding="utf-8"))
-        return TruthResults(tuple(Score(row, place, value) for row, value in scores))
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return [Score(row, place, value) for row, value in stored]
     except (OSError, ValueError):
-        if not compute:
-            return TruthResults()
-    results = run_place(place, draws)
-    write_texts(cache, {".gitignore": "*\n"})
-    text = json.dumps([(score.row, score.value) for score in results.scores])
-    (part,) = write_texts(path.parent, {f".{path.name}.part": text})
-    part.replace(path)
-    return results
+        scores = list(scores_of(place, draws)) if compute else []
+    if compute:
+        write_texts(cache, {".gitignore": "*\n"})
+        text = json.dumps([(score.row, score.value) for score in scores])
+        (part,) = write_texts(path.parent, {f".{path.name}.part": text})
+        part.replace(path)
+    return scores
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description="Print the table of one seed.")
-    parser.add_argument("--cases", type=int, default=96, help="of each row, over all places")
-    parser.add_argument("--seed", type=int, default=2021)
-    parser.add_argument("--situations", default=",".join(SITUATIONS))
-    parser.add_argument("--datasets", default=",".join(KINDS), help="such as load or load-3")
-    asked = parser.parse_args()
-    chosen = _chosen(asked.datasets.split(","), places(asked.seed))
-    draws, results = -(-asked.cases // len(chosen)), TruthResults()
-    for place in chosen:
-        results += run_place(place, draws, asked.situations.split(","))
-    for header, lines in (truth_page.every_of(results), truth_page.parts_of(results)):
-        width = max(len(line[0]) for line in lines)
-        for first, *cells in (header, *lines):
-            sys.stdout.write(f"{first:<{width}}{''.join(f'{cell:>8}' for cell in cells)}\n")
+def _cells(row: Row, values: Sequence[float]) -> list[str]:
+    """Return the floor, the figure and the number of cases of a row."""
+    floor = "" if row.floor is None else f"{'≤' if row.at_most else '≥'} {row.floor:.2f}"
+    return [floor, _two(row.figure(values)), str(len(values))]
 
 
-if __name__ == "__main__":
-    _main()
+def _two(figure: float | None) -> str:
+    return "-" if figure is None else f"{figure:.2f}"
