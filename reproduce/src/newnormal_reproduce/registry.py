@@ -168,11 +168,6 @@ ENTRIES = (
 )
 
 
-def entry_named(name: str) -> ExperimentEntry:
-    """Return the entry of an experiment."""
-    return next(entry for entry in ENTRIES if entry.name == name)
-
-
 def write(
     entry: ExperimentEntry, runner: Runner, output: Path, **request: Unpack[Request]
 ) -> Sequence[Path]:

@@ -19,8 +19,6 @@ AnyDetector: TypeAlias = Detector | M2N2
 def runs(flags: Bools) -> list[tuple[int, int]]:
     """Return the start of each run of set flags, and the sample after its last one.
 
-    Examples
-    --------
     >>> runs(np.array([True, True, False, True]))
     [(0, 2), (3, 4)]
     """

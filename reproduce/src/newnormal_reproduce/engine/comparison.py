@@ -48,8 +48,6 @@ def paper_figure(dataset: str, variant: str, measure: str, model: str = "MLP") -
     Detrending alone and adaptation alone on the other six are in the appendix, as one run and
     without AUPRC.
 
-    Examples
-    --------
     >>> print(paper_figure("MSL/P-15", "DT", "auroc"), "|", paper_figure("SMD/1-4", "DT", "auroc"))
     0.799 ± 0.008 | 0.838
     """

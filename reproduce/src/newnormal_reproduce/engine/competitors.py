@@ -46,9 +46,7 @@ class Competitor:
 
 
 def competitors(
-    models: Sequence[str] | None,
-    default: Sequence[str],
-    extra: str | PathLike[str] | None = None,
+    models: Sequence[str] | None, default: Sequence[str], extra: str | PathLike[str] | None = None
 ) -> list[Competitor]:
     """Return the models named, or else the default ones; and those of a TOML file.
 

@@ -39,8 +39,6 @@ def grown(seed: int, *, factor: float = 1.6) -> Dataset:
 
     Outliers grow with it.
 
-    Examples
-    --------
     >>> data = grown(1)
     >>> data.shifts, data.test[:5000].std() < data.test[5000:].std()
     ((5000,), np.True_)
@@ -67,8 +65,6 @@ DRIFTING: dict[str, Callable[[], Dataset]] = {
 def kind_of(stream: str) -> DriftKind | None:
     """Return the kind of a stream, or None if it is not generated here.
 
-    Examples
-    --------
     >>> kind_of("drift/plant-1").changes, kind_of("SMD/1-4")
     (('level', 'dynamics'), None)
     """
@@ -79,8 +75,6 @@ def kind_of(stream: str) -> DriftKind | None:
 def normal_part(data: Dataset) -> tuple[Floats, tuple[int, ...]]:
     """Return the live part without labelled samples, and the places of its shifts in that.
 
-    Examples
-    --------
     >>> samples, shifts = normal_part(plant(1))
     >>> len(samples), shifts
     (19187, (3862, 10583))
@@ -135,8 +129,6 @@ def faulty(stream: str, length: int) -> Iterator[Faulty]:
     Labelled samples and the stream's changes are left out. Nothing is yielded for a stream that
     differs from another in its change alone.
 
-    Examples
-    --------
     >>> [(case.fault, case.channel) for case in faulty("drift/wave-level-1", 100)]
     [('stuck', 0), ('dropped', 0), ('offset', 0), ('noise', 0)]
     """

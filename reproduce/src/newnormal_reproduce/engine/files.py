@@ -24,8 +24,6 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> st
 
     Values of a row that are in no column are left out.
 
-    Examples
-    --------
     >>> csv_text(["a", "b", "c"], [{"a": 1 / 3, "c": True}, {"a": math.nan, "b": "x"}])
     'a,b,c\n0.333333,,1\n,x,\n'
     """

@@ -16,16 +16,7 @@ from newnormal_reproduce.engine.published import DEFAULT
 # They read data (a digest of the data is in the key), write, draw, or hold plain data.
 _UNCOUNTED = tuple(
     f"newnormal.{part}"
-    for part in (
-        "cli",
-        "datasets",
-        "errors",
-        "packing",
-        "plots",
-        "state",
-        "tabular",
-        "types",
-    )
+    for part in ("cli", "datasets", "errors", "packing", "plots", "state", "tabular", "types")
 )
 # The package itself and the register of models import nothing that computes.
 _REGISTERS = ("newnormal", "newnormal.models", "newnormal.models.registry")

@@ -48,8 +48,6 @@ def halves(owner: str, names: Iterable[str]) -> Halves:
 def is_choosing(name: str, names: Iterable[str]) -> bool:
     """Return whether constants are chosen on a stream, one of all `names` that were found.
 
-    Examples
-    --------
     >>> is_choosing("NAB/a", ["NAB/a", "NAB/b"]), is_choosing("NAB/b", ["NAB/a", "NAB/b"])
     (True, False)
     """

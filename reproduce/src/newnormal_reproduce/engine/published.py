@@ -39,8 +39,6 @@ MEASURES = {"f1": "F1", "adjusted_f1": "F1-PA", "auroc": "AUROC", "auprc": "AUPR
 class Figure(NamedTuple):
     """A mean over seeds and its population standard deviation; None for a single run.
 
-    Examples
-    --------
     >>> Figure.of([0.25, 0.75])
     Figure(mean=0.5, std=0.25)
     >>> print(Figure.of([0.25, 0.75]), "|", Figure.of([0.25]))
@@ -66,8 +64,6 @@ class Rule:
     Q* is the threshold with the best F1 on the test labels and the frozen model's test scores. The
     paper uses the same value with detrending and adaptation.
 
-    Examples
-    --------
     >>> Rule.parse("Q99.9"), Rule.parse("Q*").oracle
     (Rule(percentile=99.9), True)
     """
@@ -153,8 +149,6 @@ def _settings() -> tuple[PaperSetting, ...]:
 def settings(datasets: Sequence[str] | None = None) -> tuple[PaperSetting, ...]:
     """Return the paper's settings for some of its data sets, or all nine, in its order.
 
-    Examples
-    --------
     >>> [setting.options.window for setting in settings(["SMD/1-4", "creditcard"])]
     [5, 12]
     """
@@ -176,8 +170,6 @@ def borrowed(name: str, channels: int) -> PaperSetting:
 
     One channel: those of Yahoo (A1-R20). Several: those of SMD (M-2-1). Every threshold is Q99.
 
-    Examples
-    --------
     >>> setting = borrowed("NAB/x", 1)
     >>> setting.like, setting.options.window, str(setting.thresholds["DT"].f1)
     ('Yahoo/A1-R20', 5, 'Q99')
@@ -192,8 +184,6 @@ def options(model: str, setting: PaperSetting) -> TrialOptions:
 
     γ and η are the MLP's for every model. `DEFAULT` has no options: `Detector` chooses them.
 
-    Examples
-    --------
     >>> (setting,) = settings(["MSL/P-15"])
     >>> options("usad", setting)  # doctest: +NORMALIZE_WHITESPACE
     TrialOptions(window=5, stride=5, fit_stride=5, latent=33, decay=0.6, lr=0.1, epochs=30, batch=8)
@@ -212,8 +202,6 @@ def options(model: str, setting: PaperSetting) -> TrialOptions:
 def title(model: str) -> str | None:
     """Return the paper's name of a model, or None if the paper does not have it.
 
-    Examples
-    --------
     >>> title("transformer"), title("mlp"), title("pyod:ECOD")
     ('AT', 'MLP', None)
     """
@@ -229,8 +217,6 @@ def printed(table: str, dataset: str, row: str, measure: str, model: str = "MLP"
     The table is ``"main"`` (table:Main_Exp_Full) or ``"ablation"`` (table:Ablation_Full), the row a
     variant such as ``"DT+TTA"``, the measure one of `MEASURES`, and the model as in `title`.
 
-    Examples
-    --------
     >>> printed("main", "SMD/1-4", "DT+TTA", "auroc")
     Figure(mean=0.845, std=0.002)
     """
@@ -243,8 +229,6 @@ def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[
 
     It is a single run (seed 2023). `measure` is ``"f1"`` or ``"adjusted_f1"``.
 
-    Examples
-    --------
     >>> line = detail("MSL/P-15", "DT+TTA", "f1")
     >>> line["threshold"], line["tau"], line["tp"], line["fp"]
     ('Q99.9', '28.991', '10', '1')
@@ -255,8 +239,6 @@ def detail(dataset: str, row: str, measure: str, model: str = "MLP") -> Mapping[
 def dataset_size(dataset: str) -> Mapping[str, str] | None:
     """Return the paper's line on a data set's size: train, test, features, anomalous, printed.
 
-    Examples
-    --------
     >>> line = dataset_size("SMAP/T-3")
     >>> line["train"], line["test"], line["features"], line["anomalous"]
     ('2876', '8579', '25', '0.0212')
@@ -272,8 +254,6 @@ def anoshift_table() -> list[dict[str, str]]:
 def printed_values(table: str, key: str, value: str) -> dict[str, float] | None:
     """Return the numbers of a small table's line: of ``cost`` by model, of ``shift`` by dataset.
 
-    Examples
-    --------
     >>> printed_values("shift", "dataset", "SMAP/T-3")
     {'divergence': 2.927}
     """

@@ -30,8 +30,6 @@ VARIANTS = (
 def variants_named(names: Sequence[str] | None = None) -> tuple[Variant, ...]:
     """Return the variants with these names, or all four, in the paper's order.
 
-    Examples
-    --------
     >>> variants_named(["DT"])
     (Variant(name='DT', detrend=True, adapt=False),)
     """

@@ -15,8 +15,6 @@ Values: TypeAlias = Mapping[str, Mapping[int, float]]
 def shared(rows: Iterable[Values], streams: Sequence[str]) -> list[str]:
     """Return the streams on which rows are compared: those of every row that has any of them.
 
-    Examples
-    --------
     >>> one, two, none = {"a": {1: 0.5}, "b": {1: 0.5}}, {"b": {1: 0.5}}, {}
     >>> shared([one, two, none], ["a", "b", "c"])
     ['b']
@@ -33,8 +31,6 @@ def macro(values: Values, collections: Iterable[Sequence[str]]) -> Figure | None
     Every collection has the same weight. The seeds are those that all streams have; None if there
     is no such seed.
 
-    Examples
-    --------
     >>> values = {"a": {1: 0.0}, "b": {1: 0.5, 2: 1.0}, "c": {1: 1.0}}
     >>> macro(values, [["a", "b"], ["c"]])
     Figure(mean=0.625, std=None)
@@ -55,8 +51,6 @@ def macro(values: Values, collections: Iterable[Sequence[str]]) -> Figure | None
 def covered(start: float, end: float, here: float) -> float | None:
     """Return the share of the distance from `start` up to `end` at `here`; None if there is none.
 
-    Examples
-    --------
     >>> covered(0.25, 0.75, 0.5), covered(0.25, 0.75, 1.0), covered(0.5, 0.5, 1.0)
     (0.5, 1.5, None)
     """

@@ -62,11 +62,7 @@ rejected; the target is that none of these is accepted by {followed} times `acce
 
 def summary(alarms: DriftAlarms, rows: Sequence[str]) -> list[str | None]:
     """Return the summary of the tables, a sentence each, or None if a table is missing."""
-    return [
-        _about_acceptance(alarms),
-        _about_absorption(alarms, rows),
-        _about_faults(alarms),
-    ]
+    return [_about_acceptance(alarms), _about_absorption(alarms, rows), _about_faults(alarms)]
 
 
 def _about_acceptance(alarms: DriftAlarms) -> str | None:

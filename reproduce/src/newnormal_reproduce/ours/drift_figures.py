@@ -33,8 +33,6 @@ def mark_found(scores: Floats, labels: Ints) -> bool:
     This is how a series of UCR counts as found. Of equal scores the first is taken. A sample
     without a score is never the highest.
 
-    Examples
-    --------
     >>> labels = np.zeros(1000, dtype=int)
     >>> labels[500] = 1
     >>> mark_found(np.arange(1000) == 350, labels), mark_found(np.arange(1000) == 349, labels)

@@ -299,10 +299,7 @@ def _papers(drift: Figures) -> list[str]:
             figure = figures[line[0]]
             share = covered(figures[PLAIN].mean, figures[TUNED].mean, figure.mean)
             line += [str(figure), "-" if share is None else f"{round(share, 2) + 0.0:.0%}"]
-    return [
-        _FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN),
-        pages.table(header, lines),
-    ]
+    return [_FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN), pages.table(header, lines)]
 
 
 def _around_changes(alarms: DriftAlarms) -> list[str]:

@@ -135,7 +135,7 @@ def _page(result: Experiment) -> str:
     parts = [
         _INTRODUCTION.format(
             command=result.command, seeds=pages.over_seeds(result), versions=pages.versions()
-        ),
+        )
     ]
     if result.outcomes:
         if _gains(result):

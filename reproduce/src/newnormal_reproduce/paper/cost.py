@@ -113,8 +113,6 @@ class Cost:
 def printed_cost(model: str) -> dict[str, float] | None:
     """Return the paper's figures for one of its models, or None.
 
-    Examples
-    --------
     >>> printed_cost("USAD")["multiply_adds"], printed_cost("mine")
     (880110.0, None)
     """
@@ -124,8 +122,6 @@ def printed_cost(model: str) -> dict[str, float] | None:
 def cost_of(name: str, trials: int = _TRIALS) -> Cost:
     """Measure one model by name or import path.
 
-    Examples
-    --------
     >>> measured = cost_of("mlp", trials=3)
     >>> measured.linear, round(measured.parameters_mb, 2)
     (586740, 2.35)

@@ -72,8 +72,6 @@ class OperatingPoints(NamedTuple):
 def operating_points(labels: Ints, scores: Floats) -> OperatingPoints:
     """Return false-positive rate, recall and precision for each distinct score as threshold.
 
-    Examples
-    --------
     >>> operating_points(np.array([0, 1]), np.array([0.1, 0.9])).precision.tolist()
     [1.0, 1.0, 0.5]
     """
@@ -96,8 +94,6 @@ def operating_points(labels: Ints, scores: Floats) -> OperatingPoints:
 def f1_against_threshold(labels: Ints, scores: Floats, thresholds: Floats) -> Floats:
     """Return F1 at each threshold, where a sample is anomalous if its score reaches it.
 
-    Examples
-    --------
     >>> f1_against_threshold(np.array([0, 1]), np.array([0.1, 0.9]), np.array([0.5, 2.0])).tolist()
     [1.0, 0.0]
     """

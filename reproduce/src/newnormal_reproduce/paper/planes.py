@@ -21,8 +21,6 @@ def t_sne(samples: Floats, seed: int) -> Floats:
 
     The time grows with the square of the samples.
 
-    Examples
-    --------
     >>> t_sne(np.random.default_rng(0).normal(size=(20, 5)), seed=0).shape
     (20, 2)
     """

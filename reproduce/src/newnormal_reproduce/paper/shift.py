@@ -117,8 +117,6 @@ def gaussian_divergence(of: Floats, given: Floats) -> float:
 def measure(data: Dataset) -> Shift:
     """Measure one data set as the authors do, without samples that have missing values.
 
-    Examples
-    --------
     >>> from newnormal.datasets import neurips_ts_uni
     >>> measure(neurips_ts_uni()).components is None
     True
@@ -234,8 +232,6 @@ def shift(
 def authors_divergence(dataset: str) -> float | None:
     """Return the authors' divergence of one of their nine data sets, or None.
 
-    Examples
-    --------
     >>> authors_divergence("SMAP/T-3"), authors_divergence("mine")
     (2.927, None)
     """

@@ -98,8 +98,6 @@ def changed_dynamics(seed: int = 0, *, length: int = 6_000) -> Dataset:
 
     Its mean stays, so that the trend does not change.
 
-    Examples
-    --------
     >>> data = changed_dynamics()
     >>> data.shifts
     (3000,)
@@ -124,8 +122,6 @@ def farthest_channels(data: Dataset, count: int) -> list[int]:
 
     There is at least one; others are returned if they moved by half a deviation.
 
-    Examples
-    --------
     >>> farthest_channels(neurips_ts_uni(), 2)
     [0]
     """
@@ -321,10 +317,7 @@ def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Fig
         scores.append(Band(name, x, np.mean(runs, axis=0), np.std(runs, axis=0), colour_of(name)))
         table.append([name, _mean(areas), _mean(alarms)])
     figure = bands(
-        [
-            (first.name, top, x, nothing),
-            ("score", scores, x, nothing),
-        ],
+        [(first.name, top, x, nothing), ("score", scores, x, nothing)],
         axis="sample",
         changes=[float(change)],
     )

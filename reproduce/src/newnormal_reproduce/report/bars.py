@@ -20,11 +20,7 @@ Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) 
 
 
 def grouped_bars(
-    groups: Mapping[str, Group],
-    *,
-    axis: str,
-    level: float | None = None,
-    written: bool = False,
+    groups: Mapping[str, Group], *, axis: str, level: float | None = None, written: bool = False
 ) -> Figure:
     """Draw a bar for each name, with its deviation over seeds and a mark at the paper's figure.
 

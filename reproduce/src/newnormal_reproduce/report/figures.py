@@ -45,8 +45,6 @@ ROW_COLOURS = {
 def colour_of(name: str) -> str:
     """Return a colour for the name of a model or row, the same one each time.
 
-    Examples
-    --------
     >>> colour_of("MLP") == COLOURS["MLP"]
     True
     >>> colour_of("mine") == colour_of("mine")
@@ -58,8 +56,6 @@ def colour_of(name: str) -> str:
 def label_of(stream: str) -> str:
     """Return a stream's name, short enough for the title of a panel or the label of a bar.
 
-    Examples
-    --------
     >>> label_of("SMD/1-4"), label_of("NAB/realKnownCause/ambient_temperature_system_failure")
     ('SMD/1-4', 'ambient temperature system…')
     """
@@ -115,8 +111,6 @@ def compress(path: Path) -> None:
 def figure_link(name: str, caption: str) -> str:
     """Return the Markdown that shows a figure written by `save_figure`.
 
-    Examples
-    --------
     >>> figure_link("shift-kl", "How far test is from train.")
     '![How far test is from train.](shift-kl.png)'
     """

@@ -99,11 +99,7 @@ def results(experiment: Experiment, introduction: str) -> str:
 
 
 def _notes(experiment: Experiment) -> str:
-    return _NOTES.format(
-        seeds=over_seeds(experiment),
-        name=experiment.name,
-        versions=versions(),
-    )
+    return _NOTES.format(seeds=over_seeds(experiment), name=experiment.name, versions=versions())
 
 
 def over_seeds(*experiments: Experiment, where: str = "its line") -> str:
@@ -124,8 +120,6 @@ def over_seeds(*experiments: Experiment, where: str = "its line") -> str:
 def span(counts: Iterable[int]) -> str:
     """Return a count, or the range of several counts.
 
-    Examples
-    --------
     >>> span([5, 5]), span([3, 1, 5])
     ('5', '1 to 5')
     """
@@ -136,8 +130,6 @@ def span(counts: Iterable[int]) -> str:
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table.
 
-    Examples
-    --------
     >>> print(table(("a", "b"), [("1", "2")]), end="")
     | a | b |
     | --- | --- |
