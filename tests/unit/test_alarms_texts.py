@@ -103,8 +103,7 @@ EVENTS = {
     "opened": (
         Event(OPENED, 560, at("09:20"), ALARM),
         """\
-2026-03-09 09:20:00  ALARM 1 opened: temperature high, flow low, level with an
-    unusual course
+2026-03-09 09:20:00  ALARM 1 opened: temperature high, flow low, level unusual
     temperature  77.7, expected 64.9 (63.3 to 66.5)
     flow         101, expected 110 (105 to 115)
     level        50, expected 50.5 (48 to 53)""",
@@ -124,8 +123,8 @@ EVENTS = {
     "closed": (
         Event(CLOSED, 600, at("10:30"), replace(ALARM, reason=BACK_TO_NORMAL)),
         """\
-2026-03-09 10:30:00  alarm 1 closed: temperature high, flow low, level with an
-    unusual course for 28 min; score back to normal""",
+2026-03-09 10:30:00  alarm 1 closed: temperature high, flow low, level unusual
+    for 28 min; score back to normal""",
     ),
     "closed, accepted": (
         Event(

@@ -92,7 +92,13 @@ def test_where_a_threshold_moves_samples_become_alarms(detector: BaseDetector) -
     assert verdicts.alarms is not None
     assert verdicts.alarms.max() > 0
     assert "opened" in {event.kind for event in detector.take_events()}
-    np.testing.assert_array_equal(verdicts.ratios, verdicts.scores / verdicts.thresholds)
+    assert verdicts.ratios is not None
+    np.testing.assert_array_equal(verdicts.ratios >= 1, verdicts.anomalous)
+    assert (verdicts.alarms[verdicts.anomalous] > 0).all()
+    if verdicts.channel_ratios is None:
+        np.testing.assert_array_equal(verdicts.ratios, verdicts.scores / verdicts.thresholds)
+    else:
+        assert (verdicts.ratios >= verdicts.channel_ratios.max(axis=1)).all()
 
 
 def test_a_quiet_stretch_lowers_it_and_what_is_learned_from_stays(detector: BaseDetector) -> None:

@@ -133,15 +133,15 @@ class AlarmLog:
             return []
         rows = slice(first + own.start, first + own.stop)
         scores = np.ascontiguousarray(joint[own])
-        known = state.alarm, fitted.alarm, fitted.tail_chances
+        out = blank_out(len(scores))
+        ratios, episodes = _NO_SHARES, _NO_EPISODES
+        if channels is not None:
+            ratios, episodes = channels.ratios[own], channels.open[own]
+        known = scores, ratios, episodes, state.alarm, fitted.alarm, fitted.tail_chances, out
         if state.moving is not None:
-            out = judge_moving(fitted.rule, state.moving, scores, *known)
+            judge_moving(fitted.rule, state.moving, *known)
         else:
-            out = blank_out(len(scores))
-            ratios, episodes = _NO_SHARES, _NO_EPISODES
-            if channels is not None:
-                ratios, episodes = channels.ratios[own], channels.open[own]
-            judge_scores(scores, ratios, episodes, *known, out)
+            judge_scores(*known)
         verdicts.thresholds[rows] = out.thresholds
         verdicts.anomalous[rows] = out.anomalous
         verdicts.ratios[rows] = out.ratios

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from newnormal.errors import ParameterError
-from newnormal.kernels.alarm import HEIGHT, AlarmOut, AlarmParams, AlarmState, judge
-from newnormal.types import Floats
+from newnormal.kernels.alarm import HEIGHT, AlarmOut, AlarmParams, AlarmState, judge_scores
+from newnormal.types import Floats, Floats32, Ints
 
 
 class Moves(Protocol):
@@ -39,23 +39,23 @@ def judge_moving(
     rule: Moves,
     moving: Floats,
     scores: Floats,
+    channels: Floats32,
+    episodes: Ints,
     state: AlarmState,
     params: AlarmParams,
     chances: Floats,
-) -> AlarmOut:
-    """Judge scores as `newnormal.kernels.alarm.judge` does, and update the rule after each.
+    out: AlarmOut,
+) -> None:
+    """Judge as `newnormal.kernels.alarm.judge_scores` does, and update the rule after each score.
 
     `params` are those of a threshold that stays; `moving` is the rule's own state. The order within
     a sample: the rule puts the threshold, the score is judged, the rule updates its state.
     """
-    parts = []
     for t in range(len(scores)):
         state.levels[HEIGHT] = threshold_of(rule, moving)
-        part = judge(scores[t : t + 1], state, params, chances)
-        parts.append(part)
+        row = slice(t, t + 1)
+        part = AlarmOut._make(column[row] for column in out)
+        judge_scores(scores[row], channels[row], episodes[row], state, params, chances, part)
         if not np.isnan(scores[t]):
             rule.update(moving, float(scores[t]), bool(part.anomalous[0]))
     state.levels[HEIGHT] = threshold_of(rule, moving)
-    if not parts:
-        return judge(scores, state, params, chances)
-    return AlarmOut._make(np.concatenate(columns) for columns in zip(*parts, strict=True))

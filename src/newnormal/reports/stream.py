@@ -1,7 +1,5 @@
 """A stream as a page's data describe it: its channels, alarms, changes and labels."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -119,7 +117,7 @@ def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
         "since": axis.text(alarm.start, alarm.start_time),
         "until": axis.text(alarm.end, alarm.end_time),
         "lasted": length_text(alarm),
-        "evidence": [_finite(evidence.as_dict()) for evidence in alarm.evidence],
+        "evidence": [_evidence(part.as_dict()) for part in alarm.evidence],
         "shares": _finite(alarm.channels),
     }
 
@@ -177,6 +175,12 @@ def _labelled(axis: Axis, labels: Bools) -> list[list[Any]]:
         [axis.at(first + begin), axis.at(first + stop - 1)]
         for begin, stop in zip(starts.tolist(), after.tolist(), strict=True)
     ]
+
+
+def _evidence(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the page shows of a channel of an alarm."""
+    shown = ("channel", "observed", "expected", "low", "high", "direction")
+    return _finite({name: facts[name] for name in shown})
 
 
 def _finite(facts: Mapping[str, Any]) -> dict[str, Any]:

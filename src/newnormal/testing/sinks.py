@@ -1,7 +1,5 @@
 """A sink in memory, and checks for sinks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,9 +16,12 @@ _ALARM = r"""{
     "peak": {"sample": 7, "time": TIME, "score": 9.5, "ratio": 3.0, "p_value": 1e-6,
              "channels": {"a": 0.75}},
     "evidence": [
-        {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0},
-        {"channel": "b\"%s", "observed": null, "expected": null, "low": null, "high": null}
-    ]
+        {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0,
+         "start": 5, "end": 9, "sample": 7, "ratio": 3.0, "pace": null},
+        {"channel": "b\"%s", "observed": null, "expected": null, "low": null, "high": null,
+         "start": null, "end": null, "sample": null, "ratio": null, "pace": 2.5}
+    ],
+    "severity": 45
 }"""
 
 

@@ -55,12 +55,12 @@ class Budget:
     residuals, or their standardised mean.
 
     The threshold starts where history's peaks, declustered and extrapolated by a generalised
-    Pareto tail (`Peaks`), reach it at the limit. Every alarm raises it by a step, to one and a half
-    times its start at most, and it comes back by one step in the time in which one alarm is
-    allowed. With a step g, alarms over T samples out of alarm exceed rate · T by (h(T) - h(0)) / g
-    at most, where h is its height: as for the level of adaptive conformal inference (Gibbs and
-    Candès, Adaptive conformal inference under distribution shift, NeurIPS 2021), but bounded on
-    both sides.
+    Pareto tail (`Peaks`), reach it at the limit. Every alarm that was just beyond it raises it by a
+    step, to one and a half times its start at most, and it comes back by one step in the time in
+    which one alarm is allowed. With a step g, such alarms over T samples out of alarm exceed
+    rate · T by (h(T) - h(0)) / g at most, where h is its height: as for the level of adaptive
+    conformal inference (Gibbs and Candès, Adaptive conformal inference under distribution shift,
+    NeurIPS 2021), but bounded on both sides.
     """
 
     alarms_per_day: float | None = None
