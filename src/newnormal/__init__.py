@@ -4,8 +4,6 @@ The names below are the public ones; each is imported when first used, so that i
 package costs next to nothing.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from newnormal import hooks

@@ -4,8 +4,6 @@ Imports go one way: a `Verdicts` cannot import what draws it. The package's ``__
 where that is; it is imported when first used.
 """
 
-from __future__ import annotations
-
 from html import escape
 from importlib import import_module
 from typing import Any

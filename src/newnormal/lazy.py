@@ -1,7 +1,5 @@
 """Public names that are imported when first used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 

@@ -3,8 +3,6 @@
 Windows lets nobody else read the byte that is locked, the first one: content begins at the second.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Names and counts as a person is shown them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Calls on one detector take turns: one thread at a time uses it, also across a fork."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

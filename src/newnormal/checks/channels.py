@@ -1,7 +1,5 @@
 """What each channel is like: empty, constant, a label, a counter, a time, another over again."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

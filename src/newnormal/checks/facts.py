@@ -1,7 +1,5 @@
 """What there is: samples, channels, and what was found while they were read."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a check found, and what to do about it."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """How much history there is, how much would be enough for what, and its rhythm."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

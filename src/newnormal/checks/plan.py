@@ -1,7 +1,5 @@
 """What `fit` would do with a series, found by the code that fits."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A check as text."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 

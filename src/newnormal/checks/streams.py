@@ -1,7 +1,5 @@
 """The checks of many streams, and their summary."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

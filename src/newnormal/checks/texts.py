@@ -1,7 +1,5 @@
 """Numbers, lengths of time and names as people read them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line. Data goes to standard output, everything else to standard error."""
 
-from __future__ import annotations
-
 __all__ = ["main"]
 
 

@@ -1,7 +1,5 @@
 """The command line, put together. Each command imports what it needs when it runs."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Annotated

@@ -1,7 +1,5 @@
 """How many connections the service takes, and for how long one may send nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`newnormal data`: the benchmark data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import typer

@@ -1,7 +1,5 @@
 """`newnormal evaluate`: judge a labelled file and measure how well."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal accept`, `reject` and `undo`: what a person decides about an alarm or a change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`newnormal fit`: history in, a detector out."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from functools import partial
 from pathlib import Path

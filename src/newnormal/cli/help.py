@@ -1,7 +1,5 @@
 """Help that reads well at 80 columns: paragraphs are broken by the terminal, flags have no type."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`newnormal plot`: judge a finished file, and draw what happened."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`newnormal report`: judge a finished file, and write what happened as a page to look at."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from newnormal.cli.console import say

@@ -1,7 +1,5 @@
 """AnoShift: ten years of Kyoto University's honeypot traffic, whose normal drifts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

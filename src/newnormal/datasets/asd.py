@@ -1,7 +1,5 @@
 """ASD, the Application Server Dataset: 12 servers of an Internet company, 45 days each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """CreditCard: two days of European card payments, frauds labelled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from newnormal.datasets.base import Dataset, Entry

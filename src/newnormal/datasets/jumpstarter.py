@@ -1,7 +1,5 @@
 """JumpStarter: services of a content platform, 20 days of history and 25 to judge."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """NAB, the Numenta Anomaly Benchmark: 58 series of one channel, with anomaly windows."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

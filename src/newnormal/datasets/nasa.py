@@ -1,7 +1,5 @@
 """SMAP and MSL: telemetry of a satellite and a Mars rover, with anomalies experts labelled."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

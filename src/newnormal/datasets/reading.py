@@ -1,7 +1,5 @@
 """Reading benchmark files: a missing or malformed one is a `DatasetError` that names the place."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import math

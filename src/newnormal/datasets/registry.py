@@ -1,7 +1,5 @@
 """The table of data sets, and the three verbs over it."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """SKAB, the Skoltech Anomaly Benchmark: a water circulation testbed, 8 sensors a second."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

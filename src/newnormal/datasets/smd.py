@@ -1,7 +1,5 @@
 """SMD, the Server Machine Dataset: 28 machines of an Internet company, five weeks each."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SWaT: a water treatment testbed, seven days of normal operation and four under attack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

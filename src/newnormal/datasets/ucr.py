@@ -1,7 +1,5 @@
 """The UCR anomaly archive: series of one channel, each with one anomaly."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

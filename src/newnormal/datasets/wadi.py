@@ -1,7 +1,5 @@
 """WADI: a water distribution testbed, fourteen days of normal operation and two under attack."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Yahoo S5, benchmark A1: 67 hourly series of real traffic to Yahoo's services."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where in its rhythm each sample of many streams is, for all of them at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How many processors there are to use."""
 
-from __future__ import annotations
-
 import os
 
 

@@ -1,7 +1,5 @@
 """The streams of a fleet: by name, in order, and in groups of one shape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, finalize

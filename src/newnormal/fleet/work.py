@@ -1,7 +1,5 @@
 """Samples of many streams, gathered for each group before anything changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@
 `ScoreSink`; `newnormal.testing` checks what was derived.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from newnormal.lazy import lazy_names

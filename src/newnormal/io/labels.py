@@ -1,7 +1,5 @@
 """Series with labels as channels of streams: how Prometheus, OTLP and InfluxDB name things."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The messages of a bus as samples: JSON of many shapes, or a plain number."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

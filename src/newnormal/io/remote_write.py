@@ -5,8 +5,6 @@ samples (2); a label a name (1) and a value (2); a sample a value (1) and a time
 package `protobuf` needs no generated file for it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

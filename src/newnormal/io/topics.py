@@ -1,7 +1,5 @@
 """Topics of MQTT: patterns whose parts name stream and channel, and topics to send to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Flags as events: runs of consecutive samples."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

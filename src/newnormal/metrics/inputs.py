@@ -5,8 +5,6 @@ sample is never dropped, so that the counts always cover every sample: its score
 ranks below every scored sample, and it is never anomalous, whatever the threshold.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which streams of a fleet a person looks at first."""
 
-from __future__ import annotations
-
 from newnormal.alarms.words import urgency
 from newnormal.plots.thinning import excess
 from newnormal.types import Alarm, Change, Timeline

@@ -1,7 +1,5 @@
 """A figure that a notebook shows. Import it where Matplotlib is known to be there."""
 
-from __future__ import annotations
-
 from io import BytesIO
 
 from matplotlib.figure import Figure

@@ -1,7 +1,5 @@
 """Colours of pictures, on light and on dark paper."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

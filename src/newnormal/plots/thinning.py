@@ -1,7 +1,5 @@
 """A million samples on a thousand pixels: extremes are kept, so no spike is lost."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.metrics.events import runs

@@ -7,8 +7,6 @@ each channel, and score and threshold of the sample that is worst, so that neith
 crossing is lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any

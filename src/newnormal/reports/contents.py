@@ -1,7 +1,5 @@
 """What a report is about: one stream, or the streams of a fleet and its incidents."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

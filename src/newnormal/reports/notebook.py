@@ -4,8 +4,6 @@ Tables have no colours of their own, so that they fit a light and a dark noteboo
 a viewer that removes scripts and frames still shows what happened.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """The data of a fleet's page: every stream in brief, those that need attention in full."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

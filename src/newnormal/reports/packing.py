@@ -4,8 +4,6 @@ A page reads a number as ``base + float32``. The base is what most values of a c
 if they all are: then what is left has the digits that a float32 would lose.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The page that a report's data are put into: a template, styles and scripts, in one file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """What is reported of lines that hold no sample: each, but not thousands of them in a row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 _MOST = 10  # reported in a row

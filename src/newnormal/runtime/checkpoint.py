@@ -1,7 +1,5 @@
 """The checkpoint of a watched input: the detector and its position there, in one state file."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ Where there is no cache, kernels are compiled when they are called, and where an
 this one compiles what it was to compile.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import subprocess

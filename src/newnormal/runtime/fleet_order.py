@@ -1,7 +1,5 @@
 """The samples of each stream of a fleet in order: by their times, each time once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

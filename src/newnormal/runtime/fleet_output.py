@@ -1,7 +1,5 @@
 """Where the verdicts and events of a fleet go."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol
 

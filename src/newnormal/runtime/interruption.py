@@ -1,7 +1,5 @@
 """A clean stop on SIGINT and SIGTERM."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Judging a finished series: in pieces, so that no event is lost and a bar can be drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple

@@ -5,8 +5,6 @@ line for the user, and not part of the state: a run of the same samples has the 
 same events.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

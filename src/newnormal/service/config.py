@@ -3,8 +3,6 @@
 `newnormal.service.config_file` reads them from a file, the environment and the command line.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Mapping

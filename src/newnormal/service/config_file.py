@@ -3,8 +3,6 @@
 Options go before the environment, the environment before the file, the file before defaults.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterator, Mapping

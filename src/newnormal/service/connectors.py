@@ -1,7 +1,5 @@
 """Sinks and sources of the configuration as objects, with their secrets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A SQLite database of one process that writes: a writer, readers beside it, errors in words."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

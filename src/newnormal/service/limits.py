@@ -1,7 +1,5 @@
 """What samples must keep to before they are taken in."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

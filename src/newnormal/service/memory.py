@@ -1,7 +1,5 @@
 """Memory that is free and that the process still holds."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Threads that do a step again and again, and how long they wait after a failure."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Scores of samples as the store has them, thinned for a sink."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Delivery of scores: a thread for each sink, which reads what was judged from the store."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from bisect import bisect_right

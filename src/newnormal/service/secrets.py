@@ -1,7 +1,5 @@
 """Secrets: read from files and the environment alone, and never shown; tokens and their hashes."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -1,7 +1,5 @@
 """`Service`: what the API, the page, the sinks and the command do with it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@ Each setting is a field of a frozen dataclass with a `Kind`: what it takes, as a
 code. `settings_of` lists them, for reading a table, for the environment and for the reference.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

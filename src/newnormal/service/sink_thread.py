@@ -1,7 +1,5 @@
 """Calls of a sink that may be down, refuse or hang: waits after failures, and how it is."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """All sinks of the configuration: those that alerts are for, and those that scores are for."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from functools import partial

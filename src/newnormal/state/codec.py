@@ -5,8 +5,6 @@ every tensor. There is no pickle in the file and nothing that could run. The dig
 finds damage, not intent, so `newnormal.packing` checks what the file holds before it is used.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

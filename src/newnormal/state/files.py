@@ -1,7 +1,5 @@
 """Files that are there whole or not at all: written under another name, synced, then renamed."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Whether a file or a folder can be written: found out before long work, not after it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

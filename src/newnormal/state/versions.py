@@ -4,8 +4,6 @@ Until the first release the version stays 1, whatever is added. From then on a f
 is kept in the tests, and one that was written before goes through the migrations on its way in.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 

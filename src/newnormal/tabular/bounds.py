@@ -1,7 +1,5 @@
 """A time as a user writes it, from which or until which samples are taken."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """One sample, as a row of values or a mapping by channel."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

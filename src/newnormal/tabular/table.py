@@ -1,7 +1,5 @@
 """A series as arrays, and what must hold of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

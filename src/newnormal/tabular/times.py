@@ -1,7 +1,5 @@
 """What counts as a time, and which one it is: always datetime64[ns], in UTC."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, date, datetime
 from functools import cache

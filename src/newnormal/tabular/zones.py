@@ -1,7 +1,5 @@
 """Which zone times are in, before they become UTC."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta, tzinfo
 from typing import Any

@@ -4,8 +4,6 @@ A check takes a model or a threshold, or a function that makes a source or a sin
 `AssertionError` with what was expected and what was found. Call it from a test of your own.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from newnormal.lazy import lazy_names

@@ -1,7 +1,5 @@
 """What checks share: expectations, calls that must work, and what all connectors promise."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """A check for models that others write."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Small series for checks, and a detector over one sample by sample."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.detector import M2N2

@@ -1,7 +1,5 @@
 """A check for thresholds that others write."""
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any

@@ -6,8 +6,6 @@ package's rule and has its options; loading imports no class that the caller has
 installed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 (`scenarios`), decide which experts count and how fast each learns, and train on all of history.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What `Detector` chose, in sentences and one table."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 

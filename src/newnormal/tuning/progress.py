@@ -1,7 +1,5 @@
 """How far a fit is: what is done now, and the share of the whole, from counts of epochs."""
 
-from __future__ import annotations
-
 from newnormal.models.base import OnEpoch, OnPhase
 
 

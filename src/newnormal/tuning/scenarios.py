@@ -3,8 +3,6 @@
 Nothing here depends on the stream to come or on any label: what is planted is known.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.core.scaling import deviations

@@ -1,7 +1,5 @@
 """Arrays by the kind of number they hold."""
 
-from __future__ import annotations
-
 import re
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """Times in a zone, as text: inside they are UTC, outside they have the offset of their stream."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable

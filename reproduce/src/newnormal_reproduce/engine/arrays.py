@@ -1,7 +1,5 @@
 """Arrays by the kind of number they hold, runs of flags, and the type of both detectors."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

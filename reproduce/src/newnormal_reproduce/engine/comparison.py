@@ -1,7 +1,5 @@
 """Our figure, the paper's figure, the difference, and whether it is significant."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

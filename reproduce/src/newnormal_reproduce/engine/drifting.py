@@ -5,8 +5,6 @@ that grows. None of the changes is an anomaly; the anomalies before and after th
 There are also the same streams without a change, but with a sensor that fails and stays failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Evaluates one fit as each of its trials requires."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path

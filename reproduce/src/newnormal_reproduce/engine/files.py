@@ -1,7 +1,5 @@
 """Files of results: texts in a folder, and tables as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

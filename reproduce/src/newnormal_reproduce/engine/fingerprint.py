@@ -1,7 +1,5 @@
 """Digests of the code behind a result, so that a result of other code is not reused."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import sys

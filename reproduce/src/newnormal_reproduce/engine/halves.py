@@ -4,8 +4,6 @@ Constants of the default detector are chosen on generated data, on streams that 
 and on half of the streams of SKAB, NAB and UCR. The other half of these reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@
     runner.detector(outcomes[trials[0]])        # ready to run again
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import weakref

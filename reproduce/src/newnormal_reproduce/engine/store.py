@@ -1,7 +1,5 @@
 """Results on disk, under a key made of everything they depend on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The streams that experiments run on: those found in the given folders, and generated ones."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Many tasks, one after the other or in several processes, with progress."""
 
-from __future__ import annotations
-
 import io
 import multiprocessing
 import os

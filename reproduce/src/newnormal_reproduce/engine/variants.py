@@ -1,7 +1,5 @@
 """The variants of an ablation: one fitted detector frozen, detrended, adapted, or both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

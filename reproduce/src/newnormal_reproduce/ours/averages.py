@@ -1,7 +1,5 @@
 """Means over streams and collections of streams, seed by seed, and how pages write them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import TypeAlias

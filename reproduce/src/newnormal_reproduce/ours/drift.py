@@ -3,8 +3,6 @@
 No row uses later samples or test labels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property

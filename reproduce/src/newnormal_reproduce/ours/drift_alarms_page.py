@@ -1,7 +1,5 @@
 """The part about alarms of the page of `newnormal_reproduce.ours.drift`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean, median
 

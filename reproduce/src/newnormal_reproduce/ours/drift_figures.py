@@ -1,7 +1,5 @@
 """The results of `newnormal_reproduce.ours.drift`, compared row by row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """The operator's table of `newnormal_reproduce.ours.drift`: what a person gets from each row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path

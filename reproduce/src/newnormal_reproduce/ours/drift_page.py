@@ -1,7 +1,5 @@
 """The pages and figures of `newnormal_reproduce.ours.drift`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean

@@ -3,8 +3,6 @@
 Everything is generated: no data are needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Classic detectors beside the five models on every stream found, by AUPRC and VUS-PR."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import fmean
 from typing import Unpack

@@ -3,8 +3,6 @@
 Everything is generated: no data are needed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The values without a fault are known, and so is every sample of a fault.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping

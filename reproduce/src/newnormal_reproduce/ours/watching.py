@@ -1,7 +1,5 @@
 """Run a detector over samples and keep every event."""
 
-from __future__ import annotations
-
 from newnormal import Event
 from newnormal_reproduce.engine.arrays import AnyDetector, Floats, Times
 

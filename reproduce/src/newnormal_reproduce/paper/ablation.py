@@ -5,8 +5,6 @@ table:Main_Exp. The threshold decides what is learned, so a variant that adapts 
 threshold rule that the paper used with it, and every figure stands with its threshold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Unpack
 

@@ -5,8 +5,6 @@ largest of η/10, η/100 ... that does not. The threshold decides what is learne
 variant it is the percentile that the paper uses for the MLP's DT+TTA, which is no oracle.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Set
 from pathlib import Path

@@ -5,8 +5,6 @@ threshold Q99; the other detectors judge one row at a time. Each is fitted once 
 of 2006 to 2010; every split starts from the fitted state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike

@@ -3,8 +3,6 @@
 One window at the paper's size: 12 samples of 55 channels, latent width 128, batch 1.
 """
 
-from __future__ import annotations
-
 import math
 import platform
 import time

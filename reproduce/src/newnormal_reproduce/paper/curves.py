@@ -4,8 +4,6 @@ ROC and precision-recall curves of the lines of the main table, and F1 against t
 the variants of the ablation, from the scores that those experiments stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike

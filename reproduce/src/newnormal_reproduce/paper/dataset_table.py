@@ -1,7 +1,5 @@
 """The data sets: sizes, features and share of anomalies beside table:Data_Description."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike

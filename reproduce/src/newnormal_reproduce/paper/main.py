@@ -4,8 +4,6 @@ table:Main_Exp, table:Main_Exp_Full, table:Appendix:DetailExpMain and figure 1b.
 thresholds that the paper chose for it. NAB's streams are extra lines with borrowed settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Unpack

@@ -1,7 +1,5 @@
 """From the Markdown that experiments write to HTML: figures embedded, tables with marked cells."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re

@@ -1,7 +1,5 @@
 """Results as a Markdown page: ours, the paper's, the difference."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean

@@ -4,8 +4,6 @@ It is made from the Markdown and the figures that the experiments wrote into a f
 of an experiment that has not been run shows its command.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from importlib.resources import files

@@ -3,8 +3,6 @@
 What happens in them is meant to be seen: `plant_example` and `machines_example` say what it is.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

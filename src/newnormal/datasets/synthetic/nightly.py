@@ -1,7 +1,5 @@
 """A nightly job: an extreme that is normal at its hour."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

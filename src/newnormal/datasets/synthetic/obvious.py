@@ -4,8 +4,6 @@ Every kind of fault is put on every kind of stream. A detector that misses one o
 something that its user will not understand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

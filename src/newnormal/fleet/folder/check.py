@@ -1,7 +1,5 @@
 """Verify the folder of a fleet, and repair what can be repaired."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ version of its own, and older versions are brought up to date as state files are
 at the end.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

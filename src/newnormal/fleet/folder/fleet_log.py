@@ -1,7 +1,5 @@
 """A fleet that is open on its folder: what changes it is logged first, shards are saved in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

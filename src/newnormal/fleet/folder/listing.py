@@ -1,7 +1,5 @@
 """JSON files of a folder that carry a digest: the names of all streams, events not yet taken."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping

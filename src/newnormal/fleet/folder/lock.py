@@ -1,7 +1,5 @@
 """One process that writes to a fleet's folder."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Self

@@ -6,8 +6,6 @@ A kill leaves the beginning of a record: that is cut off. Any other damage is an
 `newnormal.fleet.folder.check` makes it a gap.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Names of the files in a fleet's folder."""
 
-from __future__ import annotations
-
 import re
 import secrets
 

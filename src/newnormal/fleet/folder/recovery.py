@@ -1,7 +1,5 @@
 """The streams of a fleet from the files of its folder; `replaying` has the log since."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

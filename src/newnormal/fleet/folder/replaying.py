@@ -1,7 +1,5 @@
 """The log of a fleet, applied again to the streams that do not have it yet."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

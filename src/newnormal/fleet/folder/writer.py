@@ -1,7 +1,5 @@
 """Writes a fleet to its folder: shards of the streams under new names, then the manifest."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

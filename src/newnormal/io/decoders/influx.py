@@ -1,7 +1,5 @@
 """The bodies that Telegraf and InfluxDB's clients send: line protocol."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

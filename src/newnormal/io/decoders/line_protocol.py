@@ -7,8 +7,6 @@ all others by a reader that goes from token to token. The packages for Python (l
 pyilpp) read a line a call, refuse a body as a whole, and do not read all of the grammar.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple

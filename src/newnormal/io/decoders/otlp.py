@@ -1,7 +1,5 @@
 """OTLP/HTTP metrics: what OpenTelemetry's collector and SDKs send, as protobuf or JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prometheus' remote write 1.0: what Prometheus and programs that are like it send."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Samples of many streams, one after the other, as arrivals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The service's own form of samples: JSON, JSON lines and CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """What the decoders of series with labels share: options in the address, and values as samples."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Alerts as JSON lines in a file."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import OrderedDict

@@ -1,7 +1,5 @@
 """Alerts to Prometheus Alertmanager, by version 2 of its API."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Receivers of alerts over HTTP: the connection to one, and what its answers mean."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping

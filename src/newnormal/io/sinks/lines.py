@@ -1,7 +1,5 @@
 """Lines of text to standard output or to a file: what sinks that write text have in common."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence

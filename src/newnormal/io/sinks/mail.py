@@ -1,7 +1,5 @@
 """Alerts by mail, over SMTP."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

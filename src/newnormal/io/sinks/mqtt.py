@@ -1,7 +1,5 @@
 """Alerts as messages of a broker of MQTT."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Scores as samples of Prometheus, by its remote write 1.0."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Alerts to chats by incoming webhooks: Slack, and those that understand its messages."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,7 +1,5 @@
 """Alerts as signed HTTP requests."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

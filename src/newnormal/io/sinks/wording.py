@@ -1,7 +1,5 @@
 """Alerts in words, for people: what sinks such as mail and chat show of one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A source whose samples are put in order before they are judged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The lines of followed files as samples: what their columns are is found out once for each."""
 
-from __future__ import annotations
-
 import itertools
 from collections import OrderedDict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Files and folders that grow, rotated ones included."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Which files patterns name, and what else is in their folders."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import os

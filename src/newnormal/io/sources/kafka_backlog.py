@@ -5,8 +5,6 @@ partitions, a backlog would come as all of one partition and then all of another
 second half would be late.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """Lines of CSV or JSON as samples: what files and pipes share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Samples of any number of streams by queries to Prometheus."""
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Series of several queries at the same times as samples of streams, given out in order."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Lines of many streams, or a line a value, from a file or from standard input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace

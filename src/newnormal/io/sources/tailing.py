@@ -3,8 +3,6 @@
 One module because which file a line is in and how far it was read are decided together.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence

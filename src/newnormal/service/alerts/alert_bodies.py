@@ -1,7 +1,5 @@
 """Alerts from what happens to items: one when an item opens, one when it ends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

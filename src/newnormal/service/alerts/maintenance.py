@@ -1,7 +1,5 @@
 """Maintenance windows: times in which alerts of some streams are not sent."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterable, Sequence

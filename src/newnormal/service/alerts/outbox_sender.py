@@ -1,7 +1,5 @@
 """One sink: what is due is sent, and what failed is tried again later."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence

@@ -6,8 +6,6 @@ Bearer``, or the cookie of a session that was begun with one. Programs that cann
 it as InfluxDB's ``Token``, or as the password of ``Basic``; a browser is never asked for those.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import math

@@ -1,7 +1,5 @@
 """The app: everything that the service answers over HTTP."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

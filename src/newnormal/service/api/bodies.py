@@ -1,7 +1,5 @@
 """Read the body of a request: never more than the limit, however it is sent and compressed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import zlib

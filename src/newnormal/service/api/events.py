@@ -1,7 +1,5 @@
 """Routes of events: a stream of server-sent ones, and the same as a list."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any

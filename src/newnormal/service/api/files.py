@@ -1,7 +1,5 @@
 """The page and its files: read from the package, with an ETag each."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What every request passes: its Host, how many a client makes, and headers of every answer."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import time

@@ -1,7 +1,5 @@
 """The route that takes history: files as people have them."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Routes of operation: health, settings, alerts, maintenance windows, metrics."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

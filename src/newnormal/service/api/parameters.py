@@ -1,7 +1,5 @@
 """Parameters of requests that several routes have."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

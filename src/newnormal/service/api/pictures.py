@@ -1,7 +1,5 @@
 """A stream as the page's picture wants it: points of a range, and what happened in it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What goes wrong with a request, as an answer: a status, a sentence, and what to do."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Routes that take samples: a decoder each."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence

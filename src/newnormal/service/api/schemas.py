@@ -1,7 +1,5 @@
 """What requests and answers hold, for the OpenAPI document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """Routes of login and logout."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, Request

@@ -1,7 +1,5 @@
 """Streams, items, events and comments as the JSON of the API."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

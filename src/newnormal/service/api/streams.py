@@ -1,7 +1,5 @@
 """Routes of streams: lists, series, pictures, models."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Threads for what takes a while."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

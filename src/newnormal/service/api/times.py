@@ -1,7 +1,5 @@
 """Times in requests and answers: ISO 8601 or Unix time in, ISO 8601 in UTC out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.errors import InputError

@@ -15,8 +15,6 @@ change nothing. What is far ahead of the newest sample is held until others conf
 clock would make all later samples late.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
 

@@ -5,8 +5,6 @@ nothing here looks at a clock or at what the store has beyond them. Everything t
 a name that follows from the log, so that applying an entry again changes nothing.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase

@@ -4,8 +4,6 @@ The store has the state of the service at a position, the fleet's folder that of
 store is written first: the position that counts is the fleet's, whose state the store still has.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 Nothing here changes a stream. What is decided is handed to the log as entries.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Items of the inbox from what happened to alarms, changes, incidents, silence and channels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ one confirm it, one at the old place refutes it. Where the period is not known y
 of the first samples is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """What happened, to where it belongs: the store, the outbox, the subscribers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ An entry is durable when the writer has committed it, and acts when the applier 
 writer commits what has come meanwhile in one record, so that many senders share one write.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The streams of the service: what is known of each beside its detector."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields

@@ -3,8 +3,6 @@
 An entry is a kind and a JSON object, and for samples their numbers behind it, little-endian.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The log of the service as a SQLite database: a record is on the disk once it is appended."""
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Iterator

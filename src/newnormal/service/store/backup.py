@@ -1,7 +1,5 @@
 """Copy all that a service keeps, while it runs, and put a copy back when it is stopped."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Verify all that a service keeps: its log, store, detectors and models. It may be running."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import zlib

@@ -1,7 +1,5 @@
 """The database of the store, and the writes that wait for `commit`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What happened, in order."""
 
-from __future__ import annotations
-
 import json
 
 from newnormal.errors import InputError

@@ -1,7 +1,5 @@
 """Items of the inbox, and what people wrote about them."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Levels of detail: a point of level k stands for 8^k samples, a block of it has 256 points."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.plots.thinning import excess, extremes, means, starts_every, worst

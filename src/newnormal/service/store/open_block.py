@@ -1,7 +1,5 @@
 """The newest samples of a stream, in memory until they fill a block."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from newnormal.service.store.columns import SAMPLES, BlockColumns

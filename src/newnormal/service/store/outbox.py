@@ -1,7 +1,5 @@
 """Alerts that are to be delivered, each to a sink, and how far that is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Remove what is older than it has to be, or what does not fit."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Samples of streams in blocks, with coarser levels for pictures of a long time."""
 
-from __future__ import annotations
-
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The tables of the store."""
 
-from __future__ import annotations
-
 from newnormal.service.database import Migration
 
 # Each makes a version from the one before it. One that was released is never changed: add another

@@ -1,7 +1,5 @@
 """Settings of the store: JSON values by name."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

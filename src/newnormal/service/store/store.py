@@ -1,7 +1,5 @@
 """The store of the service: one database with all that follows from the log, and settings."""
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Read a stream as it was at one moment: its samples by number, its points by time."""
 
-from __future__ import annotations
-
 import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence

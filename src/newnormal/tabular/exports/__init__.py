@@ -4,8 +4,6 @@ Excel workbooks, Parquet, the JSON of Prometheus' `query_range`, CSV of InfluxDB
 series as rows: finished exports, each held in memory once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 

@@ -1,7 +1,5 @@
 """A sheet of an Excel workbook as CSV text."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator

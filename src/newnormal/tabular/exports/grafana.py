@@ -1,7 +1,5 @@
 """Grafana's CSV of series as rows: a line a value, with the name of its series."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO

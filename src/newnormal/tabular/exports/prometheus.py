@@ -1,7 +1,5 @@
 """The JSON of Prometheus' `query_range`, and of servers that answer as it does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from math import nan

@@ -1,7 +1,5 @@
 """Which program wrote a file, found from its first bytes."""
 
-from __future__ import annotations
-
 import csv
 import re
 

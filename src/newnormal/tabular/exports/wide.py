@@ -1,7 +1,5 @@
 """Series with labels as wide CSV text: a row a time and stream, a column a channel."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Long data: a row a value, with its time and the name of its channel."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

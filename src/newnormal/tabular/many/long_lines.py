@@ -1,7 +1,5 @@
 """Long lines of many streams, a value a line, as samples."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Samples of many streams, and those of each stream in its own channels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Files and folders with the data of many streams."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike, fspath

@@ -1,7 +1,5 @@
 """Lines of many streams, in any order, as samples."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The names of many streams: one number a name, in the order of first appearance."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Samples brought to a grid of times."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

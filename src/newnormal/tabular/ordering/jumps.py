@@ -4,8 +4,6 @@ Live, a sample that is far ahead of the newest one is held back until the sample
 which of both it was (`sift`). In a finished series both sides are known (`stray`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from time import time_ns
 from typing import NamedTuple

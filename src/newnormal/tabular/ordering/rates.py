@@ -1,7 +1,5 @@
 """Counters as rates: what they rise by, per second or per sample."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What one line of CSV or JSON holds: its cells, and the value of a cell."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Sequence

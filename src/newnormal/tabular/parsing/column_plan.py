@@ -1,7 +1,5 @@
 """What each column of an input of lines is, and how its cells are written: from its first lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Dates as people and programs write them: found by their form, read many at a time."""
 
-from __future__ import annotations
-
 import re
 from calendar import monthrange
 from collections.abc import Sequence

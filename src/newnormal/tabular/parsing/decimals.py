@@ -1,7 +1,5 @@
 """Numbers as cells have them: decimal comma or point, words for missing, units."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Where the header of a CSV input is, and what separates its cells: found in its first lines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

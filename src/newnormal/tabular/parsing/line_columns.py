@@ -1,7 +1,5 @@
 """The columns of an input of lines: where its header is, and headers that come again."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

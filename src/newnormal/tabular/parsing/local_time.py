@@ -1,7 +1,5 @@
 """Local times as UTC, also in the night when the clock goes back."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """One plain line of CSV, in a fraction of the time that a block of lines takes to set up."""
 
-from __future__ import annotations
-
 from math import isfinite
 
 import numpy as np

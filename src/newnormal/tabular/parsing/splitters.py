@@ -1,7 +1,5 @@
 """Lines taken apart: CSV by its header, JSON lines by their keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from newnormal.errors import InputError

@@ -1,7 +1,5 @@
 """Units: a row of them below the header, or one behind every number of a column."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What binary data is, by how it begins, for messages."""
 
-from __future__ import annotations
-
 from newnormal.errors import InputError
 
 _KINDS = (

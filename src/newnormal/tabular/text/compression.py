@@ -1,7 +1,5 @@
 """Compressed bytes, recognised by how they begin, whatever the file is called."""
 
-from __future__ import annotations
-
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable

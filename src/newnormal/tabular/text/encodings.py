@@ -1,7 +1,5 @@
 """Text in any encoding as UTF-8: which one is found from its first bytes, or given."""
 
-from __future__ import annotations
-
 import codecs
 import re
 

@@ -1,7 +1,5 @@
 """What a file's name tells about its format."""
 
-from __future__ import annotations
-
 from os import PathLike
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """Bytes whose beginning is looked at first."""
 
-from __future__ import annotations
-
 from collections import deque
 
 from newnormal.tabular.text.compression import Poll

@@ -1,7 +1,5 @@
 """The bytes of a file, of a stream such as a FIFO, and of standard input."""
 
-from __future__ import annotations
-
 import errno
 import os
 import select
