@@ -91,6 +91,7 @@ class NaiveChannel:
 
 def naive_channels(scaled: Floats, base: Floats, params: ChannelParams) -> dict[str, Floats]:
     """Judge scaled samples (T, C); return expected, widths, ratios and hidden of each, (T, C)."""
+    scaled = np.clip(scaled, -2e6, 2e6)
     T, C = scaled.shape
     made = {name: np.zeros((T, C)) for name in ("expected", "width", "ratio", "hidden", "clean")}
     channels = [NaiveChannel(c, params, scaled[0, c], base[0, c]) for c in range(C)]

@@ -30,7 +30,7 @@ from tests.strategies import NASTY, nasty_series
 
 COLUMNS = (
     *("sample", "time", "score", "threshold", "anomalous", "expected", "shares"),
-    *("ratio", "p_value", "alarm", "distance", "change"),
+    *("ratio", "p_value", "alarm", "distance", "change", "lows", "highs", "channel_ratios"),
 )
 _HISTORY = 260
 _FIRST = np.datetime64("2026-01-01T00:00:00", "ns")
@@ -234,7 +234,8 @@ def _add(rows: dict[str, list[Any]], verdicts: Any, final: int) -> None:
 def _add_verdicts(rows: dict[str, list[Any]], verdicts: list[Any]) -> None:
     for verdict in verdicts:
         for name in COLUMNS:
-            value = getattr(verdict, name)
+            wide = getattr(verdict._columns, name, None)  # of channels
+            value = getattr(verdict, name, None if wide is None else wide[verdict._row])
             if value is None:
                 value = np.datetime64("NaT", "ns") if name == "time" else np.nan
             rows[name].append(value)

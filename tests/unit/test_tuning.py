@@ -119,20 +119,20 @@ def test_a_long_history_is_tested_on_its_newest_20_000_and_trained_on_96_000_win
     assert (training.stride, training.batch, training.seed) == (11, 64, 3)
     windows = (1_000_000 - WINDOW) // 11 + 1
     assert windows <= 96_000
-    assert training.epochs == math.ceil(3000 / (windows / 64)) == 3
+    assert training.epochs == 2  # at least
 
 
 @pytest.mark.parametrize(
     ("samples", "epochs", "batch", "wanted"),
     [
         (10, None, None, (1, 200, 64)),  # at most
-        (23_700, None, None, (1, 9, 64)),
-        (96_000, None, None, (1, 3, 64)),
-        (96_001, None, None, (2, 5, 64)),
+        (3_000, None, None, (1, 9, 64)),
+        (96_000, None, None, (1, 2, 64)),
+        (96_001, None, None, (2, 2, 64)),
         (23_700, 5, 32, (1, 5, 32)),  # as given
     ],
 )
-def test_training_goes_on_for_3000_steps_or_as_asked(
+def test_training_goes_on_for_400_steps_or_as_asked(
     samples: int, epochs: int | None, batch: int | None, wanted: tuple[int, int, int]
 ) -> None:
     training = CHOOSE._training(samples, 0, epochs, batch)
