@@ -21,8 +21,7 @@ AlarmNumber = Annotated[
     ),
 ]
 ChangeNumber = Annotated[
-    int | None,
-    typer.Option(metavar="NUMBER", help="This change, which is open.", min=1),
+    int | None, typer.Option(metavar="NUMBER", help="This change, which is open.", min=1)
 ]
 
 

@@ -83,12 +83,7 @@ def insert(
 
 
 @fleet_app.command()
-def remove(
-    folder: Folder,
-    stream: Stream,
-    loading: Loading = None,
-    rule: Rule = None,
-) -> None:
+def remove(folder: Folder, stream: Stream, loading: Loading = None, rule: Rule = None) -> None:
     """Remove a stream. `extract` keeps it."""
     with _opened(folder, Classes.of(loading, rule)) as fleet:
         fleet.remove(stream)

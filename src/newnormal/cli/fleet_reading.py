@@ -35,11 +35,7 @@ def remembered(folder: Path) -> dict[str, Any] | None:
     return read_manifest(folder).reading.get("file")
 
 
-def fleet_tables(
-    fleet: Fleet,
-    source: str,
-    options: InputOptions,
-) -> StreamTables:
+def fleet_tables(fleet: Fleet, source: str, options: InputOptions) -> StreamTables:
     """Read a file of a fleet's streams; name those that are left out, and why."""
     from newnormal.fleet.streams import unknown_stream
 

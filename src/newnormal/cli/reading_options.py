@@ -8,14 +8,7 @@ from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
-from newnormal.cli.options import (
-    OWN_CLASSES,
-    FileFormat,
-    OnDuplicate,
-    format_name,
-    names,
-    option,
-)
+from newnormal.cli.options import OWN_CLASSES, FileFormat, OnDuplicate, format_name, names, option
 from newnormal.cli.streams import StreamNaming
 from newnormal.errors import ParameterError
 

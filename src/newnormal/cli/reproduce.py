@@ -50,10 +50,7 @@ Seeds = Annotated[
 ]
 Generated = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option(
-        metavar="NAMES",
-        help="Only these, such as 1min/sine-2, or load-3 of truth.",
-    ),
+    typer.Option(metavar="NAMES", help="Only these, such as 1min/sine-2, or load-3 of truth."),
 ]
 ThreeSeeds = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -78,8 +75,7 @@ Cache = Annotated[
     ),
 ]
 Computed = Annotated[
-    bool,
-    typer.Option("--computed", help="Compute nothing: show the results stored so far."),
+    bool, typer.Option("--computed", help="Compute nothing: show the results stored so far.")
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 

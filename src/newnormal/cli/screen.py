@@ -13,16 +13,7 @@ import numpy as np
 from newnormal.cli import console
 from newnormal.errors import NewnormalError
 from newnormal.texts import counted, shown
-from newnormal.types import (
-    ACCEPTED,
-    CHANGED,
-    CLOSED,
-    OPENED,
-    REVERTED,
-    Alarm,
-    Change,
-    Event,
-)
+from newnormal.types import ACCEPTED, CHANGED, CLOSED, OPENED, REVERTED, Alarm, Change, Event
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,9 +31,7 @@ class StatusLine:
     """
 
     def __init__(
-        self,
-        terminal: Console,
-        opened: Sequence[tuple[str, Alarm | Change]] = (),
+        self, terminal: Console, opened: Sequence[tuple[str, Alarm | Change]] = ()
     ) -> None:
         self._terminal = terminal
         self._alarms = {(name, item.number) for name, item in opened if isinstance(item, Alarm)}

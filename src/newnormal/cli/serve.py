@@ -44,8 +44,7 @@ token_app = typer.Typer(help="Tokens of those who may use the service.", no_args
 serve_app.add_typer(token_app, name="token", cls=CommandGroup)
 
 Data = Annotated[
-    Path | None,
-    typer.Option("--data", metavar="FOLDER", help="The folder that keeps everything."),
+    Path | None, typer.Option("--data", metavar="FOLDER", help="The folder that keeps everything.")
 ]
 _WHERE = "newnormal-data"
 

@@ -29,10 +29,7 @@ _NOTICE = 1.0  # seconds in which those who ask /readyz learn that it ends
 
 
 def run(
-    config: ServiceConfig,
-    load: Callable[[], ServiceConfig],
-    *,
-    prepare: Prepare | None = None,
+    config: ServiceConfig, load: Callable[[], ServiceConfig], *, prepare: Prepare | None = None
 ) -> None:
     """Run the service until a signal ends it; `load` reads the configuration again.
 

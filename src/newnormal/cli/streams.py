@@ -29,11 +29,7 @@ class StreamNaming(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        by: list[str] | None,
-        long: bool,
-        tag: str | None = None,
-        value: str | None = None,
+        cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
     ) -> StreamNaming:
         """Return them from options."""
         from newnormal.tabular import Long

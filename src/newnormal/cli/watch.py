@@ -153,10 +153,7 @@ def watch(
     if state is not None:
         state_file.check_target(state, [input], new=False)
         state_file.remove_stale(state)
-    with (
-        _held(state) as lock,
-        closing(make_sink(output, SinkOptions(alarms_only))) as out,
-    ):
+    with _held(state) as lock, closing(make_sink(output, SinkOptions(alarms_only))) as out:
         resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
         detector = resumed.detector
         with closing(resumed.source), _shown(out, detector, state, quiet):
@@ -249,8 +246,7 @@ def _held(state: Path | None) -> Iterator[Lock | None]:
     with Lock(state) as lock:
         if not lock.held:
             raise StateError(
-                f"{state} is in use by another `newnormal watch`",
-                hint="give each its own --state",
+                f"{state} is in use by another `newnormal watch`", hint="give each its own --state"
             )
         yield lock
 

@@ -89,11 +89,7 @@ _SCORES = ("auprc", "auroc", "average_precision", "vus_pr", "vus_roc")
 
 
 def evaluate(
-    labels: ArrayLike,
-    verdicts: Verdicts,
-    events: Iterable[Event],
-    *,
-    period: Period | None = None,
+    labels: ArrayLike, verdicts: Verdicts, events: Iterable[Event], *, period: Period | None = None
 ) -> Evaluation:
     """Measure a labelled run by what it reported: its verdicts as they were made, and its alarms.
 

@@ -16,13 +16,7 @@ from newnormal.metrics.range import (
     harmonic_mean,
     vus,
 )
-from newnormal.metrics.ranking import (
-    auprc,
-    auroc,
-    average_precision,
-    best_f1,
-    best_f1_adjusted,
-)
+from newnormal.metrics.ranking import auprc, auroc, average_precision, best_f1, best_f1_adjusted
 from newnormal.metrics.timing import Period, detection_delay, false_alarms, period_seconds
 
 

@@ -111,10 +111,7 @@ def _states(span: ChangeSpan, timeline: Timeline, x: Floats, style: Style) -> li
 
 
 def draw_bars(
-    axes: Axes,
-    bars: Iterable[Bar],
-    height: tuple[float, float],
-    alpha: float = 1.0,
+    axes: Axes, bars: Iterable[Bar], height: tuple[float, float], alpha: float = 1.0
 ) -> None:
     """Draw bars; those of one colour are one artist, however many."""
     low, high = axes.get_xlim()

@@ -180,11 +180,7 @@ def alarm_strip(
 
 
 def strip(
-    axes: Axes,
-    x: Floats,
-    name: str,
-    parts: Sequence[tuple[Bools, str]],
-    style: Style = LIGHT,
+    axes: Axes, x: Floats, name: str, parts: Sequence[tuple[Bools, str]], style: Style = LIGHT
 ) -> None:
     """Draw flags as bars, each kind in its colour, and the name at the left."""
     axes.set_ylim(0, 1)

@@ -10,14 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from newnormal.plots.canvas import INK, NORMAL, SMALL, blank
-from newnormal.plots.panels import (
-    alarm_strip,
-    key,
-    score_panel,
-    score_range,
-    signal_panel,
-    tidy,
-)
+from newnormal.plots.panels import alarm_strip, key, score_panel, score_range, signal_panel, tidy
 from newnormal.plots.style import LIGHT, Style
 from newnormal.types import Bools, Floats, Verdicts
 

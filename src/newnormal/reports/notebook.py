@@ -25,15 +25,7 @@ from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
 from newnormal.reports.writing import page_of
 from newnormal.texts import counted
-from newnormal.types import (
-    Alarm,
-    Change,
-    Event,
-    Evidence,
-    Incident,
-    Timeline,
-    Verdicts,
-)
+from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, Verdicts
 
 PAGE = 400_000  # bytes of the page inside a notebook
 _ROWS = 5  # alarms, changes or streams in a table
@@ -173,12 +165,7 @@ def _incident(incident: Incident) -> str:
 
 def _alarms(alarms: Sequence[Alarm]) -> str:
     rows = [
-        (
-            f"{alarm.number}",
-            since_text(alarm),
-            alarm.sentence,
-            "open" if alarm.open else "closed",
-        )
+        (f"{alarm.number}", since_text(alarm), alarm.sentence, "open" if alarm.open else "closed")
         for alarm in alarms[:_ROWS]
     ]
     return _table(("alarm", "since", "", ""), rows, len(alarms) - len(rows))

@@ -105,10 +105,7 @@ def page_of(verdicts: Any, *, name: str = "", labels: Any = None, budget: int = 
 
 
 def _facts(
-    name: str,
-    axes: Sequence[Axis],
-    streams: list[dict[str, Any]],
-    fleet: dict[str, Any] | None,
+    name: str, axes: Sequence[Axis], streams: list[dict[str, Any]], fleet: dict[str, Any] | None
 ) -> dict[str, Any]:
     timed = bool(axes) and axes[0].timed
     zone = common_zone({axis.timeline.verdicts.zone for axis in axes}) if timed else None

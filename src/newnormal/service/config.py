@@ -66,9 +66,7 @@ class StreamDefaults:
         "how often a live stream is fitted again; without it, on request only",
     )
     max_history: int = setting(
-        20_000,
-        Int(50),
-        "how many samples, the newest, a fit takes at most; no fewer than history",
+        20_000, Int(50), "how many samples, the newest, a fit takes at most; no fewer than history"
     )
 
     def __post_init__(self) -> None:
@@ -119,9 +117,7 @@ class Limits:
     )
     subscribers: int = setting(50, Int(), "how many pages may follow the events at once")
     lag: int = setting(
-        200_000,
-        Int(),
-        "how many samples may be logged and not yet judged before senders must wait",
+        200_000, Int(), "how many samples may be logged and not yet judged before senders must wait"
     )
     max_future: int = setting(
         _DAY,

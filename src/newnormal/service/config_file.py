@@ -218,8 +218,7 @@ def _settings(
 ) -> Iterator[tuple[str, Any]]:
     if not isinstance(table, Mapping):
         raise ParameterError(
-            f"{where}: expected a table, found {table!r}",
-            hint=f"known are {', '.join(settings)}",
+            f"{where}: expected a table, found {table!r}", hint=f"known are {', '.join(settings)}"
         )
     for key, value in table.items():
         if key not in settings:

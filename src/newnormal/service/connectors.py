@@ -3,12 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from newnormal.io.registry import (
-    find_alert_sink,
-    find_pull_source,
-    find_score_sink,
-    is_score_sink,
-)
+from newnormal.io.registry import find_alert_sink, find_pull_source, find_score_sink, is_score_sink
 from newnormal.io.sinks.alerts import AlertSink
 from newnormal.io.sinks.scores import ScoreSink
 from newnormal.io.sources.pull import PullSource

@@ -151,12 +151,7 @@ def demo_config(config: ServiceConfig) -> ServiceConfig:
         overrides=(
             Override(
                 "hall-*",
-                {
-                    "history": HISTORY,
-                    "period": MINUTE,
-                    "accept_after": "3h",
-                    "alarms_per_day": 0.2,
-                },
+                {"history": HISTORY, "period": MINUTE, "accept_after": "3h", "alarms_per_day": 0.2},
             ),
             Override(MACHINES[_BY_HAND].name, {"accept_after": "never"}),
             *config.overrides,

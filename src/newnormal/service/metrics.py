@@ -22,10 +22,7 @@ _ATTENTION = ("alarm", "change", "silence", "channels", "failed")
 
 
 def exposition(
-    service: Service,
-    *,
-    most: int = MOST_STREAMS,
-    clock: Callable[[], int] = time.time_ns,
+    service: Service, *, most: int = MOST_STREAMS, clock: Callable[[], int] = time.time_ns
 ) -> tuple[bytes, str]:
     """Return all measurements as text, and its content type.
 

@@ -53,11 +53,7 @@ class Secret:
 
 
 def read_secret(
-    options: Mapping[str, Any],
-    name: str,
-    *,
-    where: str,
-    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, Any], name: str, *, where: str, environ: Mapping[str, str] | None = None
 ) -> Secret | None:
     """Return the secret that options point to, or None where they have none.
 

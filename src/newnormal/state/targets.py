@@ -23,10 +23,7 @@ _ELSEWHERE = "choose a file in a folder that exists and can be written to"
 
 
 def check_file(
-    path: _PathLike,
-    others: Iterable[_PathLike] = (),
-    *,
-    error: type[NewnormalError] = StateError,
+    path: _PathLike, others: Iterable[_PathLike] = (), *, error: type[NewnormalError] = StateError
 ) -> None:
     """Raise an error unless a file can be written here that is none of `others`.
 

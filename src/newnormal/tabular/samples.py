@@ -42,8 +42,7 @@ def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:
     if not math.isfinite(sum(values.ravel().tolist())) and np.isinf(values).any():
         channel = channels[int(np.flatnonzero(np.isinf(values))[0])]
         raise InputError(
-            f"sample {number}: channel {channel!r} is infinite",
-            hint="pass NaN for a missing value",
+            f"sample {number}: channel {channel!r} is infinite", hint="pass NaN for a missing value"
         )
     return values.reshape(1, -1)
 

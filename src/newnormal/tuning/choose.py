@@ -18,14 +18,7 @@ from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params, rest_of
 from newnormal.models.members import Tables, fittable
 from newnormal.models.plan import Plan
-from newnormal.tuning.choice import (
-    COPIES,
-    LEARNED_NOTHING,
-    NO_RHYTHM,
-    TOO_SHORT,
-    Choice,
-    Member,
-)
+from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
 from newnormal.tuning.progress import FitProgress
 from newnormal.tuning.scenarios import scenarios
 from newnormal.types import Floats, Floats32
@@ -271,11 +264,7 @@ def _rates_in_use(plan: Plan, dropped: list[str]) -> tuple[float, ...]:
 
 
 def _training(
-    samples: int,
-    seed: int,
-    epochs: int | None,
-    batch: int | None,
-    on_epoch: OnEpoch | None = None,
+    samples: int, seed: int, epochs: int | None, batch: int | None, on_epoch: OnEpoch | None = None
 ) -> Training:
     batch = _BATCH if batch is None else batch
     stride = -(-samples // _WINDOWS)

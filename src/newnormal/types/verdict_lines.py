@@ -155,10 +155,7 @@ def _ends(columns: VerdictColumns, rows: int) -> Iterator[str] | list[str]:
     if columns.ratios is None or columns.p_values is None or columns.alarms is None:
         return repeat("}", rows)
     alarms = zip(
-        _numbers(columns.ratios),
-        _numbers(columns.p_values),
-        columns.alarms.tolist(),
-        strict=True,
+        _numbers(columns.ratios), _numbers(columns.p_values), columns.alarms.tolist(), strict=True
     )
     ends = [f', "ratio": {r}, "p_value": {p}, "alarm": {number}' for r, p, number in alarms]
     if columns.distances is None or columns.changes is None:

@@ -307,11 +307,7 @@ class Verdicts:
         table: dict[str, NDArray[Any]] = {"sample": self.samples}
         if self.times is not None:
             table["time"] = self.times
-        table |= {
-            "score": self.scores,
-            "threshold": self.thresholds,
-            "anomalous": self.anomalous,
-        }
+        table |= {"score": self.scores, "threshold": self.thresholds, "anomalous": self.anomalous}
         if self.ratios is not None and self.p_values is not None and self.alarms is not None:
             table |= {"ratio": self.ratios, "p_value": self.p_values, "alarm": self.alarms}
         if self.distances is not None and self.changes is not None:

@@ -317,9 +317,7 @@ _KINDS: dict[str, Callable[[_Series, np.random.Generator], None]] = {
 
 def _order(kind: str) -> int:
     if kind not in _KINDS:
-        raise ParameterError(
-            f"kinds: expected {', '.join(_KINDS)}, found {kind!r}",
-        )
+        raise ParameterError(f"kinds: expected {', '.join(_KINDS)}, found {kind!r}")
     return list(_KINDS).index(kind)
 
 

@@ -9,13 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.io.sinks.alerts import (
-    FIRED,
-    RESOLVED,
-    Alert,
-    AlertRefusedError,
-    AlertSink,
-)
+from newnormal.io.sinks.alerts import FIRED, RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.service.alerts.maintenance import Window, covering, windows
 from newnormal.service.retry import Report, backoff, one_line
 from newnormal.service.sink_thread import SECOND, SinkCalls

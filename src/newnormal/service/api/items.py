@@ -82,9 +82,7 @@ async def item(item: AnItem, service: TheService, reading: Threads) -> Response:
 
 
 @router.post(
-    "/{key}/accept",
-    responses=gives(schemas.Decided),
-    openapi_extra=schemas.takes(schemas.Decision),
+    "/{key}/accept", responses=gives(schemas.Decided), openapi_extra=schemas.takes(schemas.Decision)
 )
 async def accept(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
     """Accept an alarm or a change: what it is about is normal from now on."""
@@ -92,9 +90,7 @@ async def accept(request: Request, caller: Operator, item: AnItem, service: TheS
 
 
 @router.post(
-    "/{key}/reject",
-    responses=gives(schemas.Decided),
-    openapi_extra=schemas.takes(schemas.Decision),
+    "/{key}/reject", responses=gives(schemas.Decided), openapi_extra=schemas.takes(schemas.Decision)
 )
 async def reject(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
     """Reject an alarm or a change: it is not to be learned."""

@@ -27,10 +27,7 @@ def series_json(series: ThinnedSeries, known: Sequence[str], period: int | None)
     """
     x = np.asarray(series.times, np.int64) / 1e9
     gaps = _gaps(series, period)
-    columns = {
-        "score": _column(series.scores, gaps),
-        "threshold": _column(series.thresholds, gaps),
-    }
+    columns = {"score": _column(series.scores, gaps), "threshold": _column(series.thresholds, gaps)}
     position_of = {name: position for position, name in enumerate(known)}
     for k, name in enumerate(series.channels):
         for kind in ("low", "high", "expected", "least", "most"):
@@ -107,11 +104,7 @@ def picture_json(
         "period": None if view.period is None else seconds(view.period),
         "first": 0,
         "channels": [
-            {
-                "name": name,
-                "concern": round(concern.get(name, 0.0), 6),
-                "margin": margins.get(name),
-            }
+            {"name": name, "concern": round(concern.get(name, 0.0), 6), "margin": margins.get(name)}
             for name in view.channels
         ],
         "alarms": [_alarm(item, view) for item in alarms],

@@ -102,8 +102,7 @@ def _restore(applier: Applier, folder: Path) -> None:
         state = json.loads(zlib.decompress(body))
         if state["version"] > _VERSION:
             raise StateError(
-                f"{folder} was written by a newer newnormal",
-                hint="pip install --upgrade newnormal",
+                f"{folder} was written by a newer newnormal", hint="pip install --upgrade newnormal"
             )
         for facts in state["streams"]:
             stream = applier.streams.add(stream_from_json(facts))

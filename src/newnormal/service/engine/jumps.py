@@ -128,12 +128,7 @@ class HeldSamples:
             [time, [None if each != each else each for each in values.tolist()], at.tolist()]  # noqa: PLR0124
             for time, values, at in self.rows
         ]
-        return {
-            "rows": rows,
-            "usual": self.usual,
-            "first": self._first,
-            "longest": self._longest,
-        }
+        return {"rows": rows, "usual": self.usual, "first": self._first, "longest": self._longest}
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:

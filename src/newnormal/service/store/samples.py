@@ -273,12 +273,7 @@ class SampleTable:
         return samples.as_rows(first)
 
     def series(
-        self,
-        stream: int,
-        begin: int,
-        end: int,
-        points: int,
-        channels: Sequence[str] | None = None,
+        self, stream: int, begin: int, end: int, points: int, channels: Sequence[str] | None = None
     ) -> ThinnedSeries:
         """Return the samples of a time, thinned to `points` to twice as many points.
 

@@ -233,8 +233,7 @@ def _folder_tables(
             else:
                 one = {} if channels is None else {"": channels}
                 streams.take(
-                    name,
-                    read_tables(path, reading, long=long, channels=one, strict=strict),
+                    name, read_tables(path, reading, long=long, channels=one, strict=strict)
                 )
         except InputError as error:
             streams.errors[name] = error
@@ -279,8 +278,7 @@ class _Parts:
         if not streams.tables and whole.bad_cells:
             column, bad = next(iter(whole.bad_cells.items()))
             raise at_line(
-                bad.line,
-                InputError(f"column {column!r}: expected a number, found {bad.example!r}"),
+                bad.line, InputError(f"column {column!r}: expected a number, found {bad.example!r}")
             )
         return replace(streams, profile=whole)
 

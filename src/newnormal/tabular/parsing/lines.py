@@ -365,10 +365,7 @@ class LineParser:
         return blocks
 
     def _block(
-        self,
-        positions: list[int],
-        rows: list[Sequence[Cell]],
-        errors: list[tuple[int, InputError]],
+        self, positions: list[int], rows: list[Sequence[Cell]], errors: list[tuple[int, InputError]]
     ) -> ParsedSamples:
         columns = self.columns
         assert columns.splitter is not None

@@ -19,11 +19,7 @@ from newnormal.tabular.text.binary_kinds import binary_data, known_binary
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 from newnormal.tabular.text.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
 from newnormal.tabular.text.file_names import format_of_name
-from newnormal.tabular.text.line_cutting import (
-    HEAD,
-    LineCutter,
-    line_texts,
-)
+from newnormal.tabular.text.line_cutting import HEAD, LineCutter, line_texts
 from newnormal.tabular.text.lookahead import Lookahead
 from newnormal.tabular.text.raw_bytes import RawBytes, RawFile, raw_bytes
 
