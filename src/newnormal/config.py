@@ -44,8 +44,6 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 def duration(value: object, name: str = "duration") -> np.timedelta64:
     """Return a duration, given as text ("90s", "1h30m"), a timedelta, or a number of seconds.
 
-    Examples
-    --------
     >>> duration("1h30m")
     np.timedelta64(5400000000000,'ns')
     """
@@ -69,8 +67,6 @@ def duration(value: object, name: str = "duration") -> np.timedelta64:
 def duration_text(value: np.timedelta64) -> str:
     """Return a duration as text that `duration` reads back.
 
-    Examples
-    --------
     >>> duration_text(np.timedelta64(90, "s"))
     '1m30s'
     """

@@ -150,8 +150,6 @@ class Message(NamedTuple):
 def send(file: IO[bytes], message: Message) -> None:
     """Write a message.
 
-    Examples
-    --------
     >>> import io
     >>> file = io.BytesIO()
     >>> send(file, Message({"name": "web-1"}, {"values": np.zeros(2)}))

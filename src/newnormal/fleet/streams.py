@@ -20,8 +20,6 @@ from newnormal.types import Ints
 class FleetStreams:
     """Streams by name; those of one shape are in one group.
 
-    Examples
-    --------
     >>> streams = FleetStreams()
     >>> len(streams), streams.names
     (0, ())

@@ -19,8 +19,6 @@ class CounterRates:
     What a request brings is converted by a `RateConversion` of its own and remembered once that is
     kept. So a request that fails and is sent again gives the same rates.
 
-    Examples
-    --------
     >>> rates = CounterRates()
     >>> begun = rates.begin()
     >>> begun.convert("requests", np.array([0, 10**9]), np.array([5.0, 25.0]))

@@ -14,8 +14,6 @@ from newnormal.types import Floats, Timeline
 def seconds_of(time: np.datetime64) -> float:
     """Return a time as seconds since 1970, UTC.
 
-    Examples
-    --------
     >>> seconds_of(np.datetime64("1970-01-01T00:01:00.5"))
     60.5
     """

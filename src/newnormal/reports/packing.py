@@ -52,8 +52,6 @@ def base_of(values: Floats) -> float:
 def packed(values: Floats, base: float) -> NDArray[np.float32]:
     """Return values as differences from a base; a finite one too large for float32 is the largest.
 
-    Examples
-    --------
     >>> packed(np.array([1e9 + 0.25, 1e60, np.inf]), 1e9).tolist()
     [0.25, 3.4028234663852886e+38, inf]
     """
@@ -66,8 +64,6 @@ def packed(values: Floats, base: float) -> NDArray[np.float32]:
 def text_of(value: Any) -> str:
     r"""Return a value as JSON that may stand inside a script element.
 
-    Examples
-    --------
     >>> text_of({"name": "</script>\ud800"})
     '{"name":"\\u003c/script>\\ud800"}'
     """

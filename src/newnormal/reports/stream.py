@@ -20,8 +20,6 @@ _STRETCHES = 2_000  # of labels, before neighbours are joined
 def number(value: Any) -> Any:
     """Return a number as JSON has it: None for what is not finite.
 
-    Examples
-    --------
     >>> number(np.float64(0.5)), number(np.nan), number(None)
     (0.5, None, None)
     """

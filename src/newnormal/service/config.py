@@ -275,8 +275,6 @@ class ServiceConfig:
     def for_stream(self, name: str) -> StreamDefaults:
         """Return what holds for a stream.
 
-        Examples
-        --------
         >>> config = ServiceConfig(overrides=(Override("press-*", {"history": 500}),))
         >>> config.for_stream("press-1").history, config.for_stream("oven").history
         (500, 1000)

@@ -165,8 +165,6 @@ class Simulation:
     Minute 0 is at `begin` in ns; the story begins at the minute `story`, None: not yet. Another
     seed gives other machines.
 
-    Examples
-    --------
     >>> simulation = Simulation(0)
     >>> arrival = simulation.arrivals(0, 10)[0]
     >>> arrival.stream, arrival.values.shape

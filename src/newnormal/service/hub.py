@@ -91,8 +91,6 @@ class Subscription:
 class Hub:
     """Gives each message to all subscribers.
 
-    Examples
-    --------
     >>> hub = Hub()
     >>> follower = hub.subscribe()
     >>> hub.publish(Tick({1: 7}))

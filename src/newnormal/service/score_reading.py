@@ -42,8 +42,6 @@ def thinned(times: Ints, ratios: Floats, every: int) -> tuple[Ints, Ints]:
 
     Stretches begin at multiples of `every` since 1970; 0: every row is one.
 
-    Examples
-    --------
     >>> times, ratios = np.array([0, 4, 10, 11, 19]), np.array([0.1, 0.2, 0.9, 0.3, 0.4])
     >>> [each.tolist() for each in thinned(times, ratios, 10)]
     [[0, 2], [1, 2]]

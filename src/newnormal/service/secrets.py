@@ -18,8 +18,6 @@ _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 class Secret:
     """Text that neither logs nor errors show; `reveal` gives it.
 
-    Examples
-    --------
     >>> secret = Secret("swordfish")
     >>> secret, f"{secret}", secret.reveal()
     (Secret(***), '***', 'swordfish')
@@ -121,8 +119,6 @@ def hash_token(token: str) -> str:
     A token is 256 random bits, so that a plain hash cannot be searched; a password would need a
     slow one.
 
-    Examples
-    --------
     >>> hash_token("nn_example")[:20]
     'sha256:7fb845f462872'
     """
@@ -137,8 +133,6 @@ def is_token_hash(text: str) -> bool:
 def token_matches(token: str, hashed: str) -> bool:
     """Whether a hash is that of a token, in a time that does not depend on either.
 
-    Examples
-    --------
     >>> token_matches("nn_example", hash_token("nn_example")), token_matches("", hash_token("a"))
     (True, False)
     """

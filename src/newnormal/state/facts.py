@@ -17,8 +17,6 @@ AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hin
 class Facts:
     """Facts of a state file, each checked as it is taken out; the rest is an error.
 
-    Examples
-    --------
     >>> facts = Facts({"seen": 3, "open": True})
     >>> facts.count("seen"), facts.flag("open")
     (3, True)

@@ -182,8 +182,6 @@ class LogRecord(NamedTuple):
 def parse(record: bytes, position: int) -> LogRecord:
     """Return the record that ends at a position of a log.
 
-    Examples
-    --------
     >>> parse(LogRecord(MARKER, None, b"printed").write(), 7).marker
     b'printed'
     """

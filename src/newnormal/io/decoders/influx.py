@@ -113,8 +113,6 @@ class InfluxDecoder(Decoder):
     headers, ``X-Newnormal-By: host, region``. Lines that cannot be read are left out and named in
     the answer, which then is 400; all others are taken.
 
-    Examples
-    --------
     >>> decoder = InfluxDecoder()
     >>> body = b'cpu,host=web-1,cpu=cpu0 user=1.5,ok=t,text="a b" 1767225600000000000\n'
     >>> for arrival in decoder.decode(body, {}):

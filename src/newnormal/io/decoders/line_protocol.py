@@ -103,8 +103,6 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
 
     A line that cannot be read ends at its first end of line, also within a text that does not end.
 
-    Examples
-    --------
     >>> found = parse("cpu,host=a load=0.5,up=t 60\ncpu,host=a load=,up=t 70\n", scaled(10**9), 9)
     >>> [(key, each.times, each.values) for key, each in found.groups.items()]
     [(('cpu,host=a', ('load', 'up')), [60000000000], [0.5, 1.0])]

@@ -49,8 +49,6 @@ class SamplesDecoder(Decoder):
     A time is ISO 8601 or Unix time; a single sample without one gets that at which it came. null,
     NaN and an empty cell are missing values.
 
-    Examples
-    --------
     >>> decoder = SamplesDecoder()
     >>> body = b"stream,time,load\na,2026-01-01T00:00:00Z,0.5\na,2026-01-01T00:00:10Z,\n"
     >>> [(each.stream, each.channels, each.values.tolist()) for each in decoder.decode(body, {})]

@@ -56,8 +56,6 @@ _DEFAULTS = {
 class KafkaTopics:
     """The topics to read: names, and regular expressions that begin with ``^``.
 
-    Examples
-    --------
     >>> topics = KafkaTopics("source bus", ["metrics", "^plant-.*"])
     >>> topics.among(["plant-1", "plant-2", "__consumer_offsets", "other"])
     (['plant-1', 'plant-2'], ['metrics'])

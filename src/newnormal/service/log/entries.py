@@ -213,8 +213,6 @@ def check_input_position(entry: SamplesArrived) -> None:
 def pack(entries: Sequence[Entry]) -> bytes:
     """Return the entries of one record as bytes.
 
-    Examples
-    --------
     >>> unpack(pack([Removed(3), Silent(1, 5, 9)]))
     [Removed(stream=3), Silent(stream=1, since=5, now=9, others=())]
     """

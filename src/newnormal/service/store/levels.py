@@ -14,8 +14,6 @@ def complete(count: int, level: int) -> int:
 
     Only full blocks of a level are thinned for the next one.
 
-    Examples
-    --------
     >>> [complete(5000, level) for level in range(4)]
     [5000, 608, 64, 0]
     """
