@@ -127,11 +127,16 @@ def test_scikit_learn_knows_what_it_is(detector: BaseDetector) -> None:
 def test_higher_scores_are_more_anomalous_and_agree_with_the_labels(
     kind: type[Detector | M2N2], options: dict[str, Any], history: Floats
 ) -> None:
-    detector = kind(**options).fit(history)
-    scores, labels = detector.decision_function(history), detector.predict(history)
-    judged = ~np.isnan(scores)
-    np.testing.assert_array_equal(labels[judged], scores[judged] >= detector.threshold_)
+    detector, live = kind(**options).fit(history), history.copy()
+    live[50] += 20
+    scores, labels = detector.decision_function(live), detector.predict(live)
     assert labels.dtype == np.int64
+    assert (labels[50], np.nanargmax(scores)) == (1, 50)
+    verdicts = detector.run(live)
+    np.testing.assert_array_equal(labels, verdicts.anomalous)
+    judged = ~np.isnan(scores)
+    if verdicts.channel_ratios is None:
+        np.testing.assert_array_equal(labels[judged], scores[judged] >= detector.threshold_)
 
 
 @pytest.mark.parametrize(("kind", "options"), BOTH)
