@@ -69,7 +69,7 @@ class Detector(BaseDetector):
     >>> from newnormal import Detector
     >>> rng = np.random.default_rng(0)
     >>> history = np.sin(np.arange(600) / 9)[:, None] + rng.normal(0, 0.1, (600, 2))
-    >>> live = history[:230].copy()
+    >>> live = history[:205].copy()
     >>> live[200] += 3
     >>> detector = Detector(alarms_per_day=1).fit(history)
     >>> verdicts = detector.run(live)
