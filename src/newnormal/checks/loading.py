@@ -21,26 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Loaded:
-    """A series as far as it could be read.
+    """A series as far as it could be read."""
 
-    Attributes
-    ----------
-    table
-        The series; None where nothing can be made of the data.
-    findings
-        What `fit` would refuse.
-    time
-        The names of the columns of its times.
-    shell
-        Whether it is a file, which options of the command line can mend.
-    duplicates, out_of_order
-        Samples of data in Python that share the time of another, or are not in order.
-    """
-
-    table: Table | None
-    findings: list[Finding] = field(default_factory=list)
-    time: tuple[str, ...] = ()
-    shell: bool = False
+    table: Table | None  # the series; None where nothing can be made of the data
+    findings: list[Finding] = field(default_factory=list)  # what `fit` would refuse
+    time: tuple[str, ...] = ()  # the names of the columns of its times
+    shell: bool = False  # whether it is a file, which options of the command line can mend
+    # Samples of data in Python that share the time of another, or are not in order.
     duplicates: int = 0
     out_of_order: int = 0
 

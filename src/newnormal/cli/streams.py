@@ -14,18 +14,10 @@ if TYPE_CHECKING:
 
 
 class StreamNaming(NamedTuple):
-    """How an input holds streams.
+    """How an input holds streams."""
 
-    Attributes
-    ----------
-    by
-        The columns that name the stream; none: there is one stream, or a file a stream.
-    long
-        The columns of long lines; None for a line a sample.
-    """
-
-    by: list[str]
-    long: Long | None
+    by: list[str]  # the columns that name the stream; none: there is one stream, or a file a stream
+    long: Long | None  # the columns of long lines; None for a line a sample
 
     @classmethod
     def of(

@@ -18,25 +18,15 @@ _RUNNING, _KILLED, _ENDED = "running", "killed", "ended"
 
 @dataclass(frozen=True)
 class Written:
-    """When a state was written, and by whom.
+    """When a state was written, and by whom."""
 
-    Attributes
-    ----------
-    seconds
-        Seconds since 1970.
-    watch
-        ``"running"``, ``"killed"`` or ``"ended"``: the `watch` that wrote it, or holds it. None:
-        no `watch` has, or it cannot be known.
-    behind
-        Samples that this `watch` has judged since; None where that is not known.
-    fresh
-        Whether the `watch` that holds it has not written to it yet.
-    """
-
-    seconds: float
+    seconds: float  # seconds since 1970
+    # ``"running"``, ``"killed"`` or ``"ended"``: the `watch` that wrote it, or holds it. None: no
+    # `watch` has, or it cannot be known.
     watch: str | None = None
+    # Samples that this `watch` has judged since; None where that is not known.
     behind: int | None = None
-    fresh: bool = False
+    fresh: bool = False  # whether the `watch` that holds it has not written to it yet
 
     @classmethod
     def of_file(cls, state: Path, seen: int, watched: bool) -> Written:

@@ -94,30 +94,14 @@ class IncidentRecord:
 
 @dataclass
 class IncidentRecords:
-    """All that a tracker keeps.
+    """All that a tracker keeps."""
 
-    Attributes
-    ----------
-    period
-        The time between samples, or None.
-    openings
-        The newest ones, sorted.
-    incidents
-        By number.
-    count
-        Incidents so far.
-    now
-        The newest moment known of.
-    forgotten
-        The moment of the newest opening that is no longer kept.
-    """
-
-    period: np.timedelta64 | None
-    openings: list[KeptOpening] = field(default_factory=list)
-    incidents: dict[int, IncidentRecord] = field(default_factory=dict)
-    count: int = 0
-    now: int | None = None
-    forgotten: int | None = None
+    period: np.timedelta64 | None  # the time between samples, or None
+    openings: list[KeptOpening] = field(default_factory=list)  # the newest ones, sorted
+    incidents: dict[int, IncidentRecord] = field(default_factory=dict)  # by number
+    count: int = 0  # incidents so far
+    now: int | None = None  # the newest moment known of
+    forgotten: int | None = None  # the moment of the newest opening that is no longer kept
 
     def to_json(self) -> dict[str, Any]:
         """Return it as values of JSON; openings and incidents name streams by their place."""

@@ -68,23 +68,14 @@ class FleetEvent:
 
 @dataclass(frozen=True, eq=False)
 class FleetObserved:
-    """The samples of a run, and what is open after it.
+    """The samples of a run, and what is open after it."""
 
-    Attributes
-    ----------
-    samples
-        Those of each part of the verdicts, as its group was given them.
-    remaining
-        The alarms and changes that are open after the run, of each stream that has any.
-    labels
-        True for a sample that is labelled as a fault, of each stream that has labels.
-    earlier
-        The alarms and changes that were open before the run, of each stream that had any.
-    """
-
-    samples: tuple[Floats, ...]
+    samples: tuple[Floats, ...]  # those of each part of the verdicts, as its group was given them
+    # The alarms and changes that are open after the run, of each stream that has any.
     remaining: Mapping[str, tuple[Alarm | Change, ...]]
+    # True for a sample that is labelled as a fault, of each stream that has labels.
     labels: Mapping[str, Bools]
+    # The alarms and changes that were open before the run, of each stream that had any.
     earlier: Mapping[str, tuple[Alarm | Change, ...]]
 
     def of_stream(

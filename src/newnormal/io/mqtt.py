@@ -58,31 +58,16 @@ class SessionTakenError(ClosedError):
 
 
 class MqttMessage(NamedTuple):
-    """A message as it came.
+    """A message as it came."""
 
-    Attributes
-    ----------
-    topic
-        None: it is not UTF-8.
-    number
-        By which it is acknowledged; 0: it needs no acknowledgement.
-    again
-        Whether the broker has sent it before.
-    retained
-        Whether the broker had kept it from before the subscription.
-    subscriptions
-        Identifiers of the subscriptions that it came by; empty: they have none.
-    received
-        The time in ns.
-    """
-
-    topic: str | None
+    topic: str | None  # None: it is not UTF-8
     payload: bytes
-    number: int
-    again: bool
-    retained: bool
+    number: int  # by which it is acknowledged; 0: it needs no acknowledgement
+    again: bool  # whether the broker has sent it before
+    retained: bool  # whether the broker had kept it from before the subscription
+    # Identifiers of the subscriptions that it came by; empty: they have none.
     subscriptions: tuple[int, ...]
-    received: int
+    received: int  # the time in ns
 
 
 class MqttConnection:

@@ -15,21 +15,11 @@ _REMEMBERED = 20_000  # topics
 
 
 class Named(NamedTuple):
-    """What a topic says of its messages.
+    """What a topic says of its messages."""
 
-    Attributes
-    ----------
-    pattern
-        The number of the pattern that it matches.
-    stream
-        The name of the stream.
-    channel
-        What the message is about; None: the topic does not say.
-    """
-
-    pattern: int
-    stream: str
-    channel: str | None
+    pattern: int  # the number of the pattern that it matches
+    stream: str  # the name of the stream
+    channel: str | None  # what the message is about; None: the topic does not say
 
 
 class TopicPattern:

@@ -22,25 +22,15 @@ _RESERVED = ("kind", "feedback")  # of a position, for what is not the source's
 
 @dataclass(frozen=True)
 class Resumed:
-    """What to go on with.
+    """What to go on with."""
 
-    Attributes
-    ----------
-    detector, source
-        The detector, and the source at the position that belongs to it.
-    applied
-        Keys of the feedback that the checkpoint contains.
-    continues
-        Whether the source goes on from a checkpoint; False: it starts at its beginning.
-    replaced
-        Whether there was a checkpoint, of another input.
-    """
-
+    # The detector, and the source at the position that belongs to it.
     detector: BaseDetector
     source: Source
-    applied: tuple[str, ...] = ()
+    applied: tuple[str, ...] = ()  # keys of the feedback that the checkpoint contains
+    # Whether the source goes on from a checkpoint; False: it starts at its beginning.
     continues: bool = False
-    replaced: bool = False
+    replaced: bool = False  # whether there was a checkpoint, of another input
 
 
 def save(

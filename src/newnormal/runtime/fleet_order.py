@@ -148,20 +148,11 @@ class Arrivals:
 
 
 class RowsInOrder(NamedTuple):
-    """Which samples of a stream may be taken, where not all may.
+    """Which samples of a stream may be taken, where not all may."""
 
-    Attributes
-    ----------
-    rows
-        Their positions.
-    skipped
-        How many were taken before, of an input that repeats.
-    wrong
-        The positions of those whose time is not after the one before, with the errors.
-    """
-
-    rows: Ints
-    skipped: int
+    rows: Ints  # their positions
+    skipped: int  # how many were taken before, of an input that repeats
+    # The positions of those whose time is not after the one before, with the errors.
     wrong: list[tuple[int, InputError]]
 
 

@@ -20,30 +20,15 @@ KEYS = 100  # of applied feedback, that a marker remembers
 
 @dataclass(frozen=True)
 class InputPosition:
-    """Where in its input a fleet's watch is: what a marker in the fleet's log says.
+    """Where in its input a fleet's watch is: what a marker in the fleet's log says."""
 
-    Attributes
-    ----------
-    kind
-        The kind of the input, as in a one-stream checkpoint.
-    snapshot
-        The position behind the samples of the record that the marker belongs to.
-    feedback
-        Keys of the newest feedback applied, that record's included.
-    stream
-        The stream, if that record is feedback.
-    clean
-        Whether all output before it was written, as it is when a watch has ended.
-    zone
-        The zone of the samples' times, or None.
-    """
-
-    kind: str
+    kind: str  # the kind of the input, as in a one-stream checkpoint
+    # The position behind the samples of the record that the marker belongs to.
     snapshot: dict[str, Any] = field(default_factory=dict)
-    feedback: tuple[str, ...] = ()
-    stream: str | None = None
-    clean: bool = False
-    zone: str | None = None
+    feedback: tuple[str, ...] = ()  # keys of the newest feedback applied, that record's included
+    stream: str | None = None  # the stream, if that record is feedback
+    clean: bool = False  # whether all output before it was written, as it is when a watch has ended
+    zone: str | None = None  # the zone of the samples' times, or None
 
     def to_bytes(self) -> bytes:
         """Return the marker in the fleet's log."""
@@ -69,30 +54,16 @@ class InputPosition:
 
 @dataclass(frozen=True)
 class ResumedFleet:
-    """What to go on with.
+    """What to go on with."""
 
-    Attributes
-    ----------
-    fleet
-        The fleet, open on its folder.
-    source
-        The input, at the position that belongs to it.
-    position
-        That position.
-    continues
-        Whether the input goes on from an earlier start; False: it starts at its beginning.
-    again
-        Verdicts that a watch which was killed may not have written.
-    events
-        The same of feedback.
-    """
-
-    fleet: Fleet
-    source: StreamInput
-    position: InputPosition
+    fleet: Fleet  # the fleet, open on its folder
+    source: StreamInput  # the input, at the position that belongs to it
+    position: InputPosition  # that position
+    # Whether the input goes on from an earlier start; False: it starts at its beginning.
     continues: bool = False
+    # Verdicts that a watch which was killed may not have written.
     again: tuple[FleetVerdicts, ...] = ()
-    events: tuple[FleetEvent, ...] = field(default=())
+    events: tuple[FleetEvent, ...] = field(default=())  # the same of feedback
 
 
 def resume_fleet(

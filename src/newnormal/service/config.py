@@ -76,18 +76,11 @@ class StreamDefaults:
 
 @dataclass(frozen=True)
 class Override:
-    """What holds for the streams whose names match a pattern.
+    """What holds for the streams whose names match a pattern."""
 
-    Attributes
-    ----------
-    match
-        A pattern with ``*`` and ``?``; the case of letters counts.
-    given
-        Values of `StreamDefaults` by name.
-    """
-
+    # A pattern with ``*`` and ``?``; the case of letters counts.
     match: str = setting("*", Text(), 'the names of streams, such as "press-*"')
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)  # values of `StreamDefaults` by name
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -160,16 +153,11 @@ class Retention:
 
 @dataclass(frozen=True)
 class TokenConfig:
-    """Someone who may use the service: only the hash of the token is known.
-
-    Attributes
-    ----------
-    hash
-        As `newnormal.service.secrets.hash_token` gives it.
-    """
+    """Someone who may use the service: only the hash of the token is known."""
 
     name: str = setting("", Text(), "who or what uses this token")
     role: str = setting(READ, OneOf(*ROLES), "what the holder may do")
+    # As `newnormal.service.secrets.hash_token` gives it.
     hash: str = setting("", Text(), "the hash that `newnormal serve token add` prints or stores")
 
     def __post_init__(self) -> None:
@@ -205,17 +193,7 @@ def _default_workers() -> int:
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """All of it.
-
-    Attributes
-    ----------
-    tokens
-        Those of the file, the environment and the command line; more may be in the store.
-    overrides
-        All that match a stream's name hold, the later ones more.
-    path
-        The file that it was read from, or None.
-    """
+    """All of it."""
 
     host: str = setting("127.0.0.1", Text(), "the address to listen on", live=False)
     port: int = setting(8765, Int(0, 65_535), "the port to listen on", live=False)
@@ -242,13 +220,14 @@ class ServiceConfig:
     )
     demo: bool = setting(False, Flag(), "whether simulated machines send samples", live=False)
     streams: StreamDefaults = field(default_factory=StreamDefaults)
-    overrides: tuple[Override, ...] = ()
+    overrides: tuple[Override, ...] = ()  # all that match a stream's name hold, the later ones more
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    # Those of the file, the environment and the command line; more may be in the store.
     tokens: tuple[TokenConfig, ...] = ()
     sinks: tuple[SinkConfig, ...] = ()
     sources: tuple[SourceConfig, ...] = ()
-    path: Path | None = None
+    path: Path | None = None  # the file that it was read from, or None
 
     def __post_init__(self) -> None:
         check_settings(self)

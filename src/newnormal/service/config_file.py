@@ -40,18 +40,10 @@ _TOKENS = ("TOKEN", "TOKEN_FILE")
 
 
 class KnownSetting(NamedTuple):
-    """A setting and how it is written in each place.
+    """A setting and how it is written in each place."""
 
-    Attributes
-    ----------
-    name
-        With its table, such as ``"limits.streams"``.
-    variable
-        Its environment variable.
-    """
-
-    name: str
-    variable: str
+    name: str  # with its table, such as ``"limits.streams"``
+    variable: str  # its environment variable
     setting: Setting
 
 

@@ -107,25 +107,14 @@ MACHINES = tuple(
 
 
 class Happening(NamedTuple):
-    """A fault or a change of a machine.
+    """A fault or a change of a machine."""
 
-    Attributes
-    ----------
-    machine
-        Its index in `MACHINES`.
-    channel
-        Which of its channels.
-    start, length
-        In minutes since the story began; a change has no end: `length` is None.
-    size
-        How far the values move, in standard deviations.
-    """
-
-    machine: int
-    channel: int
+    machine: int  # its index in `MACHINES`
+    channel: int  # which of its channels
+    # In minutes since the story began; a change has no end: `length` is None.
     start: int
     length: int | None
-    size: float
+    size: float  # how far the values move, in standard deviations
 
 
 _BY_ITSELF, _BY_HAND, _FAULTY, _HALL = 3, 4, 1, range(5, 10)

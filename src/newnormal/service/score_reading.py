@@ -19,22 +19,12 @@ _LAST = 2**63 - 1  # ns
 
 
 class JudgedRange(NamedTuple):
-    """How far a live stream is judged.
-
-    Attributes
-    ----------
-    first
-        The number of the first sample that its model has judged.
-    end
-        The number of its next sample.
-    alarms
-        Is another one when an alarm has opened or ended.
-    """
+    """How far a live stream is judged."""
 
     name: str
-    first: int
-    end: int
-    alarms: tuple[int, tuple[str, ...]]
+    first: int  # the number of the first sample that its model has judged
+    end: int  # the number of its next sample
+    alarms: tuple[int, tuple[str, ...]]  # is another one when an alarm has opened or ended
 
 
 def thinned(times: Ints, ratios: Floats, every: int) -> tuple[Ints, Ints]:

@@ -25,15 +25,9 @@ _MOST = 2**62
 
 
 class Kind:
-    """What a setting takes.
+    """What a setting takes."""
 
-    Attributes
-    ----------
-    expected
-        In words, for errors.
-    """
-
-    expected: str = ""
+    expected: str = ""  # in words, for errors
 
     def read(self, given: object) -> Any:
         """Return the value of what a TOML file has; raise ValueError where it has none."""
@@ -261,27 +255,13 @@ class Optional(Kind):
 
 
 class Setting(NamedTuple):
-    """A field of a dataclass that can be set.
+    """A field of a dataclass that can be set."""
 
-    Attributes
-    ----------
-    name
-        As in the file.
-    kind
-        What it takes.
-    what
-        What it is, in a sentence without its full stop.
-    live
-        Whether a running service takes a new value over when it reloads.
-    default
-        Its value if it is not set.
-    """
-
-    name: str
-    kind: Kind
-    what: str
-    live: bool
-    default: Any
+    name: str  # as in the file
+    kind: Kind  # what it takes
+    what: str  # what it is, in a sentence without its full stop
+    live: bool  # whether a running service takes a new value over when it reloads
+    default: Any  # its value if it is not set
 
     def parse(self, given: object, where: str, *, text: bool = False) -> Any:
         """Return the value of what was given, or raise the error that names where.

@@ -21,35 +21,18 @@ HELD = "held: "  # begins the error of an alert that waits for the end of a main
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """Consecutive samples of a stream as they are stored.
+    """Consecutive samples of a stream as they are stored."""
 
-    Attributes
-    ----------
-    first
-        The number of the first one, counted from 0 over the life of the stream.
-    channels
-        The names of the columns.
-    times
-        (N,) in ns since 1970, increasing.
-    values
-        (N, C); NaN where missing.
-    scores, thresholds, anomalous
-        (N,), NaN and False before the stream is live.
-    expected
-        (N, C), NaN before the stream is live.
-    margins
-        (C,) how far from `expected` nearly all values lie, NaN where not known.
-    """
-
-    first: int
-    channels: tuple[str, ...]
-    times: Ints
-    values: Floats
+    first: int  # the number of the first one, counted from 0 over the life of the stream
+    channels: tuple[str, ...]  # the names of the columns
+    times: Ints  # (N,) in ns since 1970, increasing
+    values: Floats  # (N, C); NaN where missing
+    # (N,), NaN and False before the stream is live.
     scores: Floats
     thresholds: Floats
     anomalous: Bools
-    expected: Floats
-    margins: Floats
+    expected: Floats  # (N, C), NaN before the stream is live
+    margins: Floats  # (C,) how far from `expected` nearly all values lie, NaN where not known
 
     def __len__(self) -> int:
         return len(self.times)
@@ -78,38 +61,22 @@ class ThinnedSeries:
     """A stretch of a stream, thinned so that no extreme is lost.
 
     A point stands for `per` consecutive samples (fewer at the end) and lies at the first of them.
-
-    Attributes
-    ----------
-    per
-        Samples a point; 1: every sample.
-    channels
-        The channels that follow, in this order.
-    times
-        (P,) in ns.
-    scores, thresholds
-        (P,) of the sample of the point that is worst: whose score exceeds its threshold most.
-    low, high
-        (P, C) extremes of the values.
-    expected
-        (P, C) the mean of what was expected.
-    least, most
-        (P, C) the extremes of the expected range: expected minus and plus the margin.
-    anomalous
-        (P,) whether any sample of the point is anomalous.
     """
 
-    per: int
-    channels: tuple[str, ...]
-    times: Ints
+    per: int  # samples a point; 1: every sample
+    channels: tuple[str, ...]  # the channels that follow, in this order
+    times: Ints  # (P,) in ns
+    # (P,) of the sample of the point that is worst: whose score exceeds its threshold most.
     scores: Floats
     thresholds: Floats
+    # (P, C) extremes of the values.
     low: Floats
     high: Floats
-    expected: Floats
+    expected: Floats  # (P, C) the mean of what was expected
+    # (P, C) the extremes of the expected range: expected minus and plus the margin.
     least: Floats
     most: Floats
-    anomalous: Bools
+    anomalous: Bools  # (P,) whether any sample of the point is anomalous
 
 
 @dataclass(frozen=True)
@@ -124,48 +91,28 @@ class Comment:
 
 @dataclass(frozen=True)
 class Item:
-    """One thing of the inbox: an alarm, a change, an incident, a silence, other channels.
+    """One thing of the inbox: an alarm, a change, an incident, a silence, other channels."""
 
-    Attributes
-    ----------
-    key
-        Its name everywhere, which never changes: in addresses, alerts and the log of events. Made
-        by the engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind,
-        stream, generation of the model, number.
-    kind
-        ``"alarm"``, ``"change"``, ``"incident"``, ``"silence"`` or ``"channels"``.
-    stream
-        The number of the stream; None for an incident.
-    state
-        ``"open"`` or ``"closed"`` (alarm, silence, incident); ``"pending"``, ``"accepted"``,
-        ``"rejected"`` or ``"reverted"`` (change, channels).
-    opened, updated
-        Times of samples in ns: since when, and when it was last reported.
-    ended
-        When it ended; None while it is open.
-    ratio
-        How bad: the highest score over its threshold; 0 where that is not known.
-    sentence
-        All of it in one sentence.
-    body
-        `Alarm.as_dict`, `Change.as_dict` or `Incident.as_dict`; for others what they show.
-    position
-        Of the log, of the entry that changed it last.
-    """
-
+    # Its name everywhere, which never changes: in addresses, alerts and the log of events. Made by
+    # the engine, the same whenever the same log is applied, such as ``"alarm-12-1-3"``: kind,
+    # stream, generation of the model, number.
     key: str
-    kind: str
-    stream: int | None
+    kind: str  # ``"alarm"``, ``"change"``, ``"incident"``, ``"silence"`` or ``"channels"``
+    stream: int | None  # the number of the stream; None for an incident
     generation: int
     number: int
+    # ``"open"`` or ``"closed"`` (alarm, silence, incident); ``"pending"``, ``"accepted"``,
+    # ``"rejected"`` or ``"reverted"`` (change, channels).
     state: str
+    # Times of samples in ns: since when, and when it was last reported.
     opened: int
     updated: int
-    ended: int | None
-    ratio: float
-    sentence: str
+    ended: int | None  # when it ended; None while it is open
+    ratio: float  # how bad: the highest score over its threshold; 0 where that is not known
+    sentence: str  # all of it in one sentence
+    # `Alarm.as_dict`, `Change.as_dict` or `Incident.as_dict`; for others what they show.
     body: Mapping[str, Any]
-    position: int
+    position: int  # of the log, of the entry that changed it last
 
     @property
     def open(self) -> bool:
@@ -183,33 +130,19 @@ class ItemPage(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Something that happened, as the log of events has it and as subscribers get it.
+    """Something that happened, as the log of events has it and as subscribers get it."""
 
-    Attributes
-    ----------
-    position, order
-        Of the entry of the log that it came from, and its place among those of that entry.
-    kind
-        ``"opened"``, ``"closed"``, ``"accepted"`` and so on (as `Event.kind`), ``"incident"``,
-        ``"incident_ended"``, ``"silent"``, ``"samples_again"``, ``"channels"``, ``"stream"`` (it
-        appeared, or its state is another), ``"removed"``, ``"feedback"``, ``"comment"``.
-    time
-        In ns, of the sample at which it was known.
-    stream
-        The stream's number, or None.
-    item
-        The key of the item, or None.
-    body
-        What it shows, as JSON values.
-    """
-
+    # Of the entry of the log that it came from, and its place among those of that entry.
     position: int
     order: int
+    # ``"opened"``, ``"closed"``, ``"accepted"`` and so on (as `Event.kind`), ``"incident"``,
+    # ``"incident_ended"``, ``"silent"``, ``"samples_again"``, ``"channels"``, ``"stream"`` (it
+    # appeared, or its state is another), ``"removed"``, ``"feedback"``, ``"comment"``.
     kind: str
-    time: int
-    stream: int | None
-    item: str | None
-    body: Mapping[str, Any]
+    time: int  # in ns, of the sample at which it was known
+    stream: int | None  # the stream's number, or None
+    item: str | None  # the key of the item, or None
+    body: Mapping[str, Any]  # what it shows, as JSON values
 
     @property
     def id(self) -> str:
@@ -219,64 +152,33 @@ class EventRow(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamView:
-    """A stream as the overview shows it: replaced whenever it changes, never altered.
+    """A stream as the overview shows it: replaced whenever it changes, never altered."""
 
-    Attributes
-    ----------
-    id, name
-        The number that addresses use, and its name.
-    state
-        ``"collecting"``, ``"fitting"``, ``"live"`` or ``"failed"``.
-    channels
-        Those of the model; before it is fitted, those that were seen.
-    samples
-        How many closed samples there are.
-    needed
-        How many samples of history the first fit waits for.
-    period
-        In ns; None while it is not known.
-    newest
-        The time of the newest closed sample in ns; None before the first.
-    ratio
-        Score over threshold of the newest sample; NaN before it is live.
-    distance
-        From the accepted normal; 1 is the limit. NaN before it is live.
-    sparkline
-        The highest ratio of each of the last stretches, oldest first; at most 60.
-    attention
-        What needs a person, worst first: ``"alarm"``, ``"change"``, ``"silence"``, ``"channels"``,
-        ``"failed"``; "" if nothing does.
-    sentence
-        The newest open item in one sentence; of the last one if none is open; "" before the first.
-    item, item_state
-        The key and the state of that item; None and "" before the first.
-    last_alarm
-        The time at which the last alarm opened in ns, or None.
-    generation
-        How many models it has had.
-    counts
-        `late`, `duplicate`, `out_of_order`, `jumped` (far ahead, and not confirmed), `unknown`
-        (values of channels that are not the model's), `alarms`, `changes`.
-    problem
-        Why the last fit failed, or "".
-    """
-
+    # The number that addresses use, and its name.
     id: int
     name: str
-    state: str
-    channels: tuple[str, ...] = ()
-    samples: int = 0
-    needed: int = 0
-    period: int | None = None
-    newest: int | None = None
-    ratio: float = float("nan")
+    state: str  # ``"collecting"``, ``"fitting"``, ``"live"`` or ``"failed"``
+    channels: tuple[str, ...] = ()  # those of the model; before it is fitted, those that were seen
+    samples: int = 0  # how many closed samples there are
+    needed: int = 0  # how many samples of history the first fit waits for
+    period: int | None = None  # in ns; None while it is not known
+    newest: int | None = None  # the time of the newest closed sample in ns; None before the first
+    ratio: float = float("nan")  # score over threshold of the newest sample; NaN before it is live
+    # From the accepted normal; 1 is the limit. NaN before it is live.
     distance: float = float("nan")
+    # The highest ratio of each of the last stretches, oldest first; at most 60.
     sparkline: tuple[float, ...] = ()
+    # What needs a person, worst first: ``"alarm"``, ``"change"``, ``"silence"``, ``"channels"``,
+    # ``"failed"``; "" if nothing does.
     attention: str = ""
+    # The newest open item in one sentence; of the last one if none is open; "" before the first.
     sentence: str = ""
+    # The key and the state of that item; None and "" before the first.
     item: str | None = None
     item_state: str = ""
-    last_alarm: int | None = None
-    generation: int = 0
+    last_alarm: int | None = None  # the time at which the last alarm opened in ns, or None
+    generation: int = 0  # how many models it has had
+    # `late`, `duplicate`, `out_of_order`, `jumped` (far ahead, and not confirmed), `unknown`
+    # (values of channels that are not the model's), `alarms`, `changes`.
     counts: Mapping[str, int] = field(default_factory=dict)
-    problem: str = ""
+    problem: str = ""  # why the last fit failed, or ""

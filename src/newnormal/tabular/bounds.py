@@ -14,18 +14,10 @@ _DAY = 86_400 * 10**9
 
 
 class Bound(NamedTuple):
-    """A time, which may be one on the clock that the samples' times are of.
+    """A time, which may be one on the clock that the samples' times are of."""
 
-    Attributes
-    ----------
-    time
-        The time, in UTC or on that clock.
-    local
-        Whether it was written without a zone: it is then one on that clock.
-    """
-
-    time: np.datetime64
-    local: bool
+    time: np.datetime64  # the time, in UTC or on that clock
+    local: bool  # whether it was written without a zone: it is then one on that clock
 
     @classmethod
     def of(cls, value: Any) -> Self:

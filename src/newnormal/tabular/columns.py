@@ -16,24 +16,15 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Roles:
-    """What each column of an input is.
+    """What each column of an input is."""
 
-    Attributes
-    ----------
-    channels
-        The channels' names, in the order of the values.
-    columns
-        The column each channel comes from; another name only where the input has no names.
-    time, label
-        The columns of the time and of the label.
-    date
-        Where the date is in a column of its own: that one; `time` is then the time of day.
-    """
-
-    channels: tuple[str, ...]
+    channels: tuple[str, ...]  # the channels' names, in the order of the values
+    # The column each channel comes from; another name only where the input has no names.
     columns: tuple[str, ...]
+    # The columns of the time and of the label.
     time: str | None
     label: str | None
+    # Where the date is in a column of its own: that one; `time` is then the time of day.
     date: str | None = None
 
 

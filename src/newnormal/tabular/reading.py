@@ -24,25 +24,17 @@ _WORDS = {"tab": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"
 
 @dataclass(frozen=True)
 class Remembered:
-    """What `fit` found out about history, for inputs that do not say it themselves.
+    """What `fit` found out about history, for inputs that do not say it themselves."""
 
-    Attributes
-    ----------
-    header
-        The columns of history in the order of its file, () if it had no names. Lines without a
-        header that have as many cells are read in this order.
-    left_out
-        Its columns that were dropped or held labels: live data may have them, or not.
-    decimal, date_format
-        How numbers and times were written: used where an input leaves it open.
-    time
-        The column or columns of times that were named: those of an input that has them.
-    """
-
+    # The columns of history in the order of its file, () if it had no names. Lines without a header
+    # that have as many cells are read in this order.
     header: tuple[str, ...] = ()
+    # Its columns that were dropped or held labels: live data may have them, or not.
     left_out: tuple[str, ...] = ()
+    # How numbers and times were written: used where an input leaves it open.
     decimal: str | None = None
     date_format: str | None = None
+    # The column or columns of times that were named: those of an input that has them.
     time: tuple[str, ...] = ()
 
 

@@ -144,21 +144,11 @@ def _enough(part: Floats, share: float) -> bool:
 
 
 class Outline(NamedTuple):
-    """What is known of a committee before any training.
+    """What is known of a committee before any training."""
 
-    Attributes
-    ----------
-    tested
-        Whether history is long enough for a test on held-out history.
-    plan
-        What the committee is made of before the test.
-    dropped
-        Why votes of the plan have weight 0, empty for the others.
-    """
-
-    tested: bool
-    plan: Plan
-    dropped: list[str]
+    tested: bool  # whether history is long enough for a test on held-out history
+    plan: Plan  # what the committee is made of before the test
+    dropped: list[str]  # why votes of the plan have weight 0, empty for the others
 
 
 def outline(history: Floats, rhythm: bool) -> Outline:

@@ -20,36 +20,17 @@ _FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
 
 @dataclass(frozen=True, eq=False)
 class FrameKind:
-    """What a frame is like: enough to make one that joins with it, and nothing of its data.
+    """What a frame is like: enough to make one that joins with it, and nothing of its data."""
 
-    Attributes
-    ----------
-    library
-        Its library, by the name that narwhals has for it.
-    time
-        The name of its column of times, or of its index of times.
-    dtype
-        The type of its times, as the library has it; None: not known.
-    indexed
-        Whether the times are its index.
-    counts
-        First and step of an index that counts rows; None for any other.
-    name
-        The name of its index.
-    first
-        The sample number of its first row.
-    index
-        An index to be used as it is, of a frame that was passed for it.
-    """
-
-    library: str
-    time: Any = _TIME
-    dtype: Any = None
-    indexed: bool = False
+    library: str  # its library, by the name that narwhals has for it
+    time: Any = _TIME  # the name of its column of times, or of its index of times
+    dtype: Any = None  # the type of its times, as the library has it; None: not known
+    indexed: bool = False  # whether the times are its index
+    # First and step of an index that counts rows; None for any other.
     counts: tuple[int, int] | None = None
-    name: Any = None
-    first: int = 0
-    index: Any = None
+    name: Any = None  # the name of its index
+    first: int = 0  # the sample number of its first row
+    index: Any = None  # an index to be used as it is, of a frame that was passed for it
 
     @classmethod
     def of(cls, frame: Any, time: str | None, times: Any = None) -> FrameKind:

@@ -36,21 +36,11 @@ class VerdictColumns(NamedTuple):
 
 
 class LineHead(NamedTuple):
-    """What the lines of one stream have in common.
+    """What the lines of one stream have in common."""
 
-    Attributes
-    ----------
-    channels
-        The names of its channels.
-    start
-        The text before the sample's number.
-    zone
-        The zone of its times; None: as they are.
-    """
-
-    channels: tuple[str, ...]
-    start: str = "{"
-    zone: str | None = None
+    channels: tuple[str, ...]  # the names of its channels
+    start: str = "{"  # the text before the sample's number
+    zone: str | None = None  # the zone of its times; None: as they are
 
     @classmethod
     def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> LineHead:

@@ -34,25 +34,14 @@ _LEAK = (20 * _HOUR, 4 * _HOUR, "queue-1")  # its memory alone
 
 
 class ExampleTable(NamedTuple):
-    """A table to be written as a file.
+    """A table to be written as a file."""
 
-    Attributes
-    ----------
-    times
-        One a row.
-    channels, values
-        The columns of numbers, (T, C).
-    hosts
-        The machine of each row; None where there is one stream.
-    faults
-        1 where a row is part of a fault; None where that is not known.
-    """
-
-    times: Times
+    times: Times  # one a row
+    # The columns of numbers, (T, C).
     channels: tuple[str, ...]
     values: Floats
-    hosts: tuple[str, ...] | None = None
-    faults: Ints | None = None
+    hosts: tuple[str, ...] | None = None  # the machine of each row; None where there is one stream
+    faults: Ints | None = None  # 1 where a row is part of a fault; None where that is not known
 
 
 def plant_example(seed: int = 0) -> dict[str, ExampleTable]:

@@ -20,22 +20,13 @@ _NOISE = 0.08  # of the amplitude
 
 @dataclass(frozen=True)
 class Rate:
-    """How often a stream has a sample, and how much of it there is.
+    """How often a stream has a sample, and how much of it there is."""
 
-    Attributes
-    ----------
-    period
-        The time between samples.
-    history, live
-        Samples of history and of the live part.
-    lengths
-        Samples that each kind of fault lasts.
-    """
-
-    period: np.timedelta64
+    period: np.timedelta64  # the time between samples
+    # Samples of history and of the live part.
     history: int
     live: int
-    lengths: Mapping[str, int]
+    lengths: Mapping[str, int]  # samples that each kind of fault lasts
 
     @property
     def samples_per_day(self) -> int:

@@ -25,46 +25,24 @@ _NAMED = 5
 
 
 class FleetProblem(NamedTuple):
-    """What is not as it should be.
+    """What is not as it should be."""
 
-    Attributes
-    ----------
-    text
-        What was found.
-    repair
-        What `check(folder, repair=True)` does about it; empty: nothing can be done.
-    streams
-        The streams that it costs something.
-    left_by_kill
-        Whether a kill leaves this, and the next `Fleet.open` clears it up by itself.
-    """
-
-    text: str
-    repair: str
-    streams: tuple[str, ...] = ()
+    text: str  # what was found
+    repair: str  # what `check(folder, repair=True)` does about it; empty: nothing can be done
+    streams: tuple[str, ...] = ()  # the streams that it costs something
+    # Whether a kill leaves this, and the next `Fleet.open` clears it up by itself.
     left_by_kill: bool = False
 
 
 @dataclass
 class FleetReport:
-    """What `check` found.
+    """What `check` found."""
 
-    Attributes
-    ----------
-    folder
-        The folder.
-    streams
-        How many streams can be read.
-    problems
-        In the order of the files: the manifest, streams, the log.
-    repaired
-        Whether they were repaired.
-    """
-
-    folder: Path
-    streams: int = 0
+    folder: Path  # the folder
+    streams: int = 0  # how many streams can be read
+    # In the order of the files: the manifest, streams, the log.
     problems: list[FleetProblem] = field(default_factory=list)
-    repaired: bool = False
+    repaired: bool = False  # whether they were repaired
 
     @property
     def ok(self) -> bool:

@@ -47,47 +47,25 @@ class ShardFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the manifest says.
+    """What the manifest says."""
 
-    Attributes
-    ----------
-    detector
-        Its method, options and threshold, as in a state file.
-    limit
-        The fleet's `fleet_alarms_per_day`.
-    reading
-        How `fit` read its data, where that can be written.
-    ticks, incidents
-        Of the fleet at `position`.
-    position
-        Of the log when this was written: no shard is further.
-    log_id
-        The name of the log's files; None where the caller keeps the log.
-    marker, marked
-        The caller's newest marker up to there, and the position after its record.
-    next_id
-        The number that the next stream gets.
-    fits, fits_size
-        The file of the fits, and how much of it is used.
-    events
-        The file of the events that nobody has taken, if there are any.
-    streams
-        The file of all streams' names and fits, which is needed only where a shard is damaged.
-    """
-
-    detector: dict[str, Any]
-    limit: float | None
-    reading: dict[str, Any]
+    detector: dict[str, Any]  # its method, options and threshold, as in a state file
+    limit: float | None  # the fleet's `fleet_alarms_per_day`
+    reading: dict[str, Any]  # how `fit` read its data, where that can be written
+    # Of the fleet at `position`.
     ticks: int
     incidents: Any
-    position: int
-    log_id: str | None
+    position: int  # of the log when this was written: no shard is further
+    log_id: str | None  # the name of the log's files; None where the caller keeps the log
+    # The caller's newest marker up to there, and the position after its record.
     marker: bytes | None
     marked: int
-    next_id: int
+    next_id: int  # the number that the next stream gets
+    # The file of the fits, and how much of it is used.
     fits: str
     fits_size: int
-    events: str | None
+    events: str | None  # the file of the events that nobody has taken, if there are any
+    # The file of all streams' names and fits, which is needed only where a shard is damaged.
     streams: str
     layouts: tuple[Layout, ...] = ()
     shards: tuple[ShardFile, ...] = ()

@@ -25,37 +25,21 @@ _LOG = logging.getLogger("newnormal")
 
 
 class LogEnd(NamedTuple):
-    """Where a log ends.
+    """Where a log ends."""
 
-    Attributes
-    ----------
-    position
-        After the last record.
-    marker, marked
-        The newest marker of the caller's, and the position after its record.
-    """
-
-    position: int
+    position: int  # after the last record
+    # The newest marker of the caller's, and the position after its record.
     marker: bytes | None
     marked: int
 
 
 class Replayed(NamedTuple):
-    """Verdicts of a record that was judged again when a folder was opened.
+    """Verdicts of a record that was judged again when a folder was opened."""
 
-    Attributes
-    ----------
-    position
-        The position in the log after its record.
-    verdicts
-        What was made of it, the same as then.
-    marker, marked
-        The newest marker in the log, and the position after its record. A caller that marks what
-        it has printed prints what has a later position.
-    """
-
-    position: int
-    verdicts: FleetVerdicts
+    position: int  # the position in the log after its record
+    verdicts: FleetVerdicts  # what was made of it, the same as then
+    # The newest marker in the log, and the position after its record. A caller that marks what it
+    # has printed prints what has a later position.
     marker: bytes | None
     marked: int
 

@@ -116,24 +116,18 @@ class _Rare:
 
 @dataclass
 class ShardReader:
-    """Reads the file of a shard, in steps: what is damaged is known before anything is used.
-
-    Attributes
-    ----------
-    id, order, name, fit
-        Of each stream.
-    damaged
-        The rows whose blocks are not what was written.
-    """
+    """Reads the file of a shard, in steps: what is damaged is known before anything is used."""
 
     file: ShardFile
     layout: Layout
     content: NDArray[np.uint8]
     version: int = VERSION  # of the newnormal that wrote it
+    # Of each stream.
     id: list[int] = field(default_factory=list)
     order: list[int] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
     fit: list[tuple[int, int]] = field(default_factory=list)
+    # The rows whose blocks are not what was written.
     damaged: list[int] = field(default_factory=list)
 
     @classmethod

@@ -77,23 +77,13 @@ class LineGroup:
 
 
 class Parsed(NamedTuple):
-    """What a body holds.
+    """What a body holds."""
 
-    Attributes
-    ----------
-    groups
-        By what the lines begin with, as it is written, and the names of their fields of numbers.
-    points
-        How many lines were read, those of texts alone included.
-    dropped
-        How many could not be.
-    line, error
-        The number of the first of these, counted from 1, and what is wrong with it.
-    """
-
+    # By what the lines begin with, as it is written, and the names of their fields of numbers.
     groups: dict[tuple[str, tuple[str, ...]], LineGroup]
-    points: int
-    dropped: int
+    points: int  # how many lines were read, those of texts alone included
+    dropped: int  # how many could not be
+    # The number of the first of these, counted from 1, and what is wrong with it.
     line: int
     error: str
 

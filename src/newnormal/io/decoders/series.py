@@ -36,28 +36,16 @@ class MissingLibraryError(MissingExtraError):
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What the address of a request asks for.
+    """What the address of a request asks for."""
 
-    Attributes
-    ----------
-    text
-        The address behind its question mark: tells the options of one sender from another's.
-    by, naming
-        The labels that a stream has one value of, and what follows from them.
-    rates
-        Whether counters become rates.
-    buckets
-        Whether the buckets of histograms are taken.
-    counters
-        Patterns of the names of series that are counters, too.
-    """
-
+    # The address behind its question mark: tells the options of one sender from another's.
     text: str
+    # The labels that a stream has one value of, and what follows from them.
     by: tuple[str, ...]
     naming: Naming
-    rates: bool = True
-    buckets: bool = False
-    counters: tuple[str, ...] = ()
+    rates: bool = True  # whether counters become rates
+    buckets: bool = False  # whether the buckets of histograms are taken
+    counters: tuple[str, ...] = ()  # patterns of the names of series that are counters, too
 
 
 @lru_cache(maxsize=64)

@@ -28,22 +28,13 @@ _DOWN: dict[int, str | None] = {
 
 
 class HttpAnswer(NamedTuple):
-    """What a receiver answered.
+    """What a receiver answered."""
 
-    Attributes
-    ----------
-    status, reason
-        Such as 503 and ``"Service Unavailable"``.
-    text
-        The beginning of its text.
-    after
-        The seconds that it asks to wait, None if it does not.
-    """
-
+    # Such as 503 and ``"Service Unavailable"``.
     status: int
     reason: str
-    text: str
-    after: float | None
+    text: str  # the beginning of its text
+    after: float | None  # the seconds that it asks to wait, None if it does not
 
     @property
     def shown(self) -> str:

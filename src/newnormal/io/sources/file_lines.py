@@ -23,22 +23,14 @@ _PARSERS = 4_000  # that are kept
 
 
 class FileRows(NamedTuple):
-    """What lines of a file hold.
+    """What lines of a file hold."""
 
-    Attributes
-    ----------
-    streams
-        The name of each sample's stream; None: all are of the file's.
-    channels, times, values
-        As those of an `Arrival`.
-    bad, problem
-        How many lines hold no sample, and what is wrong with the last of these.
-    """
-
-    streams: list[str] | None
+    streams: list[str] | None  # the name of each sample's stream; None: all are of the file's
+    # As those of an `Arrival`.
     channels: tuple[str, ...]
     times: Ints
     values: Floats
+    # How many lines hold no sample, and what is wrong with the last of these.
     bad: int = 0
     problem: str = ""
 

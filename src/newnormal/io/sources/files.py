@@ -41,14 +41,9 @@ class FilesSource(PullSource):
     the columns that name it; `from`, ``"beginning"`` or ``"end"``; `format`, `encoding`,
     `delimiter`, `decimal`, `date_format`, `tz`, `na`, `time`, `columns` and `drop`, as those of
     `newnormal.tabular.Reading`, which are found out where they are not given.
-
-    Attributes
-    ----------
-    pause
-        Seconds between two looks at the folders.
     """
 
-    pause: ClassVar[float] = 1.0
+    pause: ClassVar[float] = 1.0  # seconds between two looks at the folders
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)

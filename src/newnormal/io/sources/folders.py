@@ -28,27 +28,16 @@ Ident = tuple[int, int]  # device and inode
 
 
 class FileName(NamedTuple):
-    """What a file's name says.
+    """What a file's name says."""
 
-    Attributes
-    ----------
-    base
-        What files that follow each other have in common; empty if it is only a date.
-    ending
-        Of its format.
-    date, run, number
-        What rotation added: the digits of a date, a number behind that, and a number behind the
-        ending; 0 without one.
-    compressed
-        Whether its ending says so.
-    """
-
-    base: str
-    ending: str
+    base: str  # what files that follow each other have in common; empty if it is only a date
+    ending: str  # of its format
+    # What rotation added: the digits of a date, a number behind that, and a number behind the
+    # ending; 0 without one.
     date: str
     run: int
     number: int
-    compressed: bool
+    compressed: bool  # whether its ending says so
 
     @property
     def order(self) -> tuple[str, int, int]:

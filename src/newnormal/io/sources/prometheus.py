@@ -39,30 +39,18 @@ _TRY_IT = "try the query on Prometheus' own page"
 
 
 class PrometheusOptions(NamedTuple):
-    """The options, checked; durations in ns.
-
-    Attributes
-    ----------
-    queries
-        By channel; or one alone, whose series are channels.
-    is_one
-        Whether it is one alone.
-    naming
-        Tells stream and channel of a series.
-    connection
-        Arguments of `PrometheusApi`.
-    """
+    """The options, checked; durations in ns."""
 
     url: str
-    queries: dict[str, str]
-    is_one: bool
+    queries: dict[str, str]  # by channel; or one alone, whose series are channels
+    is_one: bool  # whether it is one alone
     by: tuple[str, ...]
-    naming: Naming
+    naming: Naming  # tells stream and channel of a series
     prefix: str
     every: int
     history: int
     delay: int
-    connection: dict[str, Any]
+    connection: dict[str, Any]  # arguments of `PrometheusApi`
 
 
 def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:

@@ -72,33 +72,17 @@ def _duration(text: str) -> int:
 
 
 class Gaps(NamedTuple):
-    """What is known about times at which Prometheus scraped nothing, up to some time.
+    """What is known about times at which Prometheus scraped nothing, up to some time."""
 
-    Attributes
-    ----------
-    missing
-        (N,) at which times of the last range it had scraped nothing for long.
-    past
-        Gaps that are over: the first time in each, and the first one behind it, in ns.
-    since
-        The first time of the gap that goes on, in ns; None without one.
-    last
-        The last time of that range, in ns.
-    in_gap
-        Whether it is in a gap.
-    is_blank
-        Whether Prometheus knows of no scrape at that time.
-    is_known
-        Whether it knew of a scrape at any time.
-    """
-
+    # (N,) at which times of the last range it had scraped nothing for long.
     missing: Bools = np.zeros(0, np.bool_)
+    # Gaps that are over: the first time in each, and the first one behind it, in ns.
     past: tuple[tuple[int, int], ...] = ()
-    since: int | None = None
-    last: int = 0
-    in_gap: bool = False
-    is_blank: bool = False
-    is_known: bool = False
+    since: int | None = None  # the first time of the gap that goes on, in ns; None without one
+    last: int = 0  # the last time of that range, in ns
+    in_gap: bool = False  # whether it is in a gap
+    is_blank: bool = False  # whether Prometheus knows of no scrape at that time
+    is_known: bool = False  # whether it knew of a scrape at any time
 
     @property
     def lasts(self) -> bool:

@@ -16,21 +16,11 @@ from newnormal.tabular import Long, LongLines, StreamBatch, StreamLines, StreamR
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """How lines of many streams are read.
+    """How lines of many streams are read."""
 
-    Attributes
-    ----------
-    by
-        The columns that name the stream; none if all lines are of one.
-    long
-        The columns of long lines; None for a line a sample.
-    lines
-        The other options; its channels are not used.
-    """
-
-    by: Sequence[str]
-    long: Long | None
-    lines: SourceOptions
+    by: Sequence[str]  # the columns that name the stream; none if all lines are of one
+    long: Long | None  # the columns of long lines; None for a line a sample
+    lines: SourceOptions  # the other options; its channels are not used
 
     def reader(self) -> StreamLines | LongLines:
         """Return a new reader of lines."""

@@ -19,53 +19,33 @@ _TURN = 0.2  # s for which it goes forward at most
 
 @dataclass(eq=False, slots=True)
 class Tailed:
-    """A file and the position up to which it was read.
+    """A file and the position up to which it was read."""
 
-    Attributes
-    ----------
-    family, folder, name, ident
-        Which file it is; `folder` and `name` are where it was seen last. The ident is None if the
-        file is gone and its inode belongs to another text.
-    offset, line
-        The place: bytes of the text and lines before it.
-    known, head, tail
-        What its text is known by: a number of its first bytes, the digest of these, and that of the
-        bytes before the position.
-    telling
-        Whether that tells it from others: it is more than a header, which all of a family have.
-    packed
-        Whether it is compressed; the position is one in the text.
-    gone
-        Whether there is no such file now. What is left of it may be in a copy.
-    done
-        Whether it is compressed and was read to its end.
-    skipping
-        Whether the position is within a line that is too long.
-    size, changed
-        In bytes, and when it was written last in ns, as it was seen last.
-    facts
-        What was found out about its form, as JSON values.
-    parser
-        What reads its lines; None: it is to be made from the facts.
-    """
-
+    # Which file it is; `folder` and `name` are where it was seen last. The ident is None if the
+    # file is gone and its inode belongs to another text.
     family: Family
     folder: str
     name: str
     ident: Ident | None
+    # The place: bytes of the text and lines before it.
     offset: int = 0
     line: int = 0
+    # What its text is known by: a number of its first bytes, the digest of these, and that of the
+    # bytes before the position.
     known: int = 0
     head: str = ""
     tail: str = ""
-    packed: bool = False
+    packed: bool = False  # whether it is compressed; the position is one in the text
+    # Whether there is no such file now. What is left of it may be in a copy.
     gone: bool = False
-    done: bool = False
-    skipping: bool = False
+    done: bool = False  # whether it is compressed and was read to its end
+    skipping: bool = False  # whether the position is within a line that is too long
+    # Whether that tells it from others: it is more than a header, which all of a family have.
     telling: bool = False
+    # In bytes, and when it was written last in ns, as it was seen last.
     size: int = 0
     changed: int = 0
-    facts: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None  # what was found out about its form, as JSON values
     # What follows is found out anew after a start.
     matched: bool = False  # whether a pattern names it
     looked: tuple[int, int] | None = None  # size and change at which there was nothing to read
@@ -74,7 +54,7 @@ class Tailed:
     refused: str = ""  # why it is not read
     since: float = field(default_factory=time.monotonic)  # when it was gone
     not_in: set[tuple[Ident, int, int]] = field(default_factory=set)  # files that are no copies
-    parser: Any = None
+    parser: Any = None  # what reads its lines; None: it is to be made from the facts
 
     @property
     def path(self) -> Path:
@@ -166,32 +146,17 @@ class Tailed:
 
 
 class TailedLines(NamedTuple):
-    """Lines of a file that were read and not taken yet.
-
-    Attributes
-    ----------
-    lines
-        Without their ends.
-    first
-        The number of the first of them.
-    too_long
-        Whether there is only a line that is too long, which was skipped.
-    before, raw
-        As `Tailed.move` takes them.
-    ends
-        Whether the last of the lines has an end.
-    last
-        Size and change of the file, if it has no more lines.
-    """
+    """Lines of a file that were read and not taken yet."""
 
     tailed: Tailed
-    lines: list[bytes]
-    first: int
-    too_long: bool = False
+    lines: list[bytes]  # without their ends
+    first: int  # the number of the first of them
+    too_long: bool = False  # whether there is only a line that is too long, which was skipped
+    # As `Tailed.move` takes them.
     before: bytes = b""
     raw: bytes = b""
-    ends: bool = True
-    last: tuple[int, int] | None = None
+    ends: bool = True  # whether the last of the lines has an end
+    last: tuple[int, int] | None = None  # size and change of the file, if it has no more lines
 
 
 def edges(path: Path, offset: int) -> tuple[bytes, bytes] | None:

@@ -20,23 +20,15 @@ class Window:
     """A maintenance window.
 
     An alert whose item opened in it is not sent, and neither is the one that resolves it.
-
-    Attributes
-    ----------
-    id
-        Its name.
-    begin, end
-        In ns; `end` is not part of it. Items are compared by the times of their samples.
-    streams
-        Which streams, as a pattern of the shell such as ``"press-*"``; ``"*"`` is all.
-    reason, who
-        Why, and who made it.
     """
 
-    id: str
+    id: str  # its name
+    # In ns; `end` is not part of it. Items are compared by the times of their samples.
     begin: int
     end: int
+    # Which streams, as a pattern of the shell such as ``"press-*"``; ``"*"`` is all.
     streams: str = "*"
+    # Why, and who made it.
     reason: str = ""
     who: str = ""
 

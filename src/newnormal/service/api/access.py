@@ -38,21 +38,11 @@ _LOCAL = "local"  # who, where nobody is asked
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request.
+    """Who makes a request."""
 
-    Attributes
-    ----------
-    who
-        The name of the token; ``"local"`` where none is needed.
-    role
-        ``"read"``, ``"write"`` or ``"operate"``.
-    session
-        What the store knows the session by; None without one.
-    """
-
-    who: str
-    role: str
-    session: str | None = None
+    who: str  # the name of the token; ``"local"`` where none is needed
+    role: str  # ``"read"``, ``"write"`` or ``"operate"``
+    session: str | None = None  # what the store knows the session by; None without one
 
     def may(self, role: str) -> bool:
         """Whether it has a role, or one that includes it."""

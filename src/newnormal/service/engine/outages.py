@@ -58,20 +58,11 @@ def may_meet(one: float, one_longest: float, other: float, other_longest: float)
 
 @dataclass
 class Outage:
-    """Streams that fell silent at the same moment.
+    """Streams that fell silent at the same moment."""
 
-    Attributes
-    ----------
-    item
-        The incident, as it was last reported.
-    silent
-        The numbers of those that are silent still.
-    last, longest
-        When its first stream sent something last, in s, and for how long that may be silent.
-    """
-
-    item: Item
-    silent: set[int]
+    item: Item  # the incident, as it was last reported
+    silent: set[int]  # the numbers of those that are silent still
+    # When its first stream sent something last, in s, and for how long that may be silent.
     last: float
     longest: float
 

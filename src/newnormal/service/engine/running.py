@@ -24,21 +24,12 @@ _AGAIN_S = 1.0  # before what failed is tried again
 
 
 class Submitted(NamedTuple):
-    """An entry on its way.
-
-    Attributes
-    ----------
-    durable
-        Gets the position once it is in the log.
-    applied
-        Gets the result once it is applied.
-    internal
-        Whether the service itself submitted it: then it is tried until it is in the log.
-    """
+    """An entry on its way."""
 
     entry: Entry
-    durable: Future[int]
-    applied: Future[Any]
+    durable: Future[int]  # gets the position once it is in the log
+    applied: Future[Any]  # gets the result once it is applied
+    # Whether the service itself submitted it: then it is tried until it is in the log.
     internal: bool
 
     @property

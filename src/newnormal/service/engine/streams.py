@@ -46,66 +46,41 @@ class FittedModel:
 
 @dataclass
 class StreamRecord:
-    """A stream as the engine has it.
-
-    Attributes
-    ----------
-    count
-        How many closed samples it has: the number of the next one.
-    offset
-        The number of the first sample that its model has judged.
-    fit
-        The fit that is under way, or None.
-    models
-        Those it has had, the newest last.
-    tried
-        At how many samples the last fit began that failed; 0 if none did.
-    wanted
-        Channels that a person accepted for the next model, and the first sample that has them.
-    items
-        Those that are open, by key.
-    outage
-        The incident of streams that are silent together, if it is one of them.
-    source
-        The pull source that its newest samples came from; "" if they were pushed.
-    past
-        The newest time of before its source was first started, in ns; `NO_PAST` once that is over.
-    last_item
-        The newest item.
-    absent
-        For how many steps each channel has had no value.
-    ring
-        The highest ratio of each of the last stretches of samples.
-    """
+    """A stream as the engine has it."""
 
     id: int
     name: str
     aligner: Aligner
     state: str = COLLECTING
-    count: int = 0
-    offset: int = 0
-    fit: PendingFit | None = None
-    models: list[FittedModel] = field(default_factory=list)
-    tried: int = 0
+    count: int = 0  # how many closed samples it has: the number of the next one
+    offset: int = 0  # the number of the first sample that its model has judged
+    fit: PendingFit | None = None  # the fit that is under way, or None
+    models: list[FittedModel] = field(default_factory=list)  # those it has had, the newest last
+    tried: int = 0  # at how many samples the last fit began that failed; 0 if none did
+    # Channels that a person accepted for the next model, and the first sample that has them.
     wanted: tuple[tuple[str, ...], int] | None = None
     problem: str = ""
-    items: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)  # those that are open, by key
+    # The incident of streams that are silent together, if it is one of them.
     outage: Item | None = None
-    source: str = ""
+    source: str = ""  # the pull source that its newest samples came from; "" if they were pushed
     period_given: bool = False  # by the settings: models do not change it
+    # The newest time of before its source was first started, in ns; `NO_PAST` once that is over.
     past: int = NO_PAST
-    last_item: Item | None = None
+    last_item: Item | None = None  # the newest item
     last_alarm: int | None = None
     numbers: dict[str, int] = field(default_factory=dict)  # of silences and of other channels
     counts: dict[str, int] = field(default_factory=lambda: {"alarms": 0, "changes": 0})
     since: dict[str, int] = field(default_factory=dict)  # first sample of channels not the model's
     ignored: tuple[str, ...] = ()  # channels that a person rejected
+    # For how many steps each channel has had no value.
     absent: dict[str, int] = field(default_factory=dict)
     excused_after: int | None = None  # a gap before the first step after this time is known
     gaps: tuple[int, ...] = ()  # times of steps with a gap before them that is known
     quiet: tuple[int, ...] = ()  # numbers of alarms about such gaps, which made no alert
     ratio: float = math.nan
     distance: float = math.nan
+    # The highest ratio of each of the last stretches of samples.
     ring: list[float] = field(default_factory=list)
     ringed: int = 0  # samples in the newest stretch
     columns: Any = None  # where the model's channels are among the aligner's, and for how many

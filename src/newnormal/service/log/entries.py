@@ -19,26 +19,16 @@ _LENGTH = struct.Struct("<I")
 
 @dataclass(frozen=True, eq=False)
 class SamplesArrived:
-    """Samples came: pushed, of a pull source, or uploaded as history.
-
-    Attributes
-    ----------
-    arrivals
-        The samples.
-    source, input_position
-        The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
-    history
-        Whether they are the whole history of their streams, to be fitted at once.
-    past
-        Whether they are of the time before their source was first started.
-    """
+    """Samples came: pushed, of a pull source, or uploaded as history."""
 
     kind: ClassVar[str] = "arrived"
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[Arrival, ...]  # the samples
+    # The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
     source: str = ""
     input_position: Mapping[str, Any] | None = None
+    # Whether they are the whole history of their streams, to be fitted at once.
     history: bool = False
-    past: bool = False
+    past: bool = False  # whether they are of the time before their source was first started
 
 
 @dataclass(frozen=True)
@@ -52,94 +42,62 @@ class Closed:
 
 @dataclass(frozen=True)
 class FitBegan:
-    """A fit begins: of the samples `first` to `last` (included) of a stream.
-
-    Attributes
-    ----------
-    channels
-        That the model is to have; None: those that it has, or those seen so far.
-    reason
-        ``"history"``, ``"uploaded"``, ``"request"``, ``"schedule"`` or ``"channels"``.
-    """
+    """A fit begins: of the samples `first` to `last` (included) of a stream."""
 
     kind: ClassVar[str] = "fit_began"
     stream: int
     first: int
     last: int
-    reason: str
+    reason: str  # ``"history"``, ``"uploaded"``, ``"request"``, ``"schedule"`` or ``"channels"``
+    # That the model is to have; None: those that it has, or those seen so far.
     channels: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
 class FitTaken:
-    """A fitted model is taken over.
-
-    Attributes
-    ----------
-    began
-        The position of the `FitBegan` that it belongs to.
-    model
-        The name of its file in the folder of models, which is on the disk before this is logged.
-    """
+    """A fitted model is taken over."""
 
     kind: ClassVar[str] = "fit_taken"
     stream: int
-    began: int
+    began: int  # the position of the `FitBegan` that it belongs to
+    # The name of its file in the folder of models, which is on the disk before this is logged.
     model: str
 
 
 @dataclass(frozen=True)
 class FitFailed:
-    """A fit failed.
-
-    Attributes
-    ----------
-    again
-        Whether the same history may be fitted: its process ended, say.
-    """
+    """A fit failed."""
 
     kind: ClassVar[str] = "fit_failed"
     stream: int
     began: int
     message: str
     hint: str | None = None
-    again: bool = False
+    again: bool = False  # whether the same history may be fitted: its process ended, say
 
 
 @dataclass(frozen=True)
 class FeedbackGiven:
-    """A person decides: ``accept``, ``reject`` or ``rollback``.
-
-    Attributes
-    ----------
-    item
-        The key of the item that is meant; None for ``rollback``.
-    who, comment
-        Who it was, and what they wrote.
-    """
+    """A person decides: ``accept``, ``reject`` or ``rollback``."""
 
     kind: ClassVar[str] = "feedback"
     stream: int
     verb: str
-    item: str | None
+    item: str | None  # the key of the item that is meant; None for ``rollback``
+    # Who it was, and what they wrote.
     who: str = ""
     comment: str = ""
 
 
 @dataclass(frozen=True)
 class Silent:
-    """By the clock, a live stream has sent nothing for too long, since a time in ns.
-
-    Attributes
-    ----------
-    others
-        Streams that stopped at the same moment: their numbers, each with its time.
-    """
+    """By the clock, a live stream has sent nothing for too long, since a time in ns."""
 
     kind: ClassVar[str] = "silent"
     stream: int
     since: int
     now: int
+    # Streams that stopped at the same moment: their numbers, each with its time.
     others: tuple[tuple[int, int], ...] = ()
 
 
@@ -170,16 +128,11 @@ class Started:
 
 @dataclass(frozen=True)
 class Configured:
-    """From here on, new streams are put in order by these settings.
-
-    Attributes
-    ----------
-    patterns
-        (pattern, period, lateness): of the streams whose names match, in ns or None; later ones
-        hold more.
-    """
+    """From here on, new streams are put in order by these settings."""
 
     kind: ClassVar[str] = "configured"
+    # (pattern, period, lateness): of the streams whose names match, in ns or None; later ones hold
+    # more.
     patterns: tuple[tuple[str, int | None, int | None], ...]
 
 

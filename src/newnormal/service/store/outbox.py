@@ -14,32 +14,16 @@ _COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error"
 
 
 class AlertRow(NamedTuple):
-    """An alert for one sink.
+    """An alert for one sink."""
 
-    Attributes
-    ----------
-    id
-        Increases in the order in which alerts were made.
-    key
-        The same for every attempt, and after a recovery.
-    sink
-        The name of the sink.
-    body
-        What is sent, as JSON values.
-    created
-        When it was written to the outbox, in ns by the clock.
-    delivered
-        When it was delivered, or marked as not to be sent, in ns; None while it waits.
-    attempts, next_try, error
-        How often it was tried, when it is due again in ns, and why the last attempt failed.
-    """
-
-    id: int
-    key: str
-    sink: str
-    body: Mapping[str, Any]
-    created: int
+    id: int  # increases in the order in which alerts were made
+    key: str  # the same for every attempt, and after a recovery
+    sink: str  # the name of the sink
+    body: Mapping[str, Any]  # what is sent, as JSON values
+    created: int  # when it was written to the outbox, in ns by the clock
+    # When it was delivered, or marked as not to be sent, in ns; None while it waits.
     delivered: int | None = None
+    # How often it was tried, when it is due again in ns, and why the last attempt failed.
     attempts: int = 0
     next_try: int = 0
     error: str = ""

@@ -43,21 +43,14 @@ _Needed = int | Mapping[int, int]
 
 
 class RetentionCounts(NamedTuple):
-    """How much `apply_retention` removed.
+    """How much `apply_retention` removed."""
 
-    Attributes
-    ----------
-    blocks, items, events, alerts
-        How many of each.
-    more
-        Whether there is more to remove: call it again.
-    """
-
+    # How many of each.
     blocks: int = 0
     items: int = 0
     events: int = 0
     alerts: int = 0
-    more: bool = False
+    more: bool = False  # whether there is more to remove: call it again
 
 
 def apply_retention(

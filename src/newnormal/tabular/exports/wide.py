@@ -25,24 +25,12 @@ _UNITS: tuple[tuple[Literal["s", "ms", "us", "ns"], int], ...] = (
 
 @dataclass
 class LabelledSeries:
-    """The values of one channel of one stream.
+    """The values of one channel of one stream."""
 
-    Attributes
-    ----------
-    name
-        What was measured, "" where it has no name.
-    labels
-        What tells it apart from others of this name.
-    times
-        In nanoseconds since 1970, in any order.
-    values
-        As many; what is not finite is missing.
-    """
-
-    name: str
-    labels: dict[str, str]
-    times: Ints
-    values: Floats
+    name: str  # what was measured, "" where it has no name
+    labels: dict[str, str]  # what tells it apart from others of this name
+    times: Ints  # in nanoseconds since 1970, in any order
+    values: Floats  # as many; what is not finite is missing
 
     def stream(self, by: Sequence[str]) -> tuple[str, ...]:
         """Return the cells of the columns that name its stream."""

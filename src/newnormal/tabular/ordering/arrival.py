@@ -28,26 +28,16 @@ from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
 
 
 class OrderedSamples(NamedTuple):
-    """Samples whose turn it is.
+    """Samples whose turn it is."""
 
-    Attributes
-    ----------
-    values, times, numbers
-        As in a source's batch.
-    problems
-        What held no sample, or one that cannot be taken; in order.
-    notes
-        What to report to the user.
-    error
-        A sample at which the stream ends: a time that is there twice. What came behind it is not
-        in the values.
-    """
-
+    # As in a source's batch.
     values: Floats
     times: Times | None
     numbers: Any
-    problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()  # what held no sample, or one that cannot be taken; in order
+    notes: tuple[str, ...] = ()  # what to report to the user
+    # A sample at which the stream ends: a time that is there twice. What came behind it is not in
+    # the values.
     error: Problem | None = None
 
 

@@ -22,30 +22,16 @@ _UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 class Sifted(NamedTuple):
-    """What `sift` found, as rows of what it was given.
+    """What `sift` found, as rows of what it was given."""
 
-    Attributes
-    ----------
-    kept
-        The rows that go on, in the order in which they do.
-    dropped
-        Rows that were not confirmed, each with how many are kept before it, and the newest of
-        these.
-    held
-        Rows that are not decided yet.
-    gaps
-        Confirmed jumps: the first row, and the time since the newest before it, in ns.
-    passed
-        Dropped rows that are before those which were confirmed instead of them.
-    newest, limit
-        The newest time that goes on, and the longest step that is ordinary now, in ns.
-    """
-
-    kept: Ints
+    kept: Ints  # the rows that go on, in the order in which they do
+    # Rows that were not confirmed, each with how many are kept before it, and the newest of these.
     dropped: list[tuple[int, int, int]]
-    held: list[int]
+    held: list[int]  # rows that are not decided yet
+    # Confirmed jumps: the first row, and the time since the newest before it, in ns.
     gaps: list[tuple[int, int]]
-    passed: list[int]
+    passed: list[int]  # dropped rows that are before those which were confirmed instead of them
+    # The newest time that goes on, and the longest step that is ordinary now, in ns.
     newest: int
     limit: int
 

@@ -28,58 +28,31 @@ _ENOUGH = 8  # lines by which a column is known to hold text
 
 @dataclass(frozen=True)
 class InputColumns:
-    """The columns of an input.
+    """The columns of an input."""
 
-    Attributes
-    ----------
-    names
-        The columns in their order.
-    named
-        Whether the names are the input's own.
-    nameless
-        Those that replace an empty cell of the header.
-    grows
-        Whether there may be more, as in JSON lines.
-    unseen
-        Those that no line has had so far.
-    """
-
-    names: tuple[str, ...]
-    named: bool = True
-    nameless: tuple[str, ...] = ()
-    grows: bool = False
-    unseen: frozenset[str] = frozenset()
+    names: tuple[str, ...]  # the columns in their order
+    named: bool = True  # whether the names are the input's own
+    nameless: tuple[str, ...] = ()  # those that replace an empty cell of the header
+    grows: bool = False  # whether there may be more, as in JSON lines
+    unseen: frozenset[str] = frozenset()  # those that no line has had so far
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnPlan:
-    """Where in a line everything is, and how it is read.
+    """Where in a line everything is, and how it is read."""
 
-    Attributes
-    ----------
-    roles
-        What each column is.
-    positions
-        The position in a line of each channel's cell, -1 where there is none.
-    time_at, date_at, label_at
-        The positions of the time, of the date if it is in a column of its own, and of the label.
-    keys_at
-        The positions of the names.
-    numbers, times
-        How numbers and times are read.
-    width
-        How many columns there are.
-    """
-
-    roles: Roles
+    roles: Roles  # what each column is
+    # The position in a line of each channel's cell, -1 where there is none.
     positions: tuple[int, ...]
+    # The positions of the time, of the date if it is in a column of its own, and of the label.
     time_at: int | None
     date_at: int | None
     label_at: int | None
-    keys_at: tuple[int, ...]
+    keys_at: tuple[int, ...]  # the positions of the names
+    # How numbers and times are read.
     numbers: NumberReader
     times: TimeReader
-    width: int
+    width: int  # how many columns there are
 
     @property
     def plain(self) -> bool:

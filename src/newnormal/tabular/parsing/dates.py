@@ -51,18 +51,11 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class DateForm:
-    """A way to write times.
+    """A way to write times."""
 
-    Attributes
-    ----------
-    name
-        What it is called in a report.
-    pattern
-        The groups y, mo (or mon, a name), d, or a and b for a day and a month in either order;
-        h, mi, s, f, p (a or p of AM and PM), z.
-    """
-
-    name: str
+    name: str  # what it is called in a report
+    # The groups y, mo (or mon, a name), d, or a and b for a day and a month in either order; h, mi,
+    # s, f, p (a or p of AM and PM), z.
     pattern: re.Pattern[str]
 
     def read(self, cells: Sequence[str], order: Order | None = None) -> Moments | None:

@@ -29,36 +29,18 @@ _AHEAD = 30  # lines looked at behind the first line of data
 
 @dataclass(frozen=True)
 class CsvHead:
-    """How an input begins.
+    """How an input begins."""
 
-    Attributes
-    ----------
-    delimiter
-        What separates cells.
-    names
-        The columns; their numbers where the input has no names.
-    header
-        The line of the names, None where there is none.
-    named
-        Whether the names are the input's own.
-    nameless
-        Those of `names` that replace an empty cell of the header.
-    skipped
-        The positions of lines that hold no sample: preamble, header, units.
-    empty
-        The positions of lines of empty cells below the header: no sample where samples have times.
-    written
-        What was skipped, for the user.
-    """
-
-    delimiter: str
-    names: tuple[str, ...]
-    header: str | None
-    named: bool
-    nameless: tuple[str, ...] = ()
+    delimiter: str  # what separates cells
+    names: tuple[str, ...]  # the columns; their numbers where the input has no names
+    header: str | None  # the line of the names, None where there is none
+    named: bool  # whether the names are the input's own
+    nameless: tuple[str, ...] = ()  # those of `names` that replace an empty cell of the header
+    # The positions of lines that hold no sample: preamble, header, units.
     skipped: frozenset[int] = frozenset()
+    # The positions of lines of empty cells below the header: no sample where samples have times.
     empty: frozenset[int] = frozenset()
-    written: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)  # what was skipped, for the user
 
 
 @dataclass(frozen=True)

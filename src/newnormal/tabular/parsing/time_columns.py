@@ -47,17 +47,11 @@ _FIRST, _LAST = 631_152_000, 4_102_444_800  # 1990 and 2100 in Unix time
 
 @dataclass(frozen=True)
 class DateStyle:
-    """How times are written.
+    """How times are written."""
 
-    Attributes
-    ----------
-    pattern
-        A pattern of `strptime`: the only form; None: any form that is known.
-    order
-        Which number of a date such as 03/04/2026 is the day; None where there are no such dates.
-    """
-
+    # A pattern of `strptime`: the only form; None: any form that is known.
     pattern: str | None = None
+    # Which number of a date such as 03/04/2026 is the day; None where there are no such dates.
     order: Order | None = None
 
     @property
