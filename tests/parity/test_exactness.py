@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 import newnormal
 from newnormal.base import BaseDetector
+from newnormal.core import state as core_state
 from newnormal.core.state import arrays
-from newnormal.kernels import committee, step
+from newnormal.kernels import channels, committee, step
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import StepOut
 from newnormal.models import committee as committee_model
@@ -25,14 +26,8 @@ from newnormal.types import Floats, Ints, Verdicts
 from tests.golden.make_runs import CASES, FOLDER, Case, plant, times
 
 COLUMNS = (
-    "scores",
-    "thresholds",
-    "anomalous",
-    "expected",
-    "shares",
-    "ratios",
-    "p_values",
-    "alarms",
+    *("scores", "thresholds", "anomalous", "expected", "shares", "ratios", "p_values", "alarms"),
+    *("lows", "highs", "channel_ratios"),
 )
 PIECES = (1, 1, 3, 64, 1, 7, 200, 5)
 RUBBISH = {
@@ -53,42 +48,19 @@ def spoil(array: NDArray[Any], kind: str) -> None:
 
 
 @numba.njit
-def _step_in(
-    work: Any, samples: Floats, flush: bool, widths: Ints, state: Any, params: Any, out: StepOut
-) -> None:
+def _step_in(work: Any, *given: Any) -> None:
     """Call what kernels alone can call."""
-    step.advance_in(work, samples, flush, widths, state, params, out)
+    step.advance_in(work, *given)
 
 
 @numba.njit
-def _committee_in(
-    work: Any,
-    samples: Floats,
-    phases: Floats,
-    flush: bool,
-    widths: Ints,
-    live: Any,
-    state: Any,
-    step_params: Any,
-    params: Any,
-    out: StepOut,
-    squares: Any,
-    each: Any,
-) -> None:
-    committee.advance_in(
-        work,
-        samples,
-        phases,
-        flush,
-        widths,
-        live,
-        state,
-        step_params,
-        params,
-        out,
-        squares,
-        each,
-    )
+def _committee_in(work: Any, *given: Any) -> None:
+    committee.advance_in(work, *given)
+
+
+@numba.njit
+def _beside_in(work: Any, *given: Any) -> None:
+    committee.advance_beside_in(work, *given)
 
 
 def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0) -> None:
@@ -110,41 +82,34 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         work.ahead[:] = NOTHING_AHEAD  # a list that is handed in
         _step_in(work, samples, flush, widths, state, params, out)
 
-    def committee_advance(
-        samples: Floats,
-        phases: Floats,
-        flush: bool,
-        widths: Ints,
-        live: Any,
-        state: Any,
-        step_params: Any,
-        params: Any,
-        out: StepOut,
-        squares: Any,
-        each: Any,
-    ) -> None:
+    def committee_work(widths: Ints, state: Any, out: StepOut, each: Any) -> Any:
         J, L, C = state.residuals.shape
         inside = step.blank_work(L, C, widths, NOTHING_AHEAD)
         work = committee.blank_work(len(out.scores) + spare, J, C, inside)
         filled(work, out, each)
         work.step.ahead[:] = NOTHING_AHEAD
-        _committee_in(
-            work,
-            samples,
-            phases,
-            flush,
-            widths,
-            live,
-            state,
-            step_params,
-            params,
-            out,
-            squares,
-            each,
-        )
+        return work
+
+    def committee_advance(*given: Any) -> None:
+        widths, _, state, _, _, out, _, each = given[4:]
+        _committee_in(committee_work(widths, state, out, each), *given)
+
+    def beside_advance(*given: Any) -> None:
+        widths, _, state, _, _, _, out, _, each, scores = given[4:]
+        C = state.residuals.shape[2]
+        room = step.blank_out(1, C), each[:1].copy(), np.empty((1, C))
+        filled(room, scores)
+        _beside_in(committee_work(widths, state, out, each), *given[:-1], *room, scores)
+
+    def judge(*given: Any) -> None:
+        work = channels.blank_work(given[0].shape[1])
+        filled(work, given[-1])
+        channels.advance(work, *given)
 
     monkeypatch.setattr(mlp_model, "advance", mlp_advance)
     monkeypatch.setattr(committee_model, "advance", committee_advance)
+    monkeypatch.setattr(committee_model, "advance_beside", beside_advance)
+    monkeypatch.setattr(core_state, "judge_by_channel", judge)
 
 
 def pieces(detector: BaseDetector, case: Case) -> list[Verdicts]:

@@ -249,10 +249,12 @@ def usable(detector: Detector, series: Floats, tmp_path: Path) -> None:
     np.testing.assert_array_equal(comp.expected, ref.expected)
     observed = ~np.isnan(series[7:]).all(axis=1)
     np.testing.assert_array_equal(np.isfinite(ref.scores), observed)
-    assert ref.shares is not None
+    assert ref.shares is not None and ref.channel_ratios is not None
     moves = np.nanmax(series, axis=0) > np.nanmin(series, axis=0)
     whole = 1 if moves.any() else 0  # a residual of nothing has no shares
-    np.testing.assert_allclose(ref.shares[observed].sum(axis=1), whole, rtol=1e-5)
+    used = (~np.isnan(series[7:]) & (ref.channel_ratios < 1)).any(axis=1)  # not all hidden
+    np.testing.assert_allclose(ref.shares[used].sum(axis=1), whole, rtol=1e-5)
+    assert np.isnan(ref.shares[~used]).all()
     assert math.isfinite(detector.threshold_)
 
 
@@ -418,9 +420,10 @@ def test_a_spike_is_found_and_its_channel_named(detector: Detector) -> None:
     live = nasty_series("none missing", 100, 3, seed=4)
     live[62, 1] += 5.0
     verdicts = detector.run(live)
-    assert verdicts.shares is not None
+    assert verdicts.shares is not None and verdicts.channel_ratios is not None
     assert np.argmax(np.diff(verdicts.scores)) == 61
-    assert np.argmax(verdicts.shares[62]) == 1
+    assert np.argmax(verdicts.channel_ratios[62]) == 1
+    assert verdicts.channel_ratios[62, 1] >= 1 and verdicts.shares[62, 1] == 0
 
 
 def test_at_a_new_level_the_experts_are_quiet_after_a_few_memories() -> None:
