@@ -1,6 +1,6 @@
 """The newest alarm of a stream, followed row by row: where it is, how far, and which channels.
 
-`follow` stops where a person is told something: an alarm opens, another channel joins it, it gets
+`follow` stops where there is something to report: an alarm opens, another channel joins it, it gets
 more severe, or it closes. `newnormal.alarms.log` makes the event there and calls it again.
 
 Shapes: T rows, C channels, V votes.

@@ -13,12 +13,15 @@ The order within a sample is a contract:
 
 1. every channel is forecast from its own past, and compared with its range as it was;
 2. what is beyond it, hidden or missing is estimated from the channels that are not;
-3. it is judged again against that; a value near a level that was accepted before is taken for it;
+3. it is judged again against that; a value near a level that was accepted before, or on the way
+   to it, is taken for it;
 4. episodes open, go on or close: a channel's episode is over after GAP quiet samples. One that was
    hardly beyond its limit raises the limits, its own most; they come back;
 5. levels and past follow what is not hidden, for the next sample.
 
 Scaled values are in history's standard deviations. Shapes: T samples, C channels, B bins.
+
+One module because the order within a sample reads top to bottom, with the arrays it works on.
 """
 
 from __future__ import annotations
@@ -35,14 +38,16 @@ from newnormal.types import Floats, Floats32, Ints
 from newnormal.types.tables import (
     ABOVE,
     BINARY,
-    BOUNDED,
-    BOUNDED_OR_NAN,
     KNOWN,
+    LEVEL,
+    LEVEL_OR_NAN,
     NOT_NEGATIVE,
+    SHIFT,
     Array,
     Counter,
     Scalar,
     counters,
+    within,
 )
 
 PAST = 5  # samples that a forecast takes
@@ -53,7 +58,7 @@ HOMES = 4  # levels of a channel that were accepted
 GAP = 10  # quiet samples that close an episode
 _KEEP_STEP = 0.5 ** (1 / 12)  # of the mean step at each sample
 _SWEEPS = 6  # over the hidden channels, until their estimates agree
-_FARTHEST = 1e15  # scaled values beyond are taken for this
+_FARTHEST = 2e6  # scaled values beyond are taken for this, as drift does
 
 # Episodes whose highest ratio is below this raise limits: a strong one does not show that a limit
 # is too low. In units of the limit, by how much, and to how much at most.
@@ -95,8 +100,9 @@ _RING = counters(next=Counter(NEXT, 0, RECENT - 1), seen=SEEN)
 class HomeState(NamedTuple):
     """What was accepted of the channels as normal, beside where they are."""
 
-    # Levels: of the newest open change the one that it left, then accepted ones; NaN for none
-    homes: Annotated[Floats, Array(HOMES, "C", range=BOUNDED_OR_NAN, first=np.nan, seldom=True)]
+    # Levels: of the newest open change the one that it left, then accepted ones; NaN for none.
+    # Of what is kept to go back to, the first is the level of then.
+    homes: Annotated[Floats, Array(HOMES, "C", range=LEVEL_OR_NAN, first=np.nan, seldom=True)]
     lows: Annotated[Floats, Array("C", range=KNOWN)]  # the least and the largest normal value
     highs: Annotated[Floats, Array("C", range=KNOWN)]
 
@@ -104,15 +110,15 @@ class HomeState(NamedTuple):
 class ChannelState(NamedTuple):
     """What changes while a stream runs; values are scaled, without the rhythm's level."""
 
-    levels: Annotated[Floats, Array("C", range=BOUNDED)]  # the slow level of what is not hidden
-    past: Annotated[Floats, Array(PAST, "C", range=BOUNDED)]  # minus that level, the newest first
-    recent: Annotated[Floats32, Array(RECENT, "C", range=BOUNDED)]  # as observed, in a ring
+    levels: Annotated[Floats, Array("C", range=LEVEL)]  # the slow level of what is not hidden
+    past: Annotated[Floats, Array(PAST, "C", range=SHIFT)]  # minus that level, the newest first
+    recent: Annotated[Floats32, Array(RECENT, "C", range=LEVEL)]  # as observed, in a ring
     raised: Annotated[Floats, Array("C", range=ABOVE, first=1.0)]  # of its start, the limit
     peaks: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the episode's highest ratio
-    steps: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the mean step of what is observed
-    last: Annotated[Floats, Array("C", range=BOUNDED)]  # the newest value observed
-    before: Annotated[Floats, Array("C", range=BOUNDED)]  # the median before the newest episode
-    shifts: Annotated[Floats, Array("C", range=BOUNDED)]  # from the accepted level, of open changes
+    steps: Annotated[Floats, Array("C", range=within(0, 1e9))]  # the mean step of what is observed
+    last: Annotated[Floats, Array("C", range=LEVEL)]  # the newest value observed
+    before: Annotated[Floats, Array("C", range=LEVEL)]  # the median before the newest episode
+    shifts: Annotated[Floats, Array("C", range=SHIFT)]  # from the accepted level, of open changes
     normal: HomeState
     counts: Annotated[Ints, COUNTS.of_each("C")]
     ring: Annotated[Ints, _RING]
@@ -121,9 +127,11 @@ class ChannelState(NamedTuple):
 class ChannelParams(NamedTuple):
     """What fitting found; see `newnormal.models.channels`."""
 
-    lags: Annotated[Floats, Array("C", PAST, range=BOUNDED)]  # of the forecast, the newest first
+    lags: Annotated[
+        Floats, Array("C", PAST, range=within(-100, 100))
+    ]  # of the forecast, the newest first
     # From what the other channels leave of their forecasts to what this one does
-    others: Annotated[Floats32, Array("C", "C", range=BOUNDED, seldom=True)]
+    others: Annotated[Floats32, Array("C", "C", range=within(-1e6, 1e6), seldom=True)]
     limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance; infinity: none
     slow_limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance from the level
     # The tails of both on history: start, peaks a sample, scale, shape, the least limit
@@ -163,6 +171,19 @@ class ChannelWork(NamedTuple):
     base: Floats  # (C,) the rhythm's level
     out: Ints  # (C,) 1 where the value is not to be used
     sorted: Floats  # (RECENT,)
+
+
+@compiled
+def blank_work(channels: int) -> ChannelWork:
+    """Return working memory."""
+    return ChannelWork(
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels),
+        np.empty(channels, np.int64),
+        np.empty(RECENT),
+    )
 
 
 @uncounted
@@ -209,6 +230,21 @@ def advance(
 linked_advance = linked(advance)
 
 
+@compiled
+def judge(
+    samples: Floats,
+    phases: Floats,
+    state: ChannelState,
+    params: ChannelParams,
+    mean: Floats,
+    scale: Floats,
+    rhythm: Floats32,
+    out: ChannelOut,
+) -> None:
+    """Do what `advance` does, in working memory of its own."""
+    advance(blank_work(samples.shape[1]), samples, phases, state, params, mean, scale, rhythm, out)
+
+
 @inlined
 def _scaled(x: float, mean: float, scale: float) -> float:
     """Return a value in history's standard deviations, within ±_FARTHEST; NaN where missing."""
@@ -219,9 +255,9 @@ def _scaled(x: float, mean: float, scale: float) -> float:
 
 @inlined
 def rhythm_level(phase: float, rhythm: Floats32, c: int) -> float:
-    """Return the rhythm's level of a channel, interpolated between bins; 0 without a phase."""
+    """Return the rhythm's level of a channel, interpolated between bins; NaN without a phase."""
     if np.isnan(phase):
-        return 0.0
+        return np.nan
     B = len(rhythm)
     low = int(phase) % B
     part = phase - np.floor(phase)
@@ -243,8 +279,9 @@ def _begin(
         z = _scaled(sample[c], mean[c], scale[c])
         z = 0.0 if np.isnan(z) else min(max(z, params.lows[c]), params.highs[c])
         base = rhythm_level(phase, rhythm, c) if params.rhythmic[c] else 0.0
-        state.levels[c] = z - base
         state.last[c] = z
+        base = z if np.isnan(base) else base
+        state.levels[c] = z - base
         state.steps[c] = params.steps[c]
         state.counts[c, HIDDEN] = LONGEST
         state.counts[c, FIRST] = state.counts[c, SECOND] = _LONG_AGO
@@ -331,7 +368,9 @@ def _judge(
     expected = forecast + (work.left[c] if work.out[c] else 0.0)
     low, high = expected - width, expected + width
     y = z - base
-    ratio = rank = 0.0
+    ratio = rank = way = 0.0
+    if np.isnan(base):
+        return _pass(c, t, z, state, params, work, out)
     is_missing = np.isnan(z)
     if params.flags[c]:
         low, high = state.normal.lows[c] - base, state.normal.highs[c] - base
@@ -344,7 +383,9 @@ def _judge(
         limit = params.limits[c]
         rank = abs(y - expected + state.shifts[c]) / limit if state.shifts[c] else ratio
         if is_beyond(ratio):
+            level = state.levels[c]
             moved = _go_home(c, y, expected, width, state)
+            way = moved + level - state.levels[c]  # 0 but between two levels
             if moved != 0:
                 expected, low, high = expected + moved, low + moved, high + moved
                 ratio = abs(y - expected) / width
@@ -353,7 +394,7 @@ def _judge(
     out.ratios[t, c] = ratio
     used = y
     if is_missing or beyond:
-        used = expected
+        used = min(max(expected, -_FARTHEST), _FARTHEST)
         counts[HIDDEN] += 1
     elif counts[HIDDEN] > 0:
         counts[HIDDEN] -= 1 + counts[HIDDEN] // 4
@@ -370,7 +411,7 @@ def _judge(
     if params.flags[c]:
         state.levels[c] = used
         return rank
-    rest = used - state.levels[c]
+    rest = used - way - state.levels[c]
     for k in range(PAST - 1, 0, -1):
         state.past[k, c] = state.past[k - 1, c]
     state.past[0, c] = rest
@@ -379,8 +420,35 @@ def _judge(
 
 
 @inner
+def _pass(
+    c: int,
+    t: int,
+    z: float,
+    state: ChannelState,
+    params: ChannelParams,
+    work: ChannelWork,
+    out: ChannelOut,
+) -> float:
+    """Leave a value unjudged: where in its rhythm the channel is, is not known."""
+    low, high = state.normal.lows[c], state.normal.highs[c]
+    is_missing = np.isnan(z)
+    expected = min(max(state.last[c], low), high)
+    out.expected[t, c], out.lows[t, c], out.highs[t, c] = expected, low, high
+    out.ratios[t, c], out.paces[t, c] = 0.0, 1.0
+    out.clean[t, c] = expected if is_missing else z
+    out.hidden[t, c] = 1 if is_missing else 0
+    if not is_missing:
+        state.last[c] = z
+    _follow_episode(c, 0.0, is_missing, state, params, work)
+    return 0.0
+
+
+@inner
 def _go_home(c: int, y: float, expected: float, width: float, state: ChannelState) -> float:
-    """Move a channel to an accepted level that it is near, if it is; return by how much."""
+    """Move a channel to an accepted level that it is near, if it is; return by how much.
+
+    On the way to one that was accepted it stays, and how far it has come is returned.
+    """
     homes = state.normal.homes
     for k in range(HOMES):
         home = homes[k, c]
@@ -390,9 +458,17 @@ def _go_home(c: int, y: float, expected: float, width: float, state: ChannelStat
         if not is_beyond(abs(y - expected - moved) / width):
             homes[k, c] = state.levels[c]
             state.levels[c] = home
-            state.shifts[c] += moved
+            if k == 0:  # what an open change left, or back to it
+                state.shifts[c] = 0.0 if state.shifts[c] else moved
+            elif state.shifts[c]:
+                state.shifts[c] += moved
             state.counts[c, AGE] = 0
             return moved
+    away = y - expected
+    for k in range(1, HOMES):
+        moved = homes[k, c] - state.levels[c]
+        if away * moved > 0 and abs(away) < abs(moved):  # not so for NaN
+            return away
     return 0.0
 
 
@@ -494,36 +570,18 @@ def errors_hidden(
 
 
 @uncounted
-def copy_normal(source: HomeState, target: HomeState) -> None:
-    """Copy what was accepted of the channels."""
-    copy(source.homes.reshape(source.homes.size), target.homes.reshape(source.homes.size))
-    copy(source.lows, target.lows)
-    copy(source.highs, target.highs)
-
-
-@compiled
-def blank_work(channels: int) -> ChannelWork:
-    """Return working memory."""
-    return ChannelWork(
-        np.empty(channels),
-        np.empty(channels),
-        np.empty(channels),
-        np.empty(channels),
-        np.empty(channels, np.int64),
-        np.empty(RECENT),
-    )
+def copy_normal(state: ChannelState, target: HomeState) -> None:
+    """Copy what was accepted of the channels, with their levels in the first row of homes."""
+    normal = state.normal
+    copy(normal.homes.reshape(normal.homes.size), target.homes.reshape(normal.homes.size))
+    copy(state.levels, target.homes[0])
+    copy(normal.lows, target.lows)
+    copy(normal.highs, target.highs)
 
 
 def blank_out(rows: int, channels: int) -> ChannelOut:
     """Return room for what is known of so many samples."""
-    return ChannelOut(
-        np.empty((rows, channels)),
-        np.empty((rows, channels)),
-        np.empty((rows, channels)),
-        np.empty((rows, channels), np.float32),
-        np.empty((rows, channels)),
-        np.empty((rows, channels), np.int64),
-        np.empty((rows, channels), np.float32),
-        np.empty(rows, np.int64),
-        np.empty(rows),
-    )
+    expected, lows, highs, clean = np.empty((4, rows, channels))
+    ratios, paces = np.empty((2, rows, channels), np.float32)
+    hidden, count = np.empty((rows, channels), np.int64), np.empty(rows, np.int64)
+    return ChannelOut(expected, lows, highs, ratios, clean, hidden, paces, count, np.empty(rows))

@@ -44,7 +44,6 @@ from newnormal.kernels.members import (
 )
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import (
-    LARGEST,
     LEARNED,
     PENDING,
     RESTORED,
@@ -120,7 +119,7 @@ class CommitteeParams(NamedTuple):
     smoothed: Annotated[Ints, Array("V", range=BINARY)]  # 1 where it is smoothed
     # Share of the smoothed votes that a sample keeps; 0 does not smooth
     keep: Annotated[float, Scalar(0, 1)]
-    reported_expert: Annotated[int, Scalar(0, 7)]  # the expert whose expected values are reported
+    reported_expert: Annotated[int, Scalar(0, 7)]  # the expert whose trend is reported
     members: MembersParams  # of the members without a trend
     level_limit: Annotated[float, Scalar(0)]  # T² up to which a sample is within history's range
 
@@ -333,14 +332,6 @@ def advance_in(
         )
         advance_expert(work.step, residuals[pending:], flush, widths, expert, expert_params, seen)
         _append(trails[pending:], state.past_trends[j])
-        if j == params.reported_expert:
-            for r in range(R):
-                for c in range(C):
-                    z = seen.expected[r, c] + trails[r, c]
-                    z += moved[r, c] if moves else 0.0
-                    value = z * step_params.scale[c] + step_params.mean[c]
-                    value = LARGEST if value > LARGEST else value
-                    out.expected[r, c] = -LARGEST if value < -LARGEST else value
         for v in range(E):
             if params.experts[v] != j or params.weights[v] == 0:
                 continue
@@ -611,7 +602,7 @@ def advance_beside(
 
 @uncounted
 def _copy_state(step: StepState, state: CommitteeState, observed: ObservedState) -> None:
-    """Let the second state begin where the first is, but for the places of open changes."""
+    """Copy the first state to the second, but for the places of open changes."""
     own = observed.own
     copy(step.samples.reshape(step.samples.size), observed.samples.reshape(step.samples.size))
     copy(step.counts, observed.counts)

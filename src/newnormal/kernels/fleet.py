@@ -12,6 +12,8 @@ far as nothing rare happens, silence, drift and alarms are judged.
 
 Shapes: S streams, N rows of all streams together, C channels, J experts, L window length, P weights
 of all experts, V votes.
+
+One module because it has the order of the loop once more, for many streams.
 """
 
 from __future__ import annotations

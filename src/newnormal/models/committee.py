@@ -1,6 +1,8 @@
 """A committee: autoencoders with memories of different length, and members of other kinds.
 
 It is the model of `Detector`. `newnormal.tuning` decides which votes count.
+
+One module because it is one class.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from numpy.typing import NDArray
 from newnormal.core.scaling import deviations
 from newnormal.core.state import StreamState
 from newnormal.errors import StateError
-from newnormal.kernels.accepted import AcceptedState
+from newnormal.kernels.accepted import PLACES, AcceptedState
 from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.committee import (
+    FARTHEST,
     CommitteeParams,
     CommitteeState,
+    ObservedState,
     advance,
     advance_beside,
 )
@@ -43,7 +47,7 @@ from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
 from newnormal.models.members import MOST_BINS, blank_members, fit_members, members_sizes
 from newnormal.models.mlp import MLP
 from newnormal.models.plan import Plan
-from newnormal.types import Bools, Floats, Floats32
+from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import Array, check_array, declared, first, flatten, read
 
 _CHUNK = 8192  # samples calibrated at once
@@ -334,7 +338,12 @@ class Committee(Model):
         votes: Floats32 | None,
     ) -> Floats:
         """Consume samples as their channels were judged; return the scores of them as observed."""
-        model = state.model
+        model, observed = state.model, state.observed
+        assert observed is not None
+        away = model.own.accepted.used[: PLACES // 2].any()
+        if not away and observed.left[0] == 0 and not channels.hidden.any():
+            self.advance(samples, False, model, params, out, phases, votes, channels.clean)
+            return out.scores
         scores = np.empty(len(samples))
         self._begin_trends(samples, model, params)
         advance_beside(
@@ -345,7 +354,7 @@ class Committee(Model):
             self.network.padded,
             model.step,
             model.own,
-            state.observed,
+            observed,
             params,
             self.params,
             out,
@@ -376,17 +385,6 @@ class Committee(Model):
         own.members.counts[:] = 0
         own.counts[:, slice(None) if anew else [HELD, PENDING, CYCLE]] = 0
         self._begin(state)
-
-    def expected_spread(self, params: StepParams) -> Floats:
-        """Return the usual distance of each channel from what is expected, in the user's units."""
-        expert = self.plan.reported_expert
-        vote = next(
-            at
-            for at, vote in enumerate(self.plan.votes)
-            if vote.expert == expert and not vote.linear
-        )
-        usual = np.sqrt(self.params.residual_scale[vote]) * self.params.scales[expert]
-        return np.asarray(usual * params.scale)
 
     def snapshot(self, state: ModelState) -> tuple[Floats32, Floats]:
         """Return copies of what was learned: the weights, and each expert's trend."""
@@ -457,9 +455,22 @@ class Committee(Model):
         """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
         places.set_place(state.own, self.params.decays, slot, shift, age)
 
-    def accept_translation(self, state: ModelState, slot: int) -> None:
-        """Accept a shift, the way there and the way back as normal."""
-        places.accept_place(state.own, slot)
+    def seen_levels(self, seen: ObservedState, ages: Ints) -> Floats:
+        """Return the mean of what was `seen` of each channel in so many samples; NaN: not known."""
+        return places.seen_levels(seen.own, ages) if seen.left[0] else np.full(len(ages), np.nan)
+
+    def recall(
+        self, state: ModelState, seen: ObservedState, channels: Bools, shift: Floats, age: int
+    ) -> None:
+        """Remember what was `seen` of channels that moved by `shift` (C,) `age` samples ago."""
+        if seen.left[0]:
+            near = channels & (np.abs(shift) < FARTHEST / 2)
+            state.step.samples[:, near] = seen.samples[:, near]
+            places.recall(state.own, seen.own, self.params.decays, near, shift, age)
+
+    def accept_translation(self, state: ModelState, slot: int, *, stays: bool = True) -> None:
+        """Accept a shift, the way there and the way back as normal; it may be over."""
+        places.accept_place(state.own, slot, stays=stays)
 
     def drop_translation(self, state: ModelState, slot: int) -> None:
         """Forget a shift."""
