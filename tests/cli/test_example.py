@@ -91,7 +91,7 @@ def test_the_plant_shows_faults_and_a_change_that_waits(tried: Path, newnormal: 
     assert "2026-03-09 09:20:00  ALARM 1 opened: temperature high\n    temperature  77.7, " in text
     assert "2026-03-09 20:05:00  ALARM 2 opened: flow low\n" in text
     assert "  CHANGE 1 pending: temperature, power and vibration since" in text
-    assert text.count("ALARM") == 3
+    assert text.count(" opened: ") == 3
     listed = run(newnormal, alarms)
     assert "\n1 change open\n2026-03-10 08:00:00  CHANGE 1 pending: " in listed
     assert feedback in listed
@@ -106,9 +106,9 @@ def test_the_machines_have_an_incident_and_a_fault_of_one(tried: Path, newnormal
     text = run(newnormal, watch, "--format", "text")
     words = " ".join(text.split())
     assert "INCIDENT 1: Alarms opened in 5 of 8 streams at the same time: db-1, web-1, " in words
-    assert "queue-1  2026-03-09 20:05:00  ALARM 3 opened: memory high\n" in text
+    assert "queue-1  2026-03-09 20:00:00  ALARM 3 opened: memory high\n" in text
     found = json.loads(run(newnormal, alarms, "--json"))
-    assert list(found["open_alarms"]) == list(found["open_changes"]) == ["queue-1"]
+    assert (list(found["open_alarms"]), list(found["open_changes"])) == (["queue-1"], [])
     (incident,) = found["incidents"]
     assert set(incident["streams"]) == {"web-1", "web-2", "web-3", "web-4", "db-1"}
 
