@@ -29,9 +29,6 @@ def rows(page: Page) -> list[str]:
     ]
 
 
-# ------------------------------------------------------------------ at a glance
-
-
 def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -> None:
     with running() as (service, address):
         page = visited(address)
@@ -142,9 +139,6 @@ def test_the_inbox_is_used_with_the_keyboard_alone(visited: Open) -> None:
         page.locator("[data-stream]").first.wait_for()
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.type") == "search"
-
-
-# ------------------------------------------------------------------ one stream
 
 
 def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Open) -> None:
@@ -272,9 +266,6 @@ def test_removing_and_rolling_back_are_confirmed(visited: Open) -> None:
         assert service.stream(37) is None
 
 
-# ------------------------------------------------------------------ names, hosts, policy
-
-
 def test_names_are_shown_as_text(visited: Open) -> None:
     with running() as (service, address):
         number = quiet(service)
@@ -305,9 +296,6 @@ def test_scripts_inside_the_page_are_forbidden(visited: Open) -> None:
         )
         assert found is False
         assert page.locator("script:not([src])").count() == 1  # the one that was just made
-
-
-# ------------------------------------------------------------------ who uses it
 
 
 def test_login_and_logout(visited: Open) -> None:
@@ -344,9 +332,6 @@ def test_who_may_only_read_sees_no_buttons_that_decide(visited: Open) -> None:
         page.wait_for_function(DRAWN)
         assert page.get_by_role("button", name="Accept as normal").count() == 0
         assert page.get_by_role("button", name="Remove").count() == 0
-
-
-# ------------------------------------------------------------------ no streams, no service
 
 
 def test_the_first_start_shows_how_to_push(visited: Open) -> None:
@@ -393,9 +378,6 @@ def test_health_is_said_in_sentences(visited: Open) -> None:
         assert page.get_by_text("chat: connection refused since 14:02").first.is_visible()
         service.report("sinks", ok=True)
         page.get_by_text("Everything works").wait_for(timeout=10_000)
-
-
-# ------------------------------------------------------------------ widths and themes
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,6 @@ PLACES = ["#/", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/item/inciden
 SAID = "text => document.querySelector('.nn-counts').textContent.includes(text)"
 
 
-# ------------------------------------------------------------------ as samples come
-
-
 def test_buttons_keep_the_focus_and_a_click_while_samples_come(visited: Open) -> None:
     with running() as (service, address):
         page = visited(address, "#/stream/17")
@@ -81,9 +78,6 @@ def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) ->
         page.locator("[data-now='alarm-17-1-1']").get_by_text("temperature 50").wait_for()
         page.locator(".nn-entry").get_by_text("temperature 50").wait_for()
         assert page.evaluate("document.activeElement.dataset.verb") == "accept"
-
-
-# ------------------------------------------------------------------ what may be decided
 
 
 def test_an_alarm_and_the_change_that_began_with_it_are_decided_once(visited: Open) -> None:
@@ -168,9 +162,6 @@ def test_what_cannot_be_undone_is_not_confirmed_by_a_key_that_comes_early(visite
         assert page.evaluate("document.activeElement.textContent") == "Cancel"
 
 
-# ------------------------------------------------------------------ incidents
-
-
 def test_an_incident_says_what_happened_in_each_stream(visited: Open) -> None:
     with running() as (service, address):
         alarms = service.store.items.page(kinds=["incident"]).items[0].body["streams"]
@@ -206,9 +197,6 @@ def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
         card = page.locator(".nn-incident")
         card.wait_for()
         assert card.evaluate("e => e.clientHeight") <= 3 * 23 + 2 * 11
-
-
-# ------------------------------------------------------------------ phones, forms
 
 
 @pytest.mark.parametrize("width", [320, 360])
@@ -264,9 +252,6 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-# ------------------------------------------------------------------ nothing moves
-
-
 @pytest.fixture
 def measured(browser: Browser) -> Iterator[Page]:
     """Give a window that adds up how much of it moves without being asked to."""
@@ -296,9 +281,6 @@ def test_nothing_moves_while_a_page_is_read(measured: Page, place: str, width: i
         )
         assert measured.evaluate("self.moved") < 0.1
         measured.goto("about:blank")
-
-
-# ------------------------------------------------------------------ values, names
 
 
 def test_without_values_no_axis_is_invented(visited: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -443,10 +443,7 @@ def test_feedback_comes_before_arrivals(plant: Plant, pending: Path, newnormal: 
 def test_newer_feedback_comes_after_older(plant: Plant, pending: Path, newnormal: Command) -> None:
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
     done = newnormal("undo", pending)
-    assert done.stderr.splitlines() == [
-        f"feedback: {ACCEPTED}",
-        ROLLED_BACK,
-    ]
+    assert done.stderr.splitlines() == [f"feedback: {ACCEPTED}", ROLLED_BACK]
     assert queue(pending).empty
 
 

@@ -76,11 +76,7 @@ def test_a_class_of_ones_own_is_one_more_row(data: Path, tmp_path: Path) -> None
         for line in lines(tmp_path / "out" / "ablation.csv")
         if line["status"] != "absent"
     }
-    assert found == {
-        "MLP": ("ok", "2", "8"),
-        "Toy": ("ok", "10", "8"),
-        "Again": ("ok", "10", "4"),
-    }
+    assert found == {"MLP": ("ok", "2", "8"), "Toy": ("ok", "10", "8"), "Again": ("ok", "10", "4")}
 
 
 def test_only_what_was_computed_is_shown(newnormal: Command, data: Path, tmp_path: Path) -> None:
@@ -110,10 +106,7 @@ def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: P
         (("--models", "nothing"), "error: model: expected one of"),
         (("--datasets", "nothing"), "error: datasets: expected data sets of the paper or found"),
         (("--set", "mlp.width=3"), "error: mlp.width=3: expected an option of the detector"),
-        (
-            ("--variants", "both"),
-            "error: variants: expected variants of the ablation",
-        ),
+        (("--variants", "both"), "error: variants: expected variants of the ablation"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_was_expected(

@@ -226,9 +226,7 @@ class Served:
 
     def post(self, path: str, body: object) -> Any:
         request = urllib.request.Request(
-            self.url + path,
-            json.dumps(body).encode(),
-            {"Content-Type": "application/json"},
+            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)

@@ -341,12 +341,7 @@ def json_lines(plant: Plant) -> list[str]:
     return objects
 
 
-BAD_FIRST_OBJECTS = [
-    '{"a": 1,',
-    '{"time": null, "a": 1, "b": 2, "c": 3}',
-    "[1, 2, 3]",
-    "\udcff",
-]
+BAD_FIRST_OBJECTS = ['{"a": 1,', '{"time": null, "a": 1, "b": 2, "c": 3}', "[1, 2, 3]", "\udcff"]
 
 
 @pytest.mark.parametrize("bad", BAD_FIRST_OBJECTS)

@@ -65,9 +65,6 @@ def posted(listener: Listener, body: dict[str, Any]) -> Any:
     return alert
 
 
-# ------------------------------------------------------------------ what is posted
-
-
 def test_an_alert_that_fired_is_posted_until_it_expires(listener: Listener) -> None:
     sink_for(listener, path="/am/", labels={"team": "plant"}).send(alert_of(FIRED))
     [request] = listener.heard
@@ -169,9 +166,6 @@ def test_names_that_no_text_can_hold_are_sent_all_the_same(listener: Listener) -
     assert alert["annotations"]["summary"].startswith(r"a\udc80\n: temperature")
 
 
-# ------------------------------------------------------------------ answers
-
-
 def test_an_alert_that_is_not_valid_is_refused_with_the_reason(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, '"start time must be before end time"')
     with pytest.raises(AlertRefusedError) as caught:
@@ -212,9 +206,6 @@ def test_user_and_password_or_a_token_are_sent_and_never_shown(listener: Listene
         assert pair not in str(caught.value)
     sent = [each.headers["authorization"] for each in listener.heard]
     assert sent == [f"Basic {pair}", "Bearer nn_swordfish"]
-
-
-# ------------------------------------------------------------------ several
 
 
 def test_all_of_several_are_sent_and_one_that_takes_it_is_enough(listener: Listener) -> None:
@@ -271,9 +262,6 @@ def test_if_none_of_several_takes_it_the_message_names_all(listener: Listener) -
             sink_for(listener, other).send(alert_of(FIRED))
 
 
-# ------------------------------------------------------------------ check and options
-
-
 def test_the_check_names_versions_and_the_cluster(listener: Listener) -> None:
     status = {
         "versionInfo": {"version": "0.27.0"},
@@ -303,8 +291,6 @@ def test_the_check_fails_if_one_of_several_does_not_answer(listener: Listener) -
         sink_for(gone, listener).check()
 
 
-# ------------------------------------------------------------------ the guide
-
 GUIDE = (Path(__file__).parents[2] / "docs/guides/alertmanager.md").read_text()
 
 
@@ -323,9 +309,6 @@ def test_alertmanager_takes_the_configuration_of_the_guide(tmp_path: Path) -> No
     [block] = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
     (tmp_path / "alertmanager.yml").write_text(block)
     subprocess.run([found("amtool"), "check-config", tmp_path / "alertmanager.yml"], check=True)
-
-
-# ------------------------------------------------------------------ the real one
 
 
 class Case:

@@ -93,9 +93,6 @@ def noticed(source: KafkaSource, text: str) -> str:
     return until(notice, f"a notice with {text!r}")
 
 
-# ------------------------------------------------------------------ messages
-
-
 def test_a_topic_is_read_from_its_beginning(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(0, 40, 2)))
@@ -207,9 +204,6 @@ def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka) -> None:
     assert seconds(read(source, 5)) == [*range(5)]
 
 
-# ------------------------------------------------------------------ places
-
-
 def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(10)))
@@ -282,9 +276,6 @@ def test_the_place_of_another_cluster_is_not_taken(kafka: Kafka) -> None:
     assert source.resume({"cluster": None, "offsets": {}}) is True
 
 
-# ------------------------------------------------------------------ order
-
-
 def test_a_backlog_of_several_partitions_comes_in_the_order_of_its_times(kafka: Kafka) -> None:
     kafka.topic("metrics", 3)
     for each in range(3000):  # one stream over all partitions, as messages without a key are
@@ -305,9 +296,6 @@ def test_partitions_that_are_ahead_wait(kafka: Kafka, monkeypatch: pytest.Monkey
     source = source_of(kafka)
     assert [each[1] for each in read(source, 1000, limit=50)] == [*range(1000)]
     assert source.notice() == ""
-
-
-# ------------------------------------------------------------------ groups
 
 
 class Pumping:
@@ -376,9 +364,6 @@ def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(kafka: Ka
     assert seconds(first.samples) == [*range(2000)]
 
 
-# ------------------------------------------------------------------ topics
-
-
 def test_topics_that_match_later_are_read(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.2)
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_AGAIN", 0.2)
@@ -432,9 +417,6 @@ def test_check_says_that_no_broker_answers(kafka: Kafka, monkeypatch: pytest.Mon
         source.resume({"cluster": "mine", "offsets": {}})
 
 
-# ------------------------------------------------------------------ retention
-
-
 def test_messages_that_were_removed_before_they_were_read_are_counted(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", rows(range(5)))
@@ -477,9 +459,6 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: Kafka) -> 
         "from its beginning"
     )
     assert source.snapshot()["offsets"] == {"metrics": {"0": 4}}
-
-
-# ------------------------------------------------------------------ the connection
 
 
 def test_a_cut_connection_loses_nothing(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -595,9 +574,6 @@ def test_a_source_can_be_closed_while_it_waits_and_twice(kafka: Kafka) -> None:
     thread.join()
     assert source.next_batch(10) == []
     source.acknowledge()
-
-
-# ------------------------------------------------------------------ with the service's own runner
 
 
 def test_a_puller_moves_each_message_once_whatever_fails(kafka: Kafka) -> None:

@@ -42,8 +42,6 @@ def source(server: str, more: str = "") -> str:
     )
 
 
-# ---------------------------------------------------------------------- kills and cuts
-
 HOSTS = 7
 
 
@@ -117,9 +115,6 @@ def test_each_message_is_logged_once_despite_kills(tmp_path: Path, record_proper
     assert found == Counter({(n, float(n)): 2 for n in range(plant.count)})
     record_property("cases", rounds)
     print(f"{rounds} kills and cuts, {2 * plant.count:,} messages")
-
-
-# ---------------------------------------------------------------------- the story
 
 
 def produce(kafka: Kafka, first: int, steps: int, *, fault: float = 0.0, keys: bool = True) -> None:

@@ -56,9 +56,6 @@ def filled(query: str) -> str:
     return re.sub(r"\$(\w+)", lambda match: VARIABLES[match.group(1)], query)
 
 
-# ------------------------------------------------------------------ names
-
-
 def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
     service: Any = FakeService(20)
     text, _ = metrics.exposition(service)
@@ -83,9 +80,6 @@ def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
         "newnormal_stream_state",
         "newnormal_samples_total",
     }
-
-
-# ------------------------------------------------------------------ the dashboard
 
 
 def test_the_dashboard_asks_for_its_datasource_when_it_is_imported() -> None:
@@ -174,9 +168,6 @@ def test_the_command_prints_them(
     assert capsys.readouterr().out == (FILES / name).read_text()
 
 
-# ------------------------------------------------------------------ the rules
-
-
 def test_every_rule_has_a_severity_words_and_a_test() -> None:
     tested = {
         each["alertname"]
@@ -200,8 +191,6 @@ def test_promtool_takes_the_rules_and_their_tests() -> None:
         done = subprocess.run([promtool, *command], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
-
-# ------------------------------------------------------------------ with the real programs
 
 # What has something to show as soon as two streams are live and one has had an alarm.
 _MAY_BE_EMPTY = {"New alarms A", "Alerts that wait A", "Alerts delivered A"}

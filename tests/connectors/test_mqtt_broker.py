@@ -153,9 +153,6 @@ def read(source: MqttSource, count: int) -> list[tuple[str, str, float]]:
     return sorted(found)
 
 
-# ------------------------------------------------------------------ what they promise
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_source_keeps_its_promises(brokers: Brokers, made: Made, version: object) -> None:
     times = [{"ts": 1767225600 + each, "temp": each} for each in range(5)]
@@ -205,9 +202,6 @@ def test_the_sink_keeps_its_promises(brokers: Brokers, version: object) -> None:
         "contract/silence/press-1",
         "contract/channels/press-1",
     }
-
-
-# ------------------------------------------------------------------ in
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -314,9 +308,6 @@ def test_what_a_source_is_told_at_the_check(brokers: Brokers, made: Made) -> Non
     assert source.check() == f"{shown}2 messages within 0.3 s, 3 channels of 2 streams"
 
 
-# ------------------------------------------------------------------ logging in
-
-
 def refused(options: dict[str, Any]) -> str:
     with pytest.raises(BrokerError) as caught:
         MqttSource("bus", options).check()
@@ -396,9 +387,6 @@ def test_a_broker_without_qos_1_is_told_of(brokers: Brokers, made: Made) -> None
         MqttSink("bus", brokers.sink_options("low")).check()
 
 
-# ------------------------------------------------------------------ out
-
-
 def test_who_subscribes_later_finds_open_items_alone(brokers: Brokers, made: Made) -> None:
     sink = MqttSink("bus", brokers.sink_options(retain=True, topic="open/{stream}/{item}"))
     made.append(sink)
@@ -418,9 +406,6 @@ def test_who_subscribes_later_finds_open_items_alone(brokers: Brokers, made: Mad
         Sender(brokers.port).send([("marker", b"1")])
         until(lambda: any(each.topic == "marker" for each in received), "all that is kept")
     assert [each.topic for each in received] == ["open/press-1/change-1-1-1", "marker"]
-
-
-# ------------------------------------------------------------------ by configuration
 
 
 def test_the_service_checks_both(brokers: Brokers, tmp_path: Path) -> None:

@@ -47,9 +47,6 @@ def messages(number: int) -> list[tuple[str, bytes]]:
     ]
 
 
-# ---------------------------------------------------------------------- kills
-
-
 def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Path) -> None:
     """Killed after messages are in the log and before the broker has their acknowledgements."""
     with Mosquitto(tmp_path / "broker", BROKER) as broker:
@@ -139,9 +136,6 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_or_doubled(tmp_pa
     )
     assert not found - sent, "more often in the log than it was sent"
     assert all(found[each] == 1 for each in range(first, plant.count))
-
-
-# ---------------------------------------------------------------------- the story
 
 
 def published(first: int, count: int, fault: float = 0.0) -> list[tuple[str, bytes]]:

@@ -24,9 +24,6 @@ def fake() -> Iterator[FakeApi]:
         yield found
 
 
-# ------------------------------------------------------------------ the text of a query
-
-
 @pytest.mark.parametrize(
     ("query", "seconds"),
     [
@@ -62,9 +59,6 @@ def fake() -> Iterator[FakeApi]:
 )
 def test_how_far_back_a_query_looks_is_in_its_text(query: str, seconds: float) -> None:
     assert longest_range(query) == round(seconds * SECOND)
-
-
-# ------------------------------------------------------------------ after a gap
 
 
 def served(fake: FakeApi, outages: list[Outage], query: str) -> None:

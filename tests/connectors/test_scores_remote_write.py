@@ -72,9 +72,6 @@ def points_of(heard: Request) -> list[tuple[str, int]]:
     ]
 
 
-# ------------------------------------------------------------------ what is posted
-
-
 def test_a_request_has_two_series_a_stream_with_labels_and_times_sorted(listener: Listener) -> None:
     sink = sink_of(listener, labels={"site": "north", "Zone": "2"})
     sink.send(batch_of("press-1", "press-1", "oven", ratios=[0.5, float("inf"), 0.25]))
@@ -118,9 +115,6 @@ def test_who_writes_is_named_in_a_header(
     assert listener.heard[0].headers.get("authorization") == header
     assert listener.heard[0].headers["x-scope-orgid"] == "plant"
     sink.close()
-
-
-# ------------------------------------------------------------------ answers
 
 
 def test_one_bad_score_is_found_and_all_others_are_taken_in_order(listener: Listener) -> None:
@@ -224,9 +218,6 @@ def test_it_keeps_what_a_sink_of_scores_promises(listener: Listener) -> None:
     check_score_sink(
         lambda: sink_of(listener), received=received, down=lambda: sink_of(gone, timeout=1.0)
     )
-
-
-# ------------------------------------------------------------------ options
 
 
 def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None:

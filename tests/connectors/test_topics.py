@@ -17,9 +17,6 @@ def match(pattern: str, topic: str) -> tuple[str, str | None] | None:
     return TopicPattern(WHERE, pattern).match(topic)
 
 
-# ------------------------------------------------------------------ what a topic says
-
-
 @pytest.mark.parametrize(
     ("pattern", "topic", "stream", "channel"),
     [
@@ -115,8 +112,6 @@ def test_patterns_that_cannot_work_are_named(pattern: str, message: str) -> None
     assert caught.value.message.endswith(message)
 
 
-# ------------------------------------------------------------------ beside a twin
-
 _LEVELS = st.sampled_from(["a", "b", "", "$s", "ü"])
 _TOPICS = st.lists(_LEVELS, min_size=1, max_size=5).map("/".join).filter(bool)
 _FILTERS = st.builds(
@@ -151,9 +146,6 @@ def test_filters_cover_and_overlap_as_their_topics_do(one: str, other: str) -> N
     if of_other:  # such as +/$s/#, all of whose topics are here
         assert covers(one, other) == (of_other <= of_one)
     assert overlap(one, other) == bool(of_one & of_other)
-
-
-# ------------------------------------------------------------------ topics to send to
 
 
 def test_names_are_filled_in_so_that_the_topic_is_valid() -> None:

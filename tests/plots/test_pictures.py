@@ -260,9 +260,6 @@ def test_figures_can_be_drawn_in_threads(tmp_path: Path) -> None:
         assert len(set(pool.map(draw, range(4)))) == 1
 
 
-# ---------------------------------------------------------------------- thinning
-
-
 @given(st.integers(1, 500), st.integers(1, 50), st.integers(0, 2**32 - 1))
 @settings(max_examples=100, deadline=None, derandomize=True)
 def test_thinning_loses_no_extreme_no_flag_and_no_mean(samples: int, bins: int, seed: int) -> None:

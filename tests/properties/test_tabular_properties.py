@@ -24,10 +24,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 
 fast = settings(
-    max_examples=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 
 # Line breaks end a row, and a byte-order mark or spaces around a name are not part of it.

@@ -278,11 +278,7 @@ def test_the_page_says_what_the_tables_show(result: Drift) -> None:
     assert "over seeds 1, 2;" in page
     assert "| wave-level: level | frozen MLP |" in page
     assert "| SWaT | get Secure Water Treatment" in page
-    for section in (
-        "What an operator gets",
-        "Until a new normal is accepted",
-        "Faults that stay",
-    ):
+    for section in ("What an operator gets", "Until a new normal is accepted", "Faults that stay"):
         assert f"## {section}\n" in page
 
 
@@ -320,10 +316,7 @@ def test_the_csv_has_a_line_a_run_and_one_for_what_is_absent(result: Drift) -> N
     lines = list(csv.DictReader(result.csv().splitlines()))
     ok = [line for line in lines if line["status"] == "ok"]
     assert len(ok) == len(result.experiment.outcomes)
-    assert [line["dataset"] for line in lines if line["status"] == "absent"] == [
-        "SMD/2-1",
-        "SWaT",
-    ]
+    assert [line["dataset"] for line in lines if line["status"] == "absent"] == ["SMD/2-1", "SWaT"]
     for line in ok:
         assert 0 <= float(line["auprc"]) <= 1
     (one,) = [line for line in ok if (line["row"], line["dataset"]) == ("PCA", "SMD/3-4")]

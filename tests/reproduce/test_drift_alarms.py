@@ -16,14 +16,7 @@ from newnormal.errors import ParameterError
 from newnormal.metrics import trace_alarms
 from newnormal.types import ACCEPTED, Alarm, Floats, Peak
 from newnormal.types import Event as RealEvent
-from newnormal_reproduce.engine.drifting import (
-    DRIFTING,
-    FAULTS,
-    KINDS,
-    ONSET,
-    faulty,
-    normal_part,
-)
+from newnormal_reproduce.engine.drifting import DRIFTING, FAULTS, KINDS, ONSET, faulty, normal_part
 from newnormal_reproduce.engine.files import csv_text
 from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import DEFAULT, Figure, Rule

@@ -32,11 +32,7 @@ def moved(apart: float = 0.0, channels: int = 3) -> Dataset:
     labels[100:110] = 1
     test[labels == 1] += 1e6
     return Dataset(
-        "toy",
-        rng.normal(size=(150, channels)),
-        test,
-        labels,
-        tuple("abcdefgh"[:channels]),
+        "toy", rng.normal(size=(150, channels)), test, labels, tuple("abcdefgh"[:channels])
     )
 
 
@@ -76,11 +72,7 @@ def test_a_single_channel_needs_no_components() -> None:
 def test_a_plane_has_all_three_groups_in_two_dimensions() -> None:
     cloud = plane(moved())
     shapes = {name: points.shape for name, points in cloud.groups.items()}
-    assert shapes == {
-        "train": (150, 2),
-        "test, normal": (140, 2),
-        "test, anomalous": (10, 2),
-    }
+    assert shapes == {"train": (150, 2), "test, normal": (140, 2), "test, anomalous": (10, 2)}
 
 
 def test_a_single_channel_is_drawn_as_it_is() -> None:

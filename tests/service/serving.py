@@ -137,9 +137,7 @@ class Machine(threading.Thread):
     def _is_taken(self, client: httpx.Client, body: str) -> bool:
         try:
             answer = client.post(
-                "/api/v1/samples",
-                content=body,
-                headers={"Content-Type": "application/x-ndjson"},
+                "/api/v1/samples", content=body, headers={"Content-Type": "application/x-ndjson"}
             )
         except httpx.HTTPError:
             return False

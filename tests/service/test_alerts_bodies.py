@@ -9,13 +9,7 @@ import pytest
 
 from newnormal.errors import ParameterError
 from newnormal.service.alerts.alert_bodies import alerts_of
-from newnormal.service.alerts.maintenance import (
-    Window,
-    add_window,
-    covering,
-    end_window,
-    windows,
-)
+from newnormal.service.alerts.maintenance import Window, add_window, covering, end_window, windows
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
 

@@ -206,9 +206,6 @@ def test_the_check_asks_without_delivering(receiver: Receiver) -> None:
     assert sink_for(receiver).check().endswith("not signed")
 
 
-# ------------------------------------------------------------------ options and secrets
-
-
 def test_secrets_come_from_files_and_the_environment(receiver: Receiver, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("swordfish\n")
     config = SinkConfig(
@@ -245,9 +242,6 @@ def test_a_kind_that_is_not_there_is_named() -> None:
         "hint: an installed package can add names with entry points of the group "
         "newnormal.alert_sinks; remote_write takes scores"
     )
-
-
-# ------------------------------------------------------------------ all of it
 
 
 def test_a_receiver_that_honours_keys_has_alerts_once(receiver: Receiver, tmp_path: Path) -> None:

@@ -213,11 +213,7 @@ def test_the_cookie_is_for_https_alone_where_the_page_is_reached_by_it() -> None
 def test_a_session_reads_and_changes_with_its_csrf_token_alone(client: Client) -> None:
     headers = login(client)
     assert client.get(f"{API}/streams").status_code == 200
-    for missing in (
-        {},
-        {"x-csrf-token": "x"},
-        {"x-csrf-token": b"\xe9"},
-    ):
+    for missing in ({}, {"x-csrf-token": "x"}, {"x-csrf-token": b"\xe9"}):
         sent = {"origin": client.base_url, "x-newnormal": "page", **missing}
         refused = client.post(f"{API}/items/alarm-17-1-1/accept", headers=sent)
         assert refused.status_code == 403 and "X-CSRF-Token" in refused.json()["error"]

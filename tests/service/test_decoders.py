@@ -54,11 +54,7 @@ SAMPLES = [
     {"stream": "b", "time": "1970-01-01T00:00:10Z", "values": {"x": 2}},
     {"stream": "a", "time": 20, "values": {"x": "2.5", "y": float("nan")}},
 ]
-CELLS = [
-    ("a", 10 * SECOND, "x", 1.5),
-    ("a", 20 * SECOND, "x", 2.5),
-    ("b", 10 * SECOND, "x", 2.0),
-]
+CELLS = [("a", 10 * SECOND, "x", 1.5), ("a", 20 * SECOND, "x", 2.5), ("b", 10 * SECOND, "x", 2.0)]
 
 
 @pytest.mark.parametrize(

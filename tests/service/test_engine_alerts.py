@@ -10,16 +10,7 @@ from newnormal.service.engine.outages import longest_quiet
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
-from tests.service.running import (
-    HISTORY,
-    SECOND,
-    Start,
-    arrival,
-    fits,
-    number,
-    push,
-    settle,
-)
+from tests.service.running import HISTORY, SECOND, Start, arrival, fits, number, push, settle
 
 SINKS = (SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),)
 NAMES = ("m", "n", "o")
@@ -81,9 +72,6 @@ def without_b(first: int, count: int, since: int) -> Floats:
     values = calm(first, count)
     values[since:, 1] = np.nan
     return values
-
-
-# ---------------------------------------------------------------------- gaps that are known
 
 
 def test_a_gap_of_the_services_own_has_no_alert(started: Start) -> None:
@@ -171,9 +159,6 @@ def test_a_restart_during_the_first_fit_has_no_alert(started: Start) -> None:
         assert alerts(service) == []
 
 
-# ---------------------------------------------------------------------- incidents
-
-
 def test_an_incident_that_had_ended_and_goes_on_is_told_again(service: Service) -> None:
     late = ("p", "q", "r")
     go_live(service, *NAMES, *late)
@@ -188,9 +173,6 @@ def test_an_incident_that_had_ended_and_goes_on_is_told_again(service: Service) 
     send(service, N + 8, calm(N + 8, 12), *NAMES, *late)
     assert items(service, "incident") == []
     assert alerts(service, "incident")[3:] == ["incident-1-2:resolved"]
-
-
-# ---------------------------------------------------------------------- models and channels
 
 
 def test_a_restored_model_reports_what_it_has_open(service: Service) -> None:
@@ -257,9 +239,6 @@ def test_accepted_channels_are_not_forgotten_by_another_fit(service: Service) ->
     assert items(service, "channels", open_only=False) == [("channels-1-1-1", "accepted")]
 
 
-# ---------------------------------------------------------------------- silence and first fits
-
-
 @pytest.mark.parametrize(("first", "minutes"), [(N + 1, 7), (N + 20, 21)])
 def test_a_silence_lasted_until_it_was_seen(service: Service, first: int, minutes: int) -> None:
     go_live(service)
@@ -286,9 +265,6 @@ def test_the_first_fit_takes_the_same_samples_always(service: Service, batches: 
     assert (stream.model.first, stream.model.last) == (0, HISTORY - 1)
     found = service.store.items.page(kinds=["alarm"], limit=500).items
     assert 300 in [each.body["start"] + HISTORY for each in found]
-
-
-# ---------------------------------------------------------------------- another period
 
 
 def every_ten_minutes(service: Service, first: int, count: int) -> None:

@@ -150,11 +150,7 @@ def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> 
     service.restore_model(number(service), 1).result()
     push(service, arrival(HISTORY + 70, samples(HISTORY + 70, 10)))
     restored = service.models(number(service))[-1]
-    assert (restored["generation"], restored["reason"], restored["last"]) == (
-        3,
-        "restored",
-        149,
-    )
+    assert (restored["generation"], restored["reason"], restored["last"]) == (3, "restored", 149)
     with pytest.raises(InputError, match="expected an earlier model of 'm', found 9"):
         service.restore_model(number(service), 9).result()
 

@@ -55,9 +55,7 @@ def killed(*_: object) -> None:
 
 @pytest.mark.slow
 def test_after_kills_everything_is_as_the_uninterrupted_log_has_it(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    record_property: Callable[[str, object], None],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
     def case(seed: int) -> None:
         folder = tmp_path / str(seed)

@@ -40,9 +40,6 @@ def retain(service: Service) -> None:
     settle(service)
 
 
-# ------------------------------------------------------------------ samples
-
-
 def old(given: Arrival) -> Arrival:
     """Return samples with the times of three years before."""
     return given._replace(times=given.times - 3 * 365 * DAY)
@@ -116,9 +113,6 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return comp, ref
 
 
-# ------------------------------------------------------------------ items
-
-
 def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: Start) -> None:
     with start(retention=Retention()) as service:
         push(service, old(arrival(0, samples(0, HISTORY))))
@@ -132,9 +126,6 @@ def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: 
         retain(service)
         assert service.store.items.page().items == items
         assert service.store.events.read() == events
-
-
-# ------------------------------------------------------------------ models
 
 
 def refit(service: Service) -> None:

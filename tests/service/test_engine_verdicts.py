@@ -86,9 +86,7 @@ def compare(service: Service, name: str, values: Floats, history: int) -> None:
 
 @pytest.mark.slow
 def test_streams_in_batches_of_any_size_get_the_verdicts_of_plain_detectors(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    record_property: Callable[[str, object], None],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
     def case(seed: int) -> None:
         follow(seed, tmp_path / str(seed), monkeypatch)

@@ -17,14 +17,7 @@ from tests.waiting import until
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.service.serving import (
-    START,
-    Machine,
-    Person,
-    Serving,
-    sample_values,
-    stream_name,
-)
+from tests.service.serving import START, Machine, Person, Serving, sample_values, stream_name
 
 STREAMS = 6
 

@@ -197,8 +197,6 @@ def test_after_a_kill_every_record_that_was_acknowledged_is_there(path: Path) ->
         log.close()
 
 
-# ------------------------------------------------------------------ versions
-
 OLD = (("CREATE TABLE things (name TEXT)", "INSERT INTO things VALUES ('one')"),)
 NEW = (*OLD, ("ALTER TABLE things ADD COLUMN size INTEGER DEFAULT 7",))
 

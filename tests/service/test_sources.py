@@ -291,9 +291,6 @@ def test_an_acknowledgement_that_fails_does_not_bring_samples_twice() -> None:
     assert taker.samples == ALL
 
 
-# ------------------------------------------------------------------ by configuration, in threads
-
-
 class Configured(MemoryPullSource):
     """Made by the configuration; needs a password."""
 

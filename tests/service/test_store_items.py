@@ -34,9 +34,6 @@ def event(position: int, order: int = 0, **changes: Any) -> EventRow:
     return EventRow(position, order, "opened", 5, 1, "alarm-1", {"n": position})._replace(**changes)
 
 
-# ------------------------------------------------------------------ items
-
-
 def test_an_item_is_replaced_and_its_comments_stay(store: Store) -> None:
     store.items.put(item(1))
     assert store.items.get("alarm-1") == item(1)
@@ -129,9 +126,6 @@ def test_a_cursor_that_no_list_gave_is_an_error_or_empty(store: Store, cursor: s
         store.items.page(cursor=cursor)
 
 
-# ------------------------------------------------------------------ events
-
-
 def test_events_are_given_in_order_and_once(store: Store) -> None:
     assert store.events.read() == []
     every = [event(position, order) for position in range(1, 12) for order in range(2)]
@@ -150,9 +144,6 @@ def test_events_are_given_in_order_and_once(store: Store) -> None:
 def test_what_is_no_id_of_an_event_is_an_input_error(store: Store, after: str) -> None:
     with pytest.raises(InputError, match="expected the id of an event such as '12-0', found"):
         store.events.read(after=after)
-
-
-# ------------------------------------------------------------------ outbox
 
 
 def test_an_alert_is_made_once_also_when_it_was_delivered(store: Store) -> None:
@@ -199,9 +190,6 @@ def test_alerts_of_one_item_are_due_in_turn_and_others_do_not_wait(store: Store)
     assert due(60) == ["alarm-2:fired", "alarm-1:resolved"]
 
 
-# ------------------------------------------------------------------ settings
-
-
 def test_settings_are_values_by_space_and_name(store: Store) -> None:
     assert store.settings.get("tokens", "a") is None
     for value in (None, 1, "x", [1, {"y": None}], {"z": 1.5}):
@@ -212,9 +200,6 @@ def test_settings_are_values_by_space_and_name(store: Store) -> None:
     store.settings.delete("tokens", "../a/'\x00é")
     store.settings.delete("tokens", "nothing")
     assert store.settings.all("tokens") == {}
-
-
-# ------------------------------------------------------------------ full disks, many threads
 
 
 def test_what_does_not_fit_on_the_disk_is_written_later(store: Store, tmp_path: Path) -> None:

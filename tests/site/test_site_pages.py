@@ -71,9 +71,6 @@ def pages(site: Path) -> dict[Path, Read]:
     return {path: Read(path) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
-# ---------------------------------------------------------------------- the pages
-
-
 @needs_zensical
 def test_every_page_of_the_repository_is_on_the_site(site: Path) -> None:
     sources = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
@@ -114,9 +111,6 @@ def test_no_page_and_no_stylesheet_loads_anything_from_elsewhere(site: Path) -> 
     for path in site.rglob("*.css"):
         text = path.read_text(encoding="utf-8")
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//[^)]*", text), path.name
-
-
-# ---------------------------------------------------------------------- in a browser
 
 
 @pytest.fixture
@@ -161,9 +155,6 @@ def test_the_dark_site_is_dark_and_pictures_keep_their_white_ground(site: Path, 
     colour = "getComputedStyle(document.querySelector('{}')).backgroundColor"
     assert max(map(int, re.findall(r"\d+", page.evaluate(colour.format("body")))[:3])) < 80
     assert page.evaluate(colour.format("article img")) == "rgb(255, 255, 255)"
-
-
-# ---------------------------------------------------------------------- as they are written
 
 
 def test_links_of_the_repository_become_links_of_the_site() -> None:

@@ -1,7 +1,5 @@
 """Kernels on disk: compiled once, linked in another process, loaded with no cache folder."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -113,8 +111,7 @@ def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "kernel",
-    [step.advance, mlp.forward, mlp.descend, adam.adam_step, decision.decide],
+    "kernel", [step.advance, mlp.forward, mlp.descend, adam.adam_step, decision.decide]
 )
 def test_every_kernel_lets_other_threads_run_and_trusts_nan(kernel: Any) -> None:
     options = kernel.targetoptions

@@ -152,8 +152,7 @@ def test_a_value_that_cannot_work_is_named(name: str, value: Any, expected: str)
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"lr": 0}, {"lr": 1.0}, {"decay": 0}, {"decay": 1}, {"seed": 2**40}, {"window": 1}],
+    "options", [{"lr": 0}, {"lr": 1.0}, {"decay": 0}, {"decay": 1}, {"seed": 2**40}, {"window": 1}]
 )
 def test_values_at_the_edge_work(options: dict[str, Any]) -> None:
     M2N2(**options)
@@ -169,9 +168,6 @@ def test_repr_tells_what_was_given_and_nothing_else() -> None:
     assert repr(M2N2(window=6, lr=0.5, half_life="6h")) == (
         "M2N2(window=6, half_life='6h', lr=0.5)"
     )
-
-
-# ------------------------------------------------------------------ durations
 
 
 @pytest.mark.parametrize(
@@ -222,9 +218,6 @@ def test_what_is_no_duration_is_an_error(value: Any) -> None:
 def test_a_durations_text_is_read_back(nanoseconds: int) -> None:
     value = np.timedelta64(nanoseconds, "ns")
     assert duration(duration_text(value)) == value
-
-
-# ------------------------------------------------------------------ as data
 
 
 @pytest.mark.parametrize(

@@ -262,9 +262,7 @@ def test_a_channel_without_rhythm_has_its_plain_mean_and_spread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "days"),
-    [(15, 6), (720, 60)],
-    ids=["less than a week", "too few samples a day"],
+    ("minutes", "days"), [(15, 6), (720, 60)], ids=["less than a week", "too few samples a day"]
 )
 def test_there_is_no_rhythm_of_too_little(minutes: float, days: int) -> None:
     times = every(minutes, int(1440 / minutes * days))

@@ -134,14 +134,8 @@ def spoil(place: tuple[int, int], value: float) -> Callable[[Floats], object]:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (
-            spoil((39, 2), np.inf),
-            "channel 'level', sample 39: expected a finite number, found inf",
-        ),
-        (
-            spoil((0, 0), -np.inf),
-            "channel 'flow', sample 0: expected a finite number, found -inf",
-        ),
+        (spoil((39, 2), np.inf), "channel 'level', sample 39: expected a finite number, found inf"),
+        (spoil((0, 0), -np.inf), "channel 'flow', sample 0: expected a finite number, found -inf"),
         (lambda values: values[:, :2], "expected 3 channels"),
         (lambda values: np.hstack([values, values]), "expected 3 channels"),
         (lambda values: values[None], "expected shape (samples, channels)"),

@@ -122,9 +122,6 @@ def test_a_detector_in_use_for_long_is_refused_in_a_forked_child() -> None:
     assert mine.status_ == "normal"
 
 
-# ------------------------------------------------------------------ training uses one blas threa
-
-
 def test_one_thread_inside_and_as_many_as_before_afterwards() -> None:
     functions = blas._openblas()
     if functions is None:

@@ -210,8 +210,7 @@ def test_without_times_the_period_is_not_known(history: Floats) -> None:
 
 
 @pytest.mark.parametrize(
-    ("half_life", "decay"),
-    [(4, 0.5), (8, 0.5**0.5), (4.0, 0.5), (np.int64(2), 0.25), (1e-9, 0.0)],
+    ("half_life", "decay"), [(4, 0.5), (8, 0.5**0.5), (4.0, 0.5), (np.int64(2), 0.25), (1e-9, 0.0)]
 )
 def test_a_half_life_in_samples_is_a_decay(history: Floats, half_life: Any, decay: float) -> None:
     detector = M2N2(window=4, half_life=half_life, epochs=1).fit(history)

@@ -99,8 +99,7 @@ def test_ranking_one_class_is_refused(metric: Metric, label: int, found: str) ->
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [metrics.affiliation_precision, metrics.affiliation_recall, metrics.affiliation_f1],
+    "metric", [metrics.affiliation_precision, metrics.affiliation_recall, metrics.affiliation_f1]
 )
 def test_affiliation_without_an_event_is_refused(metric: Metric) -> None:
     with pytest.raises(InputError, match="needs at least one labelled event, found none\nhint: "):

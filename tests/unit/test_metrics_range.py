@@ -26,10 +26,7 @@ def flags(text: str) -> Bools:
 @pytest.mark.parametrize("metric", ["vus_roc", "vus_pr", "range_auc_roc", "range_auc_pr"])
 def test_vus_equals_the_authors_code(case: dict[str, Any], metric: str) -> None:
     comp = getattr(metrics, metric)(
-        flags(case["labels"]),
-        case["scores"],
-        window=case["window"],
-        thresholds=case["thresholds"],
+        flags(case["labels"]), case["scores"], window=case["window"], thresholds=case["thresholds"]
     )
     assert comp == pytest.approx(case["expected"][metric], abs=1e-12)
 

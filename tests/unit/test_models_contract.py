@@ -102,9 +102,6 @@ def after(samples: int = 100) -> Floats:
     return series
 
 
-# ------------------------------------------------------------------ the loop
-
-
 @each_model
 def test_it_passes_the_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "transformer":  # two epochs are too few for its softmax to rank far samples first
@@ -129,9 +126,6 @@ def test_two_streams_of_one_fit_may_run_in_two_threads(name: str) -> None:
     with ThreadPoolExecutor(2) as threads:
         comp = threads.map(lambda each: fitted(name).run(each).scores, series)
         np.testing.assert_array_equal(list(comp), ref)
-
-
-# ------------------------------------------------------------------ what adapts
 
 
 @each_model
@@ -199,9 +193,6 @@ def test_a_rate_that_diverges_leaves_nothing_that_is_not_finite(name: str, lr: f
         assert detector.counters["restored"] > 0
 
 
-# ------------------------------------------------------------------ what is missing
-
-
 @each_model
 def test_a_sample_with_nothing_observed_has_no_score_and_the_others_have_one(name: str) -> None:
     verdicts = fitted(name).run(after())
@@ -237,9 +228,6 @@ def test_history_may_miss_values_and_hold_a_channel_that_never_moves(name: str) 
     assert np.isfinite(detector.run(moved).scores).all()
 
 
-# ------------------------------------------------------------------ verdicts
-
-
 @each_model
 def test_verdicts_say_what_was_expected_or_say_that_nothing_was(name: str) -> None:
     detector = fitted(name)
@@ -254,9 +242,6 @@ def test_verdicts_say_what_was_expected_or_say_that_nothing_was(name: str) -> No
     assert verdicts.expected.shape == verdicts.shares.shape == series.shape
     np.testing.assert_allclose(verdicts.shares.sum(axis=1), 1, atol=1e-5)
     assert np.abs(verdicts.expected - series).mean() < 2  # in the user's units
-
-
-# ------------------------------------------------------------------ training
 
 
 def trained(name: str, epochs: int) -> tuple[Floats, Floats32, list[float], Bools]:
@@ -296,9 +281,6 @@ def test_training_finds_what_an_untrained_model_does_not(name: str) -> None:
     assert auroc(labels, judged) > auroc(labels, before) + 0.1
 
 
-# ------------------------------------------------------------------ the two MLPs
-
-
 def test_the_mlp_in_pytorch_equals_the_compiled_one() -> None:
     pytest.importorskip("torch", reason="needs the extra deep")
     compiled, comp = fitted("mlp"), fitted("torch-mlp")
@@ -319,9 +301,6 @@ def test_the_mlp_in_pytorch_equals_the_compiled_one() -> None:
     np.testing.assert_allclose(np.asarray(judged.shares), np.asarray(ref.shares), atol=1e-3)
     np.testing.assert_array_equal(judged.anomalous, ref.anomalous)
     np.testing.assert_allclose(comp.trend_, compiled.trend_, rtol=1e-12)
-
-
-# ------------------------------------------------------------------ without PyTorch
 
 
 _WITHOUT_TORCH = """

@@ -130,9 +130,6 @@ def test_members_take_three_times_their_samples_of_history() -> None:
     assert [fittable(1000, rhythm)[KINDS.index("rhythm")] for rhythm in (False, True)] == [0, 1]
 
 
-# ------------------------------------------------------------------ rhythm
-
-
 def test_the_usual_vote_is_the_median_over_cycles_of_the_highest_nearby() -> None:
     rng = np.random.default_rng(0)
     votes = rng.normal(size=(2, 7 * 24))
@@ -182,9 +179,6 @@ def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
     assert unknown.scores[13:18].max() > nights.max()
 
 
-# ------------------------------------------------------------------ memory
-
-
 @pytest.mark.parametrize(("channels", "most"), [(5, 150_000), (38, 3_200_000)])
 def test_all_arrays_of_a_quiet_stream_are_within_their_limit(channels: int, most: int) -> None:
     detector = Detector(epochs=1, accept_after=500).fit(nasty_series("none missing", 450, channels))
@@ -194,9 +188,6 @@ def test_all_arrays_of_a_quiet_stream_are_within_their_limit(channels: int, most
     rhythm = blank_members(channels, votes, bins)
     room = sum(each.nbytes for each in rhythm[-3:])
     assert sum(detector.nbytes_.values()) + room <= most
-
-
-# ------------------------------------------------------------------ the linear subspace as a mod
 
 
 def plane(samples: int, seed: int) -> Floats:

@@ -100,9 +100,6 @@ def test_acceptance_is_refused_since_nothing_could_be_put_back(name: str) -> Non
     assert frozen.run(live()).alarms is not None
 
 
-# ------------------------------------------------------------------ River
-
-
 @pytest.mark.parametrize("name", ["river:HalfSpaceTrees"])
 def test_river_learns_history_in_turn_and_then_the_stream(name: str) -> None:
     anomaly = pytest.importorskip("river.anomaly", reason="needs the extra river")

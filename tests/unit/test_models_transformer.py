@@ -9,11 +9,7 @@ import pytest
 
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batches, WindowBatch
-from newnormal.models.deep.transformer import (
-    AnomalyTransformer,
-    divergence,
-    prior_association,
-)
+from newnormal.models.deep.transformer import AnomalyTransformer, divergence, prior_association
 from newnormal.types import Floats
 from tests.deep import random_batch, torch, waves
 

@@ -184,10 +184,7 @@ def test_utf8_with_some_wrong_bytes_is_not_taken_for_latin_1() -> None:
     [
         (bytes(range(256)) * 40, "expected text, found binary data"),
         (b"\x01\x02\x03\x04\x05\x06\x07\x08" * 9, "expected text, found binary data"),
-        (
-            b"PK\x03\x04rest",
-            "expected an Excel workbook, found a damaged one",
-        ),
+        (b"PK\x03\x04rest", "expected an Excel workbook, found a damaged one"),
         (b"%PDF-1.7\n", "expected text, found a PDF"),
         (b"\xd0\xcf\x11\xe0\xa1", "expected text, found an old Excel or Word file"),
         (b"SQLite format 3\0", "expected text, found an SQLite database"),

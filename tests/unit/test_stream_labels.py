@@ -23,10 +23,7 @@ def test_labels_are_a_column_of_their_own(plant: Path) -> None:
     found = read_tables(plant, by="host", label="truth")
     assert {
         name: (t.channels, t.values.tolist(), labels(t)) for name, t in found.tables.items()
-    } == {
-        "a": (("load", "heat"), [[1, 2], [5, 6]], [0, 1]),
-        "b": (("load", "heat"), [[3, 4]], [1]),
-    }
+    } == {"a": (("load", "heat"), [[1, 2], [5, 6]], [0, 1]), "b": (("load", "heat"), [[3, 4]], [1])}
     assert {name: each.message for name, each in found.errors.items()} == {
         "c": "column 'truth', sample 0: expected a label 0 or 1, found 2",
         "d": "column 'truth': expected labels, found none",

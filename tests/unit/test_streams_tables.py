@@ -85,8 +85,7 @@ def test_different_streams_of_one_joined_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "cells",
-    [["7", None, "7"], [7, None, 7], [7.0, NAN, 7.0], [" 7", "", "7"]],
+    "cells", [["7", None, "7"], [7, None, 7], [7.0, NAN, 7.0], [" 7", "", "7"]]
 )
 @both
 def test_rows_without_a_name_are_counted(frame: Any, cells: Any) -> None:
@@ -407,7 +406,7 @@ def test_a_wrong_cell_is_missing_and_a_wrong_line_is_passed_over(tmp_path: Path)
     assert rows_of(found) == {"a": [0, 5], "b": [1, 7], "d": [4, 6]}
     equal(found.tables["b"], [[NAN], [5]], ("load",), days(1, 2))
     assert wrong(found) == {
-        "": "column 'host': expected the name of a stream in every row, 1 row has none",
+        "": "column 'host': expected the name of a stream in every row, 1 row has none"
     }
     assert found.profile is not None and found.profile.bad_lines == 2
     assert found.profile.bad_cells["load"].example == "high"

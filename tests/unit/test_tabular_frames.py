@@ -111,11 +111,7 @@ COLUMNS: dict[str, list[Any]] = {
     "decimal": [Decimal("1.5"), None, Decimal(3)],
     "nothing": [None, None, None],
 }
-EXPECTED = [
-    [1, 1, 1.5, 1, 1.5, NAN],
-    [2, NAN, NAN, NAN, NAN, NAN],
-    [3, 3, 3, 0, 3, NAN],
-]
+EXPECTED = [[1, 1, 1.5, 1, 1.5, NAN], [2, NAN, NAN, NAN, NAN, NAN], [3, 3, 3, 0, 3, NAN]]
 
 
 @pytest.mark.parametrize(
@@ -334,8 +330,6 @@ def test_an_array_is_not_copied_when_it_is_right_already() -> None:
     data = np.zeros((3, 2))
     assert to_table(data).values is data
 
-
-# ------------------------------------------------------------------ the zone of the times
 
 BERLIN = pd.date_range("2026-03-28", periods=4, freq="12h", tz="Europe/Berlin")
 FIXED = pd.date_range("2026-03-28", periods=4, freq="12h", tz=timezone(timedelta(hours=5.5)))

@@ -509,9 +509,6 @@ def test_no_lines_are_no_samples() -> None:
     assert LineParser.open("a,b").parse_many(["1"]).errors[0][0] == 0
 
 
-# ------------------------------------------------------------------ one line at a time gives wha
-
-
 HEAD = ["time,load,heat", *(f"2026-01-01T00:00:{at:02}Z,{at}.5,2" for at in range(20))]
 LINES = [
     "2026-01-01T00:01:00Z,1.5,2",

@@ -175,11 +175,7 @@ def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(histo
 
 # ------------------------------------------------------------------ learning rates
 
-PLAN = Plan(
-    memories=(5.0, 50.0),
-    rates=(0.0, 0.0),
-    votes=(Vote(0, False), Vote(1, False)),
-)
+PLAN = Plan(memories=(5.0, 50.0), rates=(0.0, 0.0), votes=(Vote(0, False), Vote(1, False)))
 MIXING = np.array([[1.0, 1.0, 0.5, -1.0], [0.0, 1.0, -1.0, 0.5]])
 
 
@@ -198,9 +194,7 @@ def learned() -> tuple[Committee, Floats32]:
     return model, fitted
 
 
-def test_a_rate_is_chosen_where_learning_helps(
-    learned: tuple[Committee, Floats32],
-) -> None:
+def test_a_rate_is_chosen_where_learning_helps(learned: tuple[Committee, Floats32]) -> None:
     other = mixed(2000, 2, MIXING[:, [2, 0, 3, 1]] * [1, -1, 1, 1])  # another plant
     assert CHOOSE._rates(*learned, other) == (0.001, 0.001)
 

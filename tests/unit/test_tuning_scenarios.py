@@ -5,13 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from newnormal.tuning.scenarios import (
-    _APART,
-    _SHARE,
-    change,
-    plant_faults,
-    scenarios,
-)
+from newnormal.tuning.scenarios import _APART, _SHARE, change, plant_faults, scenarios
 from newnormal.types import Bools, Floats
 from tests.strategies import nasty_series
 
