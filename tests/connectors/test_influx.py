@@ -59,9 +59,6 @@ def error(body: bytes, query: str = "") -> str:
     return str(said["error"])
 
 
-# ---------------------------------------------------------------------- the grammar
-
-
 @pytest.mark.parametrize(
     ("line", "stream", "channels"),
     [
@@ -197,9 +194,6 @@ def test_an_unknown_precision_is_refused() -> None:
     assert found.value.message == expected
 
 
-# ---------------------------------------------------------------------- streams and samples
-
-
 def test_the_address_says_which_tags_name_the_stream() -> None:
     body = b"cpu,host=a,region=eu,pid=7 v=1" + AT
     assert list(values_of(decoded(body, "by=region&by=host&without=pid"))) == [
@@ -276,9 +270,6 @@ def test_more_points_than_the_limit_are_refused() -> None:
     assert len(values_of(decoder(samples=10).decode(body, {}))) == 20
     with pytest.raises(TooManyError):
         decoder(samples=9).decode(body, {})
-
-
-# ---------------------------------------------------------------------- the twin
 
 
 PIECES = [
@@ -392,9 +383,6 @@ def test_it_keeps_what_decoders_promise() -> None:
     check_decoder(InfluxDecoder, bodies)
 
 
-# ---------------------------------------------------------------------- over HTTP
-
-
 @pytest.mark.parametrize(
     "path",
     ["/write?db=plant", "/api/v2/write?org=me&bucket=plant&precision=ns", "/api/v3/write_lp?db=p"],
@@ -436,9 +424,6 @@ def test_streams_that_are_refused_are_named(
     assert [each[0].stream for each, _ in service.pushed] == ["a"]
     sent = client.post("/write", content=b"cpu,host=b v=1\n")
     assert sent.json()["error"] == "refused: expected at most 5 streams, found 6; dropped=1"
-
-
-# ---------------------------------------------------------------------- InfluxDB's own client
 
 
 TOKEN = "swordfish-of-telegraf"

@@ -152,9 +152,6 @@ def sink_for(port: int, **options: Any) -> MailSink:
     return MailSink("mail", given, clock=lambda: NOW)
 
 
-# ------------------------------------------------------------------ the mail
-
-
 def test_a_mail_says_what_happened_in_text_and_html(post: Post) -> None:
     with serving(post) as port:
         sink_for(port).send(alert_of(FIRED))
@@ -231,9 +228,6 @@ def test_a_page_shows_names_as_they_are() -> None:
     page = text_of(sink_for(25)._message(alert_of(body)), "html")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
-
-
-# ------------------------------------------------------------------ encrypted, logged in
 
 
 @pytest.mark.filterwarnings("ignore:Requiring AUTH")  # it does not see that all is encrypted
@@ -332,9 +326,6 @@ def test_a_server_that_takes_no_password_is_told(post: Post) -> None:
         pytest.raises(SinkDownError, match="expected a server that takes a password"),
     ):
         sink_for(port, user="kim", password="swordfish").send(alert_of(FIRED))
-
-
-# ------------------------------------------------------------------ refused, later
 
 
 def test_if_some_recipients_are_refused_the_others_get_the_mail_and_it_is_told(post: Post) -> None:
@@ -439,9 +430,6 @@ def answering(text: bytes, *, end: bool = False) -> Iterator[int]:
             thread.join(30)
 
 
-# ------------------------------------------------------------------ with the service
-
-
 def test_mails_that_a_server_missed_are_sent_later_alone(post: Post, tmp_path: Path) -> None:
     """A mail server that is gone, and beside it one that works."""
     port, other = free_port(), Post()
@@ -484,9 +472,6 @@ def test_the_sink_passes_its_own_check(post: Post) -> None:
             received=lambda: [each["X-Newnormal-Key"] for each in post.mails],
             down=lambda: sink_for(free_port()),
         )
-
-
-# ------------------------------------------------------------------ options
 
 
 @pytest.mark.parametrize(("security", "port"), [("starttls", 587), ("tls", 465), ("none", 25)])

@@ -57,8 +57,6 @@ def with_history(folder: Path, targets: Targets, seconds: int) -> Prometheus:
     return prometheus
 
 
-# ---------------------------------------------------------------------- kills
-
 Values = dict[tuple[str, str, int], float]
 
 
@@ -144,8 +142,6 @@ def newest(service: Newnormal) -> int:
             for each in client.streams()
         )
 
-
-# ---------------------------------------------------------------------- the story
 
 FAULTY = host_name(1)
 

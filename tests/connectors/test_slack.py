@@ -34,9 +34,6 @@ def posted(listener: Listener, changes: dict[str, Any], **options: Any) -> Any:
     return listener.heard[-1].json
 
 
-# ------------------------------------------------------------------ messages
-
-
 def test_a_message_has_a_text_that_works_everywhere_and_an_attachment(listener: Listener) -> None:
     message = posted(listener, {})
     [request] = listener.heard
@@ -125,9 +122,6 @@ def test_channel_name_and_icon_can_be_other_ones(listener: Listener) -> None:
     assert "channel" not in message
 
 
-# ------------------------------------------------------------------ answers
-
-
 @pytest.mark.parametrize(
     ("status", "text", "hint"),
     [
@@ -188,9 +182,6 @@ def test_the_address_is_never_shown(listener: Listener) -> None:
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer") as caught:
         sink.send(Alert(FIRED["key"], FIRED))
     assert "swordfish" not in str(caught.value)
-
-
-# ------------------------------------------------------------------ check and options
 
 
 def test_the_check_posts_nothing_that_is_shown(listener: Listener) -> None:

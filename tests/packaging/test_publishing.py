@@ -28,9 +28,6 @@ def parsed(name: str) -> dict[Any, Any]:
     return found
 
 
-# ---------------------------------------------------------------------- what it is
-
-
 def test_the_citation_names_this_version_and_the_paper() -> None:
     cited = parsed("CITATION.cff")
     assert cited["cff-version"] == "1.2.0"
@@ -75,9 +72,6 @@ def test_no_extra_but_those_of_developers_is_left_out_of_all() -> None:
     (everything,) = extras["all"]
     named = set(re.findall(r"\w+", everything)) - {"newnormal"}
     assert named == set(extras) - {"all", "dev", "site"}
-
-
-# ---------------------------------------------------------------------- templates and workflows
 
 
 @pytest.mark.parametrize("name", ["bug", "question"])
@@ -129,9 +123,6 @@ def test_a_release_is_published_without_a_token() -> None:
     publish = parsed(".github/workflows/release.yml")["jobs"]["publish"]
     assert publish["permissions"] == {"id-token": "write"}
     assert "secrets." not in read(".github/workflows/release.yml")
-
-
-# ---------------------------------------------------------------------- container and script of CI
 
 
 def test_the_container_installs_by_the_script_alone_and_runs_as_nobody_special() -> None:

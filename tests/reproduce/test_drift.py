@@ -77,9 +77,6 @@ def result(runner: Runner) -> Drift:
     return drift(runner, datasets=["SMD", "ASD", "SWaT", "drift/wave-level-1"], seeds=[1, 2])
 
 
-# ---------------------------------------------------------------------- PCA
-
-
 def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
     stream = runner.streams.about("SMD/3-4")
     trial = runner.trial(stream, "pca", "frozen", Rule(99.0), 1)
@@ -93,9 +90,6 @@ def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
         for each in (fitted, stored)
     )
     np.testing.assert_array_equal(ref, comp)
-
-
-# ---------------------------------------------------------------------- averages
 
 
 def test_a_macro_mean_counts_a_collection_once_however_many_streams_it_has() -> None:
@@ -129,9 +123,6 @@ def test_the_share_of_the_way_covered() -> None:
     assert covered(0.2, 0.6, 0.1) == pytest.approx(-0.25)
     assert covered(0.2, 0.6, 0.7) == pytest.approx(1.25)
     assert covered(0.6, 0.2, 0.5) is None  # tuning by hand made it worse: there is no way
-
-
-# ---------------------------------------------------------------------- around a change
 
 
 def test_shares_around_changes_are_of_normal_samples_since_the_last_and_to_the_next() -> None:
@@ -169,9 +160,6 @@ def test_a_grown_wave_swings_as_much_further_about_the_same_middle() -> None:
     assert abs(after.mean() - before.mean()) < 0.05 * before.std()
 
 
-# ---------------------------------------------------------------------- the default detector
-
-
 def test_the_default_trial_is_the_detector_with_the_threshold_of_its_rule(runner: Runner) -> None:
     stream = runner.streams.about("SMD/1-4")
     trial = runner.trial(stream, DEFAULT, "DT+TTA", Rule(99.0), 7)
@@ -203,9 +191,6 @@ def test_how_the_default_detector_chooses_counts_for_it_alone() -> None:
     assert len(tuning(DEFAULT)) > 1
     assert not tuning("mlp")
     assert "newnormal.models.pca" in fingerprint._fitting_files("pca")
-
-
-# ---------------------------------------------------------------------- the experiment
 
 
 def values_of(result: Drift, row: str, stream: str) -> list[float]:

@@ -122,9 +122,6 @@ def test_without_counts_nothing_is_said() -> None:
     assert drift_operator.summary(alone) is None
 
 
-# ---------------------------------------------------------------------- halves
-
-
 @pytest.mark.parametrize(
     ("highest", "found"), [(349, False), (350, True), (500, True), (850, True), (851, False)]
 )

@@ -97,9 +97,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "toy_model:Toy"
 
 
-# ---------------------------------------------------------------------- the paper as data
-
-
 def test_sizes_of_the_data_sets_are_the_papers() -> None:
     assert all(dataset_size(setting.name) for setting in settings())
     wadi = dataset_size("WADI")
@@ -159,9 +156,6 @@ def test_the_gains_printed_for_anoshift_are_differences_of_its_lines() -> None:
     assert len(anoshift_table()) == 8
 
 
-# ---------------------------------------------------------------------- datasets
-
-
 def test_sizes_stand_beside_the_papers_and_a_difference_is_bold(root: Path) -> None:
     page = dataset_table(root).markdown()
     assert "| SMD/1-4 | **300** | 23706 | **300** | 23707 | **3** | 38 | **0.0333** |" in page
@@ -176,9 +170,6 @@ def test_the_table_of_data_sets_has_a_line_each(root: Path, tmp_path: Path) -> N
     ok, absent = csv.DictReader(paths[1].read_text().splitlines())
     assert (ok["dataset"], ok["train"], ok["paper_train"]) == ("SMD/1-4", "300", "23706")
     assert (absent["status"], absent["dataset"]) == ("absent", "WADI")
-
-
-# ---------------------------------------------------------------------- main
 
 
 @pytest.fixture(scope="module")
@@ -277,9 +268,6 @@ def test_every_table_of_every_page_is_rectangular(mains: Experiment) -> None:
                 assert len({line.count(" | ") for line in block.splitlines()}) == 1
 
 
-# ---------------------------------------------------------------------- a row of one's own
-
-
 def test_a_class_by_import_path_is_a_row_of_the_main_table(root: Path, toy: str) -> None:
     runner = Runner(root, overrides=FAST)
     result = main(runner, datasets=["SMD/1-4"], models=["mlp", toy], seeds=[1])
@@ -367,9 +355,6 @@ def test_names_of_models_are_the_papers_where_it_has_them() -> None:
     ]
 
 
-# ---------------------------------------------------------------------- all models
-
-
 def test_all_models_run_four_variants_at_one_honest_rule_and_the_page_names_the_rate(
     root: Path, tmp_path: Path
 ) -> None:
@@ -386,9 +371,6 @@ def test_all_models_run_four_variants_at_one_honest_rule_and_the_page_names_the_
     assert row == "| SMD/1-4 | MLP | DT+TTA | Q97 | 0.1 |  |"
     assert "| MLP | AUROC |" in page
     assert "of the 1 other models than the MLP" in page
-
-
-# ---------------------------------------------------------------------- peers
 
 
 def test_peers_stand_beside_the_mlp_and_the_best_is_bold(root: Path) -> None:
@@ -414,9 +396,6 @@ def test_a_peer_that_is_not_installed_is_a_row_that_says_so(
     assert "| SMD/1-4, Peer frozen, seed 1 | failed: ParameterError: model: expected a class" in (
         result.markdown()
     )
-
-
-# ---------------------------------------------------------------------- anoshift
 
 
 @pytest.fixture(scope="module")

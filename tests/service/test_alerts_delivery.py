@@ -222,9 +222,6 @@ def test_waits_outlive_the_service(case: Case) -> None:
     assert case.sink.alerts[0].attempt == 2
 
 
-# ------------------------------------------------------------------ given up
-
-
 def test_an_alert_is_given_up_after_a_week_and_the_outbox_has_the_reason(case: Case) -> None:
     case.put("a:fired", "a:resolved")
     case.sink.fails = AlertRefusedError("expected a status 2xx, found 422")
@@ -247,9 +244,6 @@ def test_what_waits_for_a_sink_that_was_removed_is_given_up_when_it_is_too_old(c
     case.clock.now += 8 * DAY
     delivery.start([])
     assert case.row("a:fired").error == f"{GIVEN_UP}the sink was removed from the configuration"
-
-
-# ------------------------------------------------------------------ maintenance
 
 
 def test_what_opened_and_ended_in_a_maintenance_window_is_marked_and_not_sent(case: Case) -> None:
@@ -353,9 +347,6 @@ def test_a_sink_that_did_not_get_what_fired_gets_none_that_resolves_it(case: Cas
     case.put("a:resolved")
     assert case.deliver() == []
     assert case.row("a:resolved").error == f"{SUPPRESSED}it did not fire here"
-
-
-# ------------------------------------------------------------------ again while it is open
 
 
 def put_item(store: Store, key: str, *, state: str = "open") -> None:
@@ -476,9 +467,6 @@ def test_what_a_sink_notices_is_reported_though_it_delivers(case: Case) -> None:
     assert case.reports[-1] == ("sink chat", True, "")
 
 
-# ------------------------------------------------------------------ sinks that hang
-
-
 class Hanging(MemoryAlertSink):
     """Does not return until it is released."""
 
@@ -552,9 +540,6 @@ def test_a_sink_that_cannot_be_made_is_reported_and_tried_again(case: Case) -> N
     assert case.reports == [("sink chat", False, "expected a secret, found none")]
     case.clock.now += S
     assert case.deliver() == ["a:fired"]
-
-
-# ------------------------------------------------------------------ threads
 
 
 class Signalling(MemoryAlertSink):

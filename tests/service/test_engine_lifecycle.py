@@ -38,9 +38,6 @@ def items(service: Service, kind: str) -> list[Item]:
     return list(service.store.items.page(kinds=[kind], limit=500).items)
 
 
-# ------------------------------------------------------------------ the first model
-
-
 def test_a_stream_collects_then_waits_for_its_fit_then_is_live(service: Service) -> None:
     push(service, arrival(0, samples(0, HISTORY - 1)))
     assert state(service) == "collecting"
@@ -134,9 +131,6 @@ def test_an_uploaded_history_is_fitted_at_once_before_what_was_pushed(service: S
         service._take(entry).applied.result()
 
 
-# ------------------------------------------------------------------ other models
-
-
 def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> None:
     go_live(service)
     push(service, arrival(HISTORY, samples(HISTORY, 60)))
@@ -195,9 +189,6 @@ def test_a_removed_stream_is_gone_and_its_name_begins_anew(service: Service) -> 
         service.remove(old)
 
 
-# ------------------------------------------------------------------ channels
-
-
 def test_channels_not_sent_any_more_are_missing_until_accepted(service: Service) -> None:
     go_live(service, width=3)
     at = HISTORY
@@ -252,9 +243,6 @@ def test_a_channel_that_comes_back_ends_the_item_about_it(service: Service) -> N
     for first in range(HISTORY + 70, HISTORY + 80, 5):
         push(service, arrival(first, samples(first, 5)))
     assert [each.state for each in items(service, "channels")] == ["reverted"]
-
-
-# ------------------------------------------------------------------ the clock
 
 
 def test_a_stream_silent_by_the_clock_has_an_item_until_samples_come(service: Service) -> None:
@@ -379,9 +367,6 @@ def test_the_clock_decides_nothing_while_samples_wait_that_would_decide_otherwis
         assert not asked
 
 
-# ------------------------------------------------------------------ people
-
-
 def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(service: Service) -> None:
     go_live(service)
     shifted = samples(HISTORY, 60) + 5.0
@@ -417,9 +402,6 @@ def test_a_key_that_names_nothing_is_an_error_in_words(
     with pytest.raises(error, match=match):
         service.decide(key, "accept", who="me").result()
     assert service.health()["status"] == "ok"
-
-
-# ------------------------------------------------------------------ limits, callers, followers
 
 
 def test_limits_on_streams_and_channels_are_kept(start: Start) -> None:

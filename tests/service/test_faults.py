@@ -55,9 +55,6 @@ def asked(service: Service, request: Request) -> tuple[int, dict[str, str], byte
         app.state.reading.close()
 
 
-# ------------------------------------------------------------------ files that are gone
-
-
 def test_a_log_that_was_removed_is_an_error_and_not_the_beginning_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,9 +135,6 @@ def test_nobody_else_reads_a_given_folder(tmp_path: Path, monkeypatch: pytest.Mo
     assert open_to_others <= {"lock"}  # has the number of the process
 
 
-# ------------------------------------------------------------------ answers
-
-
 def test_an_unreadable_store_is_a_503(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
     def fail(*_: Any) -> None:
         raise StateError("store.sqlite: expected a database, found damage", hint="restore a backup")
@@ -203,9 +197,6 @@ def test_a_history_without_any_value_is_a_failed_fit_in_words(start: Start) -> N
         found = service.stream_named("m")
     assert found is not None and found.state == "failed"
     assert found.problem.startswith("expected values in the history, found only missing ones")
-
-
-# ------------------------------------------------------------------ limits and clocks
 
 
 def test_streams_and_channels_that_are_not_applied_yet_count_for_the_limits(

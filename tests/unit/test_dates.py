@@ -165,9 +165,6 @@ def test_numbers_that_are_no_unix_time_or_not_called_so_are_a_channel(table: Any
     assert table("time,a\n1767225600.5,5\n1767225601.5,6\n").channels == ("a",)
 
 
-# ------------------------------------------------------------------ zones
-
-
 def _night(zone: str, day: tuple[int, int, int], step: timedelta) -> tuple[list[str], Any]:
     """Return the local times of a night as text, and the same in UTC."""
     start = datetime(*day, tzinfo=UTC) - timedelta(hours=6)
@@ -243,9 +240,6 @@ def test_the_clock_is_resumed_in_the_middle_of_the_night() -> None:
     assert first.times is not None
     assert second.times is not None
     np.testing.assert_array_equal(np.concatenate([first.times, second.times]), utc)
-
-
-# ------------------------------------------------------------------ from which time and until wh
 
 
 def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) -> None:

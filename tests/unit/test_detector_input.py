@@ -42,9 +42,6 @@ def as_bytes(detector: M2N2) -> bytes:
     return codec.encode(detector.to_state())
 
 
-# ------------------------------------------------------------------ history
-
-
 @pytest.mark.parametrize("samples", [0, 1, 7])
 def test_history_shorter_than_two_windows_is_an_error(history: Floats, samples: int) -> None:
     with pytest.raises(InputError) as caught:
@@ -118,9 +115,6 @@ def test_judging_before_fitting_is_an_error_that_says_what_to_do(
         "this detector has not been fitted\n"
         "hint: call detector.fit(history) first, or newnormal.load(path)"
     )
-
-
-# ------------------------------------------------------------------ run
 
 
 def spoil(place: tuple[int, int], value: float) -> Callable[[Floats], object]:
@@ -230,9 +224,6 @@ def test_the_tail_is_judged_in_one_window_as_new_samples(shared: M2N2, history: 
     np.testing.assert_array_equal([verdict.score for verdict in late], ref.scores[-2:])
 
 
-# ------------------------------------------------------------------ step
-
-
 @pytest.mark.parametrize(
     ("sample", "text"),
     [
@@ -304,9 +295,6 @@ def test_no_form_of_array_is_compiled_for_again(shared: M2N2, history: Floats, f
     assert len(compiled.signatures) == before
 
 
-# ------------------------------------------------------------------ missing values
-
-
 def test_a_missing_value_is_not_counted_nor_an_empty_sample(shared: M2N2, history: Floats) -> None:
     series = history[:12].copy()
     series[5, 0] = np.nan
@@ -351,9 +339,6 @@ def test_the_score_is_the_mean_squared_scaled_residual(shared: M2N2, history: Fl
     assert verdicts.expected is not None
     residual = (series - verdicts.expected) / np.std(history, axis=0)
     np.testing.assert_allclose(verdicts.scores, np.nanmean(residual**2, axis=1), rtol=1e-4)
-
-
-# ------------------------------------------------------------------ extremes
 
 
 @pytest.mark.parametrize("size", [1e300, 1.7e308, 1e-300, 5e-324])

@@ -53,9 +53,6 @@ def untrained(detector: M2N2) -> M2N2:
     return other.reset()
 
 
-# ------------------------------------------------------------------ training
-
-
 def test_training_changes_every_layer_and_its_loss_falls() -> None:
     model = MLP(6, 4, 8)
     start = model.initial_weights(np.random.default_rng(0))
@@ -176,9 +173,6 @@ def test_long_series_are_scored_in_parts_as_in_one(monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(comp, ref)
 
 
-# ------------------------------------------------------------------ adaptation
-
-
 def test_adapting_follows_a_new_normal_where_a_frozen_model_never_stops_its_alarm() -> None:
     history, after = plant(1500, 0), plant(2000, 1)
     after[200:] = after[200:] * 1.2 + 3.0  # the new normal
@@ -208,9 +202,6 @@ def test_anomalous_samples_are_not_learned_from() -> None:
         verdicts = detector.run(live_series)
         assert verdicts.anomalous.tolist() == [False, False, True, False, False, False]
         assert not np.array_equal(stream(detector).weights, params(detector).fitted)
-
-
-# ------------------------------------------------------------------ seeds
 
 
 def test_the_same_seed_gives_the_same_detector_bit_for_bit() -> None:
@@ -268,9 +259,6 @@ def test_two_processes_give_the_same_file_bit_for_bit(tmp_path: Path) -> None:
     assert len(contents) == 1
 
 
-# ------------------------------------------------------------------ the guard
-
-
 @pytest.mark.parametrize("lr", [1e6, 1e20, 3e38])
 @pytest.mark.parametrize("stride", [6, 1])
 def test_a_learning_rate_that_diverges_never_leaves_anything_that_is_not_finite(
@@ -316,9 +304,6 @@ def test_looking_does_not_count_in_the_guards_counters() -> None:
     detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     assert np.isfinite(detector.decision_function(plant(100, 1) * 10)).all()
     assert detector.counters == {"seen": 0, "pending": 0, "learned": 0, "restored": 0}
-
-
-# ------------------------------------------------------------------ the threshold in use
 
 
 def test_the_threshold_is_the_quantile_of_scores_of_history_judged_at_the_same_stride() -> None:

@@ -75,9 +75,6 @@ def test_a_line_of_names_that_is_no_header_is_a_bad_line() -> None:
     assert [row for row, *_ in samples.errors] == [2, 3]
 
 
-# ------------------------------------------------------------------ no header
-
-
 def test_lines_without_a_header_are_in_the_order_of_history() -> None:
     remembered = Remembered(header=("time", "b", "a", "label"), left_out=("label",))
     reading = Reading(remembered=remembered)
@@ -102,9 +99,6 @@ def test_columns_left_out_of_history_are_not_reported() -> None:
     quiet = LineParser(Reading.of(ignore_extra=True), channels=("a",))
     quiet.parse_many(["a,label,new", "1,0,2"])
     assert quiet.profile.notes == []
-
-
-# ------------------------------------------------------------------ resumed
 
 
 def layout(said: list[str] | None = None, **options: Any) -> ColumnLayout:

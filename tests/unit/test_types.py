@@ -170,9 +170,6 @@ def test_a_times_text_has_no_more_digits_than_it_needs(time: str, text: str) -> 
     assert time_text(np.datetime64(time)) == text
 
 
-# ------------------------------------------------------------------ the errors
-
-
 ALSO = {
     "ParameterError": (ValueError,),
     "InputError": (ValueError,),
