@@ -129,6 +129,14 @@ def scores(axes: Axes, values: Floats, threshold: Floats, *, colour: str = INK) 
     axes.plot(threshold, color=FALSE, linewidth=1.3, linestyle="--", label="threshold")
 
 
+def ratio(axes: Axes, verdicts: Verdicts) -> None:
+    """Draw how far samples are, in units of their limits."""
+    assert verdicts.ratios is not None
+    axes.plot(verdicts.ratios.clip(0, 8), color=INK, linewidth=0.8)
+    axes.axhline(1, color=FALSE, linewidth=1.3, linestyle="--")
+    axes.set_ylabel("ratio", fontsize=SMALL, color=INK)
+
+
 def bar(axes: Axes, start: int, end: int, text: str, colour: str, *, place: float = 0.93) -> None:
     """Mark a stretch of samples, with its name."""
     axes.axvspan(start, end, color=colour, alpha=0.16, linewidth=0)
@@ -273,28 +281,27 @@ def committee() -> Figure:
     return figure
 
 
-def limit() -> Figure:
-    """Show that the threshold starts at history's tail, rises with alarms, and comes back."""
-    live = pump(6000, seed=6)
-    for start in (900, 1150, 1400, 1650):
-        live[start : start + 4, 0] += 7 * TEMPERATURE
-    detector = Detector(alarms_per_day=1).fit(HISTORY)
-    verdicts = detector.run(live)
-    assert verdicts.shares is not None
-    opened = happened(detector.take_events(), "opened")
-    figure, (above,) = panels((1.9,))
-    above.set_yscale("log")
-    above.plot(verdicts.scores, color=INK, linewidth=0.8, label="score")
-    leads = verdicts.shares.argmax(axis=1) == 0
-    for rows, colour, text in ((leads, FALSE, "temperature leads"), (~leads, TRUE, "another does")):
-        above.plot(
-            np.flatnonzero(rows), verdicts.thresholds[rows], color=colour, linewidth=1.5,
-            label=f"threshold where {text}",
-        )  # fmt: skip
-    for event in opened:
-        above.plot(event.sample, verdicts.scores[event.sample], "o", color=FALSE, markersize=5)
-    title(above, "A limit of one false alarm a day", f"dots: {len(opened)} alarms open")
-    key(above, "upper right")
+def channel() -> Figure:
+    """Each channel by itself: a fault is hidden from its range, and hides no other."""
+    live = pump(500, seed=6)
+    live[200:290, 0] += 4 * TEMPERATURE
+    live[240:260, 2] -= 5 * FLOW
+    verdicts = Detector().fit(HISTORY).run(live)
+    assert verdicts.expected is not None and verdicts.channel_ratios is not None
+    assert verdicts.lows is not None and verdicts.highs is not None
+    figure, (above, below) = panels((1.5, 1.1))
+    rows = np.arange(len(live))
+    above.fill_between(rows, verdicts.lows[:, 0], verdicts.highs[:, 0], color=TRUE, alpha=0.18)
+    above.plot(live[:, 0], color=LINE, linewidth=0.9, label="temperature")
+    above.plot(verdicts.expected[:, 0], color=TRUE, linewidth=1.1, label="expected, with its range")
+    title(above, "Each channel by itself", "what is beyond its range is hidden")
+    key(above)
+    for row, colour in ((0, LINE), (2, INK)):
+        ratios = verdicts.channel_ratios[:, row]
+        below.plot(ratios, color=colour, linewidth=0.9, label=NAMES[row])
+    below.axhline(1, color=FALSE, linewidth=1.3, linestyle="--")
+    title(below, "Ratio: the distance in units of the limit", "1 and above is anomalous")
+    key(below)
     return figure
 
 
@@ -314,14 +321,14 @@ def changes() -> Figure:
     first.set_ylim(None, 12)
     title(first, "A short fault in one channel, then a new level in another")
     key(first, "upper right")
-    _scores_where_first_leads(second, verdicts)
-    title(second, "Alarms open and close by the score", f"{len(happened(events, 'opened'))} alarms")
+    ratio(second, verdicts)
+    title(second, "Alarms open and close", f"{len(happened(events, 'opened'))} alarms")
     for event in happened(events, "closed"):
         alarm = event.alarm
         assert alarm is not None
         bar(second, alarm.start, event.sample, str(alarm.number), FALSE)
     _distance(third, verdicts.distances)
-    (changed,), (accepted,) = happened(events, "changed"), happened(events, "accepted")
+    changed, accepted = happened(events, "changed")[0], happened(events, "accepted")[0]
     bar(third, changed.sample, accepted.sample, "      pending", TRUE, place=0.45)
     title(third, "A change lasts until it is accepted", f"accepted at sample {accepted.sample:,}")
     return figure
@@ -361,26 +368,16 @@ def drift() -> Figure:
     detector = Detector(accept_after="never").fit(history)
     verdicts = detector.run(live)
     events = detector.take_events()
-    (changed,) = happened(events, "changed")
+    changed = happened(events, "changed")[0]
     figure, (first, second, third) = panels((1.0, 1.0, 1.0))
     first.plot(live[:, 0], color=LINE, linewidth=0.6)
     title(first, "level of a tank", "rises by 2.5 standard deviations in 6,000 samples")
-    scores(second, verdicts.scores, verdicts.thresholds)
-    second.set_ylim(0.8, 12)
-    title(second, "Score", f"{len(happened(events, 'opened'))} alarms")
-    key(second)
+    ratio(second, verdicts)
+    title(second, "Alarms", f"{len(happened(events, 'opened'))} alarms")
     _distance(third, verdicts.distances)
     bar(third, changed.sample, len(live), "change pending", TRUE)
     title(third, "Distance from the accepted normal", f"change at sample {changed.sample:,}")
     return figure
-
-
-def _scores_where_first_leads(axes: Axes, verdicts: Verdicts) -> None:
-    # The threshold depends on the channel that leads: one line for one of them.
-    assert verdicts.shares is not None
-    rows = np.flatnonzero(verdicts.shares.argmax(axis=1) == 0)
-    steady = np.interp(np.arange(len(verdicts.scores)), rows, verdicts.thresholds[rows])
-    scores(axes, verdicts.scores, steady)
 
 
 def _distance(axes: Axes, values: Floats | None) -> None:
@@ -395,9 +392,9 @@ PICTURES: dict[str, Callable[[], Figure]] = {
     "method-trend": trend,
     "method-score": score,
     "method-learn": learn,
+    "method-channel": channel,
     "method-memories": memories,
     "method-committee": committee,
-    "method-limit": limit,
     "method-changes": changes,
     "method-decisions": decisions,
     "method-drift": drift,
