@@ -177,6 +177,8 @@ def test_a_fact_that_does_not_fit_is_named(
     [
         ("alarm", "alarm.counts", alarm.NEXT, 60, "next: a whole number from 0 to 59"),
         ("alarm", "alarm.counts", alarm.JOINT, 2, "joint: a whole number from 0 to 1"),
+        ("alarm", "alarm.tail_levels", ALL, -99, "tail_levels: expected the start of the tail"),
+        ("alarm", "alarm.levels", alarm.RECENT_SAMPLES, np.inf, "levels: expected finite rates"),
         ("alarm", "alarm.recent", 0, np.inf, "alarm.recent: expected finite numbers within"),
         ("alarm", "log.counts", LOG_NUMBER, 0, "log.counts.open: the open alarm"),
         ("alarm", "log.counts", LOG_NEWEST, 9, "log.counts.newest: a whole number from 0 to alarm"),
@@ -190,7 +192,7 @@ def test_a_fact_that_does_not_fit_is_named(
         ("alarm", "log.ratios", ALL, 2.0, "log.ratios: above 0 where there are samples"),
         ("alarm", "channel.counts", (1, 0), -1, "channel.counts.hidden: a whole number from 0"),
         ("alarm", "channel.ring", 0, 32, "channel.ring.next: a whole number from 0 to 31"),
-        ("alarm", "channel.levels", ALL, np.inf, "channel.levels: expected finite numbers"),
+        ("alarm", "channel.levels", ALL, np.inf, "channel.levels: expected numbers within"),
         ("alarm", "channel.raised", ALL, np.nan, "channel.raised: expected numbers above 0"),
         ("alarm", "observed.left", 0, -1, "observed.left: expected counts of at least 0"),
         ("alarm", "observed.counts", 1, 11, "observed.counts.held: a whole number from 0 to L"),

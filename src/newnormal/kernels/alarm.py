@@ -185,7 +185,7 @@ def _write_p_values(
     then = np.empty(len(scores))
     for t in range(len(scores)):
         then[t] = scores[t]
-        if params.rate > 0 or out.ratios[t] > out.joint[t]:
+        if reach > 0 and (params.rate > 0 or out.ratios[t] > out.joint[t]):
             then[t] = params.location + out.ratios[t] * reach
     p_values(then, state.tail_levels, chances, state.tail_excess, out.p_values)
 

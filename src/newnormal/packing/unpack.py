@@ -384,6 +384,7 @@ class _StateReader:
         else:
             baseline = read(Baseline, name, take)
         _check_range(baseline, name)
+        _check_tail(baseline, name)
         return baseline
 
     # ------------------------------------------------------------------ the live stream
@@ -445,7 +446,11 @@ class _StateReader:
         return shadow
 
     def _check_alarm(self, fitted: Fitted, state: AlarmState) -> None:
-        """Raise a StateError unless levels are finite where there is a limit on alarms."""
+        """Raise a StateError unless levels are finite: of rates, and where there is a limit."""
+        if not np.isfinite(state.levels[[alarm.RECENT_ALARMS, alarm.RECENT_SAMPLES]]).all():
+            raise StateError("live.alarm.levels: expected finite rates, found others")
+        for part in (state, fitted.alarm_start):
+            _check_tail(part, "live.alarm.")
         if not fitted.alarm.rate:
             return
         kept = [alarm.LOCATION, alarm.START_LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]
@@ -500,6 +505,12 @@ def _choice(facts: Facts) -> Choice:
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
         raise StateError("choice.plan: expected a rank and learning rates of at least 0")
     return choice
+
+
+def _check_tail(part: Baseline | AlarmState, name: str) -> None:
+    """Raise a StateError unless the tail begins within the levels: they are searched up to it."""
+    if part.tail_levels[-1] < part.tail_excess[0]:
+        raise StateError(f"{name}tail_levels: expected the start of the tail, found less")
 
 
 def _check_range(part: Baseline | DriftState, name: str) -> None:

@@ -85,6 +85,9 @@ BOUNDED_OR_NAN = Range(
     f"numbers within ±{_FARTHEST:g}, or NaN", lambda array: ~(np.abs(array) > _FARTHEST)
 )
 LEVEL = within(-_FAR_LEVEL, _FAR_LEVEL, f"numbers within ±{_FAR_LEVEL:g}")
+LEVEL_OR_NAN = Range(
+    f"numbers within ±{_FAR_LEVEL:g}, or NaN", lambda array: ~(np.abs(array) > _FAR_LEVEL)
+)
 SHIFT = within(-_FAR_SHIFT, _FAR_SHIFT, f"numbers within ±{_FAR_SHIFT:g}")
 BINARY = Range("0 or 1", lambda array: (array == 0) | (array == 1))
 MODERATE = within(1e-100, 1e100)
