@@ -3,8 +3,6 @@
 It needs the extra `serve`, of which it uses httpx alone.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import time
@@ -352,7 +350,7 @@ def _numbers(name: str) -> tuple[int, ...]:
     return tuple(map(int, name.split("-")))
 
 
-def _refusal(answer: httpx.Response) -> ServiceError:
+def _refusal(answer: "httpx.Response") -> ServiceError:
     """Return the error of an answer, in the service's own sentence where it has one."""
     try:
         content = answer.json()
@@ -367,7 +365,7 @@ def _refusal(answer: httpx.Response) -> ServiceError:
     )
 
 
-def _asked_wait(answer: httpx.Response, wait: float) -> float:
+def _asked_wait(answer: "httpx.Response", wait: float) -> float:
     """Return how long to wait: what the answer asks for, or `wait`."""
     try:
         asked = float(answer.headers["Retry-After"])

@@ -1,7 +1,5 @@
 """The detector's options, validated in one place, and durations as text."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from newnormal.errors import ParameterError
 class _Default(float):
     """A default that differs from the same number given on purpose."""
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Default:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Default":
         return self
 
 
@@ -164,7 +162,7 @@ class Config:
                 )
 
     @classmethod
-    def of(cls, **given: Any) -> Config:
+    def of(cls, **given: Any) -> "Config":
         """Return the options, with the default for each that may be None and is."""
         optional = ("decay", "epochs", "batch")
         return cls(

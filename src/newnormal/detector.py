@@ -3,6 +3,8 @@
 Here are their options and how they are fitted; `newnormal.base` has what they share.
 """
 
+from __future__ import annotations
+
 import os
 from datetime import timedelta
 from typing import Any, TypeAlias

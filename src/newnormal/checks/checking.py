@@ -1,5 +1,7 @@
 """The check of one series."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath

@@ -1,7 +1,5 @@
 """How a series is sampled: its period, how regular it is, and its gaps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +69,7 @@ class Sampling:
     largest: tuple[Gap, ...]
 
     @classmethod
-    def of(cls, times: Times | None) -> Sampling | None:
+    def of(cls, times: Times | None) -> "Sampling | None":
         """Return how strictly increasing times lie; None where there are none.
 
         >>> times = np.array([0, 60, 120, 300, 360, 420], dtype="datetime64[s]")

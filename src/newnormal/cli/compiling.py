@@ -1,7 +1,5 @@
 """The first command after an install: that it compiles, for how long, and how far it is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
     from newnormal.base import BaseDetector
 
 
-def prepare(detector: BaseDetector) -> None:
+def prepare(detector: "BaseDetector") -> None:
     """Compile what a detector needs to judge; report what is compiled later."""
     from newnormal.detector import Detector
 

@@ -3,8 +3,6 @@
 Names of channels, streams and files are the user's: `shown` is what a terminal is given of them.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import warnings
@@ -133,7 +131,7 @@ def print_table(
     _print(title, grid)
 
 
-def _print(title: str, grid: Table) -> None:
+def _print(title: str, grid: "Table") -> None:
     from rich.console import Console
 
     console = Console()
@@ -143,7 +141,7 @@ def _print(title: str, grid: Table) -> None:
     console.print(grid)
 
 
-def _cell(text: str, *, highlight: bool = False) -> Text:
+def _cell(text: str, *, highlight: bool = False) -> "Text":
     """Return what goes into a table, which is no markup; numbers may be given a colour."""
     from rich.highlighter import ReprHighlighter
     from rich.text import Text

@@ -1,7 +1,5 @@
 """`newnormal example`: files to try every command on."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,7 +77,7 @@ def _check(folder: Path, force: bool) -> None:
         )
 
 
-def _lines(table: ExampleTable) -> Iterator[str]:
+def _lines(table: "ExampleTable") -> Iterator[str]:
     hosts, faults = table.hosts, table.faults
     yield ",".join(
         [

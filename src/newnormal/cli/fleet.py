@@ -1,7 +1,5 @@
 """`newnormal fleet`: the folder of a fleet, and its streams one by one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,7 +88,7 @@ def remove(folder: Folder, stream: Stream, loading: Loading = None, rule: Rule =
         say(f"removed {shown(stream)} from {shown(folder)}: {len(fleet):,} streams")
 
 
-def _opened(folder: Path, classes: Classes) -> Fleet:
+def _opened(folder: Path, classes: Classes) -> "Fleet":
     """Open a fleet to change its streams."""
     from newnormal.fleet import Fleet
     from newnormal.fleet.folder.replaying import last_marker

@@ -1,7 +1,5 @@
 """The options of how an input is read, the same for every command that reads one."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,10 +24,10 @@ _ordered = partial(option, panel="How the input is read: order and time")
 class InputOptions(NamedTuple):
     """How a command reads its input: the options of reading, and those of many streams."""
 
-    reading: Reading
+    reading: "Reading"
     streams: StreamNaming
 
-    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> InputOptions:
+    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> "InputOptions":
         """Return it with what is not given taken from how history was read, if that is known.
 
         With `label`, labels are read, too.

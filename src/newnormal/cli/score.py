@@ -1,7 +1,5 @@
 """`newnormal score`: judge a finished file."""
 
-from __future__ import annotations
-
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,7 +52,7 @@ def score(
     _write(verdicts)
 
 
-def _write(verdicts: Verdicts | FleetVerdicts | FrozenLines) -> None:
+def _write(verdicts: "Verdicts | FleetVerdicts | FrozenLines") -> None:
     for start in range(0, len(verdicts), _LINES):
         lines = verdicts.json_lines(start, min(start + _LINES, len(verdicts)))
         sys.stdout.writelines(line + "\n" for line in lines)

@@ -1,7 +1,5 @@
 """A line at the foot of the terminal that says how far a watch is, while nothing happens."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +29,7 @@ class StatusLine:
     """
 
     def __init__(
-        self, terminal: Console, opened: Sequence[tuple[str, Alarm | Change]] = ()
+        self, terminal: "Console", opened: Sequence[tuple[str, Alarm | Change]] = ()
     ) -> None:
         self._terminal = terminal
         self._alarms = {(name, item.number) for name, item in opened if isinstance(item, Alarm)}
@@ -90,7 +88,7 @@ class StatusLine:
 
 @contextmanager
 def status_line(
-    sink: TextSink, opened: Iterable[tuple[str, Alarm | Change]], quiet: bool
+    sink: "TextSink", opened: Iterable[tuple[str, Alarm | Change]], quiet: bool
 ) -> Iterator[None]:
     """Show how far a watch is while it runs, where standard output is a terminal; not if quiet."""
     if quiet or sink.target != "-" or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":

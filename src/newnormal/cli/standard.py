@@ -4,8 +4,6 @@ Messages go to standard error, and are lost where that cannot be written. What a
 standard output must arrive: where it does not, that is an error, and nothing after it happens.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -34,7 +32,7 @@ class OutputError(NewnormalError):
     gone = False
 
     @classmethod
-    def of(cls, error: OSError) -> OutputError:
+    def of(cls, error: OSError) -> "OutputError":
         """Return it for what the operating system said."""
         reason = _REASONS.get(error.errno or 0, error.strerror)
         output_error = cls(f"cannot write to standard output: {reason}")

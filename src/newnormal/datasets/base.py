@@ -1,5 +1,7 @@
 """What every data set becomes, and what is known of it before it is read."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """The table of data sets, and the three verbs over it."""
 
+from __future__ import annotations
+
 from os import PathLike
 from pathlib import Path
 from typing import Any

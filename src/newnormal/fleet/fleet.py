@@ -4,6 +4,8 @@ One module because it is one class: fitting, the verbs, what it shows of its str
 (save, load, and open with a log of what changes it).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import threading

@@ -15,8 +15,6 @@ comes is ignored.
 One module because what is kept of openings and incidents is what finds them.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -134,7 +132,7 @@ class IncidentRecords:
         }
 
     @classmethod
-    def from_json(cls, found: object) -> IncidentRecords:
+    def from_json(cls, found: object) -> "IncidentRecords":
         """Return what `to_json` was made from, checked."""
         facts = Facts(found, "incidents.")
         period = _count_or_none(facts, "period", 1, 2**59)

@@ -1,7 +1,5 @@
 """One stream of a fleet: its arrays in one block, and what it has only sometimes."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -75,7 +73,7 @@ class FitBlock:
     block: NDArray[np.uint8]
 
     @classmethod
-    def of(cls, fitted: Fitted, memory: Memory | None = None) -> FitBlock:
+    def of(cls, fitted: Fitted, memory: Memory | None = None) -> "FitBlock":
         """Return the block of a fitted detector; an empty one where the loop is not compiled."""
         parts = fit_arrays(fitted) if is_compiled(fitted) else ()
         layout = Layout.of(parts)
@@ -97,7 +95,7 @@ class Shape:
     arrays: StreamState
 
     @classmethod
-    def of(cls, state: StreamState) -> Shape:
+    def of(cls, state: StreamState) -> "Shape":
         """Return the shape of a state."""
         live = always(state)
         layout = Layout.of(live)

@@ -1,5 +1,7 @@
 """What decoders and pull sources give: samples of streams, before they are put in order."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from newnormal.types import Floats, Ints

@@ -1,5 +1,7 @@
 """What sources and sinks of the service share."""
 
+from __future__ import annotations
+
 from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """What connections to other systems over HTTP share: the address, who one is, whom to trust."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Mapping
@@ -106,7 +104,7 @@ def checked_headers(where: str, headers: Mapping[str, str]) -> dict[str, str]:
     return dict(headers)
 
 
-def trusted(where: str, ca_file: str | None) -> ssl.SSLContext:
+def trusted(where: str, ca_file: str | None) -> "ssl.SSLContext":
     """Return what checks certificates: by a file, or by those of the system.
 
     Raises
@@ -132,7 +130,7 @@ def http_client(
     ca_file: str | None,
     headers: Mapping[str, str],
     authorization: str | None,
-) -> httpx.Client:
+) -> "httpx.Client":
     """Return a client for one host; `authorization` is a header, or None."""
     try:
         import httpx

@@ -1,5 +1,7 @@
 """The options of a connector, taken one by one and checked."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

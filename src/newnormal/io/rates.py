@@ -1,7 +1,5 @@
 """Counters as rates: how much was added a second."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Hashable
@@ -33,7 +31,7 @@ class CounterRates:
         self._lock = threading.Lock()
         self._known: dict[Hashable, tuple[int, float]] = {}
 
-    def begin(self) -> RateConversion:
+    def begin(self) -> "RateConversion":
         """Return the conversion of a request."""
         return RateConversion(self)
 

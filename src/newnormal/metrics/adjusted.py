@@ -6,6 +6,8 @@ are long, alarms at random score high (Kim et al. 2022, "Towards a Rigorous Eval
 Time-series Anomaly Detection"). Give it beside the plain metrics, never instead of them.
 """
 
+from __future__ import annotations
+
 from numpy.typing import ArrayLike
 
 from newnormal.metrics.events import raise_to_event_maximum

@@ -1,5 +1,7 @@
 """How good a run was: its alarms first, then its samples, point-adjusted figures last."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

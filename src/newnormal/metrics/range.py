@@ -4,6 +4,8 @@ VUS judges a score over all thresholds and all widths of a border zone; the affi
 judge predictions by how near to events they fall.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -4,6 +4,8 @@ They depend on the order of the scores only, so they don't move under any strict
 transform. The areas equal scikit-learn's, and need no scikit-learn.
 """
 
+from __future__ import annotations
+
 import warnings
 from typing import NamedTuple
 

@@ -1,5 +1,7 @@
 """Every metric of one labelled series at once."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 
 import numpy as np

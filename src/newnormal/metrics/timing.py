@@ -1,5 +1,7 @@
 """What an operator feels: how late an event is noticed, and how many alarms are for nothing."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias

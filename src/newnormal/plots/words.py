@@ -1,7 +1,5 @@
 """Lines of text in a figure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,7 @@ LEFT = 0.14  # inches
 
 
 def write(
-    figure: Figure,
+    figure: "Figure",
     lines: Sequence[str],
     y: float,
     colour: str,

@@ -1,7 +1,5 @@
 """Where samples lie along a page's axis: seconds since 1970, or the samples' numbers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +26,7 @@ class Axis:
     timed: bool  # whether it is one of time; it must not be where the stream has none
 
     @classmethod
-    def of(cls, timeline: Timeline) -> Axis:
+    def of(cls, timeline: Timeline) -> "Axis":
         """Return the axis that suits a stream: of time, where every sample has one."""
         return cls(timeline, timeline.times is not None)
 

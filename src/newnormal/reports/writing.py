@@ -1,5 +1,7 @@
 """Write a report: one HTML file with all it needs."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path

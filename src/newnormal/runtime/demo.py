@@ -4,8 +4,6 @@ The settings were chosen for this kind of plant, on seeds 0 to 9, and checked on
 The figure needs the extra ``plot``; nothing else needs one.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +87,7 @@ def run_demo(
     return PlantDemo(data, _trend(adapting, data), *rows)
 
 
-def picture(demo: PlantDemo) -> Figure:
+def picture(demo: PlantDemo) -> "Figure":
     """Return the figure of both detectors, one above the other."""
     return plots.compare(
         demo.data,

@@ -5,8 +5,6 @@ applies it between two batches: the fleet's log has it together with a marker th
 that a kill at any point neither loses nor repeats it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -70,7 +68,7 @@ class FleetQueue:
         self._queue.load()
         self._report = report
 
-    def __call__(self, watch: FleetWatch) -> None:
+    def __call__(self, watch: "FleetWatch") -> None:
         """Apply what waits."""
         queue = self._queue
         if not queue.journal and not queue.waiting:

@@ -1,7 +1,5 @@
 """A fleet and its input, at the position where the last watch of both ended or was killed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -35,7 +33,7 @@ class InputPosition:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def parse(cls, marker: bytes) -> InputPosition:
+    def parse(cls, marker: bytes) -> "InputPosition":
         """Return what a marker says; a StateError for anything else."""
         try:
             facts = json.loads(marker)

@@ -6,8 +6,6 @@ together, and nothing is lost. The output of the last call may not have been wri
 again, byte for byte. After a clean stop nothing repeats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -77,7 +75,7 @@ class FleetWatch:
         position: InputPosition,
         *,
         continues: bool = False,
-        feedback: Callable[[FleetWatch], None] | None = None,
+        feedback: "Callable[[FleetWatch], None] | None" = None,
         every: int = 1000,
         flush: bool = False,
         strict: bool = False,

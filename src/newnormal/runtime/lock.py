@@ -5,8 +5,6 @@ consumed and which alarm or change is open. `feedback` reads that. After a kill 
 still there: it holds how far output may have been printed, beyond the last checkpoint.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,7 +44,7 @@ class WatchProgress:
     newest: int | None = None
 
     @classmethod
-    def parse(cls, content: bytes) -> WatchProgress | None:
+    def parse(cls, content: bytes) -> "WatchProgress | None":
         """Return what a lock file holds, None if that cannot be read."""
         try:
             facts = json.loads(content[:_SIZE])

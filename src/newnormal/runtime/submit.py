@@ -1,7 +1,5 @@
 """Feedback as it is given: applied to a state file at once, or left for a running `watch`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +34,7 @@ class _StreamStatus:
     checkpoint: Any = None  # the detector of the last checkpoint
 
     @classmethod
-    def of(cls, progress: WatchProgress | None, state: Path, load: _Load) -> _StreamStatus:
+    def of(cls, progress: WatchProgress | None, state: Path, load: _Load) -> "_StreamStatus":
         """Return what the progress in a lock file and a state file say."""
         detector = load(state_file.read(state), str(state)) if state.exists() else None
         if progress is not None:

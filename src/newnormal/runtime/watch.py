@@ -6,8 +6,6 @@ nothing is missing; after a kill, the verdicts since the last checkpoint come ag
 The same holds for feedback: the sample at which it is applied is written down first (`feedback`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +49,7 @@ class NothingReadError(InputError):
     """An input ended of which every record is bad."""
 
     @classmethod
-    def of(cls, source: Source, bad: int, first: Problem) -> NothingReadError:
+    def of(cls, source: Source, bad: int, first: Problem) -> "NothingReadError":
         """Return the error of a source with so many bad records."""
         what = source.record if bad == 1 else f"{source.record}s"
         return cls(

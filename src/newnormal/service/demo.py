@@ -5,8 +5,6 @@ in a second. When those that it needs are live, a fault, two changes and an inci
 seconds; later there is something now and then. The same seed gives the same machines.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -227,7 +225,7 @@ class DemoSender:
     """Pushes the samples of the machines from a thread of its own."""
 
     def __init__(
-        self, service: Service, *, clock: Callable[[], int] = time.time_ns, seed: int = 0
+        self, service: "Service", *, clock: Callable[[], int] = time.time_ns, seed: int = 0
     ) -> None:
         self._service, self._clock = service, clock
         self._stop = threading.Event()

@@ -1,7 +1,5 @@
 """How the service and its parts are, for the page and for monitoring."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time
@@ -51,7 +49,7 @@ class Health:
         """Whether the log could be written when it was tried last."""
         return self._parts.get("log", (True, ""))[0]
 
-    def try_log(self, submit: Callable[[], Submitted]) -> None:
+    def try_log(self, submit: "Callable[[], Submitted]") -> None:
         """Hand an entry in if the log cannot be written, to find out when there is room again.
 
         Senders who ask whether the service is ready send nothing then. The entry is tried until it
@@ -73,7 +71,7 @@ class Health:
         (begin, before), (end, after) = rates[0], rates[-1]
         return (after - before) / max(end - begin, 1e-9)
 
-    def shown(self, service: Service) -> dict[str, Any]:
+    def shown(self, service: "Service") -> dict[str, Any]:
         """Return all of it as JSON values."""
         with self._lock:
             reported = dict(self._parts)

@@ -1,7 +1,5 @@
 """Publish events to subscribers."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import deque
@@ -27,7 +25,7 @@ Message = EventRow | Tick | Resync
 class Subscription:
     """The messages for one subscriber, from any thread."""
 
-    def __init__(self, hub: Hub, most: int) -> None:
+    def __init__(self, hub: "Hub", most: int) -> None:
         self._hub, self._most = hub, most
         self._messages: deque[Message] = deque()
         self._lock = threading.Lock()

@@ -1,7 +1,5 @@
 """Pull sources: a thread for each, which asks it for samples and hands them to the service."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -47,7 +45,7 @@ class Puller:
         self,
         name: str,
         make: Callable[[], PullSource],
-        service: Service,
+        service: "Service",
         *,
         limit: int = _LIMIT,
         positions: dict[str, Mapping[str, Any]] | None = None,
@@ -182,7 +180,7 @@ class Puller:
 class Sources:
     """All pull sources of the configuration, each in a thread of its own."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: "Service") -> None:
         self._service = service
         self._pullers: ConnectionThreads[SourceConfig, Puller] = ConnectionThreads(
             "source", service.report, longest=_LONGEST_WAIT

@@ -1,7 +1,5 @@
 """What the parts of the service give each other, as plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -40,7 +38,7 @@ class StoredRows:
     @classmethod
     def of_samples(
         cls, first: int, channels: tuple[str, ...], times: Ints, values: Floats
-    ) -> StoredRows:
+    ) -> "StoredRows":
         """Return samples that were not judged."""
         count, width = values.shape
         return cls(

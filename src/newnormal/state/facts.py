@@ -1,7 +1,5 @@
 """Facts of a state file or a fleet: JSON values, each checked as it is taken out."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Sequence
 from typing import Any
@@ -39,11 +37,11 @@ class Facts:
         """Whether there is such a fact that is not null."""
         return self._facts.get(name) is not None
 
-    def part(self, name: str) -> Facts:
+    def part(self, name: str) -> "Facts":
         """Take an object out."""
         return Facts(self.take(name), f"{self._path}{name}.")
 
-    def parts(self, name: str, most: int) -> builtins.list[Facts]:
+    def parts(self, name: str, most: int) -> "builtins.list[Facts]":
         """Take a list of objects out."""
         path = f"{self._path}{name}"
         return [Facts(each, f"{path}[{k}].") for k, each in enumerate(self.list(name, most))]

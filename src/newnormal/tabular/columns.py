@@ -1,7 +1,5 @@
 """Which column of an input is what: the time, the label, or which channel."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +55,7 @@ class Selection:
     rate: tuple[str, ...] = ()
 
     @classmethod
-    def of_reading(cls, reading: Reading, by: str | Sequence[str] = ()) -> Selection:
+    def of_reading(cls, reading: Reading, by: str | Sequence[str] = ()) -> "Selection":
         """Return the columns that a reading names.
 
         >>> Selection.of_reading(Reading.of(time=["day", "clock"])).date
@@ -81,7 +79,7 @@ class Selection:
         drop: str | Sequence[str],
         label: str | None,
         by: str | Sequence[str] = (),
-    ) -> Selection:
+    ) -> "Selection":
         """Return the selection from options as users write them: one name or several."""
         kept = None if columns is None else _several(columns)
         selection = cls(time, kept, _several(drop), label, _several(by))

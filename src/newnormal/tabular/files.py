@@ -1,7 +1,5 @@
 """Whole files as tables."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -186,7 +184,7 @@ def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
     return np.concatenate(parts) if parts else None
 
 
-def parquet_frame(path: str | PathLike[str]) -> nw.DataFrame[Any]:
+def parquet_frame(path: str | PathLike[str]) -> "nw.DataFrame[Any]":
     """Return a Parquet file as a frame."""
     try:
         import polars as pl

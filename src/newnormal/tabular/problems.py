@@ -1,5 +1,7 @@
 """Records of an input that hold no sample."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from newnormal.errors import InputError

@@ -1,7 +1,5 @@
 """How an input is written and what is taken from it: the same words in the shell and in Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
@@ -164,7 +162,7 @@ class Reading:
             )
         return self
 
-    def remembering(self, profile: InputProfile, by: Sequence[str] = ()) -> dict[str, Any]:
+    def remembering(self, profile: "InputProfile", by: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a detector remembers of an input, as JSON values: it holds live, too.
 
         Parameters
@@ -275,7 +273,7 @@ class InputProfile:
     decimal: str | None = None
     date_format: str | None = None
 
-    def begin(self, other: InputProfile) -> None:
+    def begin(self, other: "InputProfile") -> None:
         """Take over what was found out when the input was opened."""
         self.kind = other.kind
         self.written.update(other.written)

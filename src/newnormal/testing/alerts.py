@@ -1,5 +1,7 @@
 """A sink of alerts in memory, and checks for such sinks."""
 
+from __future__ import annotations
+
 import copy
 import json
 from collections.abc import Callable, Collection, Mapping

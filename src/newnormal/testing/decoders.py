@@ -1,5 +1,7 @@
 """Checks for decoders of pushed bodies."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A check for models that others write."""
 
+from __future__ import annotations
+
 import math
 from itertools import pairwise
 from typing import Any

@@ -1,5 +1,7 @@
 """A pull source in memory, and checks for pull sources."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any

@@ -1,5 +1,7 @@
 """A sink of scores in memory, and checks for such sinks."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, replace

@@ -1,5 +1,7 @@
 """A sink in memory, and checks for sinks."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """A source in memory, and checks for sources."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 

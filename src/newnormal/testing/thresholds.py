@@ -1,5 +1,7 @@
 """A check for thresholds that others write."""
 
+from __future__ import annotations
+
 import copy
 import math
 from typing import Any

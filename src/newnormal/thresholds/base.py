@@ -1,5 +1,7 @@
 """What a threshold is: a rule that stays where history put it, or one that moves."""
 
+from __future__ import annotations
+
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np

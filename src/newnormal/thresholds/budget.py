@@ -1,7 +1,5 @@
 """A threshold held to a limit on alarms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -126,7 +124,7 @@ class Budget:
         return {**vars(self), "samples_per_day": float(self.samples_per_day)}
 
     @classmethod
-    def from_json(cls, budget: Mapping[str, Any]) -> Budget:
+    def from_json(cls, budget: Mapping[str, Any]) -> "Budget":
         """Return what `to_json` was made from."""
         return cls(**budget)
 

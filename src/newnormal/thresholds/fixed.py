@@ -1,5 +1,7 @@
 """A threshold known beforehand."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import ClassVar

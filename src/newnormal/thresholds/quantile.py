@@ -1,5 +1,7 @@
 """A quantile of history's scores."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """What was chosen, and what the choice rests on, as values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -102,7 +100,7 @@ class Choice:
         }
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Choice:
+    def from_json(cls, facts: Mapping[str, Any]) -> "Choice":
         """Return what `to_json` was made from."""
         return cls(
             Plan.from_json(facts["plan"]),

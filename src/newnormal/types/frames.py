@@ -1,7 +1,5 @@
 """Columns as a frame of the user's own library, whose rows join with those of the user's frame."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +31,7 @@ class FrameKind:
     index: Any = None  # an index to be used as it is, of a frame that was passed for it
 
     @classmethod
-    def of(cls, frame: Any, time: str | None, times: Any = None) -> FrameKind:
+    def of(cls, frame: Any, time: str | None, times: Any = None) -> "FrameKind":
         """Return the kind of a narwhals frame or Series.
 
         Parameters

@@ -1,7 +1,5 @@
 """Verdicts as lines of JSON: columns are turned into Python values once, then gaps are filled."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -43,7 +41,7 @@ class LineHead(NamedTuple):
     zone: str | None = None  # the zone of its times; None: as they are
 
     @classmethod
-    def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> LineHead:
+    def of_stream(cls, name: str, channels: tuple[str, ...], zone: str | None = None) -> "LineHead":
         """Return the head of a stream that has a name: the first entry of each of its lines."""
         return cls(channels, f'{{"stream": {json.dumps(name, ensure_ascii=False)}, ', zone)
 

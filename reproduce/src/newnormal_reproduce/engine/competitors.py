@@ -1,7 +1,5 @@
 """The models that take part: the paper's, any other by name, and classes by import path."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -36,7 +34,7 @@ class Competitor:
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, model: str) -> Competitor:
+    def of(cls, model: str) -> "Competitor":
         """Return a competitor by its model alone.
 
         >>> Competitor.of("transformer").name, Competitor.of("pyod:ECOD").name

@@ -1,7 +1,5 @@
 """One fitted detector, and the variants made of it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -23,7 +21,7 @@ class TrialFit:
     seconds: float  # of fitting
 
     @classmethod
-    def on(cls, history: Floats, trial: Trial) -> TrialFit:
+    def on(cls, history: Floats, trial: Trial) -> "TrialFit":
         """Fit the trial's model on history."""
         unfitted = _detector(trial)
         began = time.perf_counter()

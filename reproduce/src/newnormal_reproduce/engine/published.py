@@ -14,8 +14,6 @@ Anomaly Detection". The folder ``data`` beside this file holds
   row of SMD (M-2-1), DT+TTA, the AUROC stands at the end in print; here it is in its column.
 """
 
-from __future__ import annotations
-
 import csv
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -49,7 +47,7 @@ class Figure(NamedTuple):
     std: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Figure:
+    def of(cls, values: Sequence[float]) -> "Figure":
         """Return the figure of at least one run."""
         return cls(fmean(values), pstdev(values) if len(values) > 1 else None)
 
@@ -71,7 +69,7 @@ class Rule:
     percentile: float | None
 
     @classmethod
-    def parse(cls, text: str) -> Rule:
+    def parse(cls, text: str) -> "Rule":
         """Return the rule written as in the paper's appendix."""
         return cls(None if text == "Q*" else float(text.removeprefix("Q")))
 

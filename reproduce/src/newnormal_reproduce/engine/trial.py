@@ -1,7 +1,5 @@
 """A trial, which is one stream, model, variant, threshold and seed; and its outcome."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -42,7 +40,7 @@ class Trial:
         return {**asdict(self), "rule": str(self.rule)}
 
     @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Trial:
+    def from_facts(cls, facts: Mapping[str, Any]) -> "Trial":
         """Return the trial of these `facts`."""
         return cls(
             **{
@@ -90,7 +88,7 @@ class TrialOutcome:
         return json.dumps(facts, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str, path: Path) -> TrialOutcome:
+    def from_json(cls, text: str, path: Path) -> "TrialOutcome":
         """Return the outcome that `to_json` wrote."""
         facts = json.loads(text)
         report: dict[str, Any] = {

@@ -4,8 +4,6 @@ What an operator gets from each row; how long until a new normal is accepted; an
 stay are handled.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -229,7 +227,7 @@ class DriftAlarms:
     faults: dict[Run, list[Fault]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, experiment: Experiment) -> DriftAlarms:
+    def of(cls, experiment: Experiment) -> "DriftAlarms":
         """Measure all runs of an experiment whose fits are stored, or may be computed."""
         alarms = cls()
         for line, trials in experiment.lines:

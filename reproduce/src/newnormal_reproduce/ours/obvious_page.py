@@ -1,7 +1,5 @@
 """The page and the picture of `newnormal_reproduce.ours.obvious`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -215,7 +213,7 @@ def draw(results: ObviousResults, folder: Path) -> list[Path]:
     return save_figure(figure, folder, "obvious-faults")
 
 
-def _panel(axes: Axes, run: FaultRun) -> None:
+def _panel(axes: "Axes", run: FaultRun) -> None:
     shown = run.shown
     assert shown is not None
     values, stop = shown.values, shown.start + shown.length

@@ -1,7 +1,5 @@
 """The results of `newnormal_reproduce.ours.obvious`, and figures over them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
@@ -74,7 +72,7 @@ class ObviousResults:
     judged: tuple[FaultRun, ...] = ()
     nights: tuple[Night, ...] = ()
 
-    def __add__(self, other: ObviousResults) -> ObviousResults:
+    def __add__(self, other: "ObviousResults") -> "ObviousResults":
         return ObviousResults(self.judged + other.judged, self.nights + other.nights)
 
     @property

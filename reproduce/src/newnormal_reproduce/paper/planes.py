@@ -1,7 +1,5 @@
 """Samples of many channels in a plane, by t-SNE; fig:anoshift (a) has one colour a year."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -35,7 +33,7 @@ def t_sne(samples: Floats, seed: int) -> Floats:
         return np.asarray(model.fit_transform(scaled), dtype=np.float64)
 
 
-def years_apart(groups: Mapping[str, Floats], seed: int = 0) -> Figure:
+def years_apart(groups: Mapping[str, Floats], seed: int = 0) -> "Figure":
     """Draw groups of samples (T, C), in the order of time, by t-SNE; later groups are darker."""
     rng = np.random.default_rng(seed)
     some = {

@@ -1,7 +1,5 @@
 """Grouped bars: a group for each data set, a bar for each name, a mark at the paper's figure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from textwrap import wrap
@@ -21,7 +19,7 @@ Group: TypeAlias = dict[str, tuple[Value, Value | None]]  # (ours, the paper's) 
 
 def grouped_bars(
     groups: Mapping[str, Group], *, axis: str, level: float | None = None, written: bool = False
-) -> Figure:
+) -> "Figure":
     """Draw a bar for each name, with its deviation over seeds and a mark at the paper's figure.
 
     With `written`, the value stands above its bar.

@@ -1,7 +1,5 @@
 """Figures of an experiment: the colour of each model, and the files they are saved to."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,14 +64,14 @@ def label_of(stream: str) -> str:
     return stream if len(stream) <= 28 else f"{stream[:27].rsplit(' ', 1)[0]}…"
 
 
-def blank(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> "Figure":
     """Return an empty figure of this many inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), facecolor="white")
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
     """Write a figure as SVG and PNG; the same figure gives the same files.
 
     The PNG has at most 256 colours and `MOST_BYTES`.

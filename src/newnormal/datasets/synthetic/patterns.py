@@ -4,6 +4,8 @@ K.-H. Lai, D. Zha, J. Xu, Y. Zhao, G. Wang, X. Hu: Revisiting Time Series Outlie
 Definitions and Benchmarks. NeurIPS 2021, Datasets and Benchmarks.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """A synthetic plant that is retuned twice: the demo's data; and what others are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

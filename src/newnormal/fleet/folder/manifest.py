@@ -4,8 +4,6 @@ It is small, whatever the number of streams: what is kept of each stream is in t
 shards. It is replaced at every checkpoint, and nothing is a part of the fleet before it says so.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable
@@ -97,7 +95,7 @@ class Manifest:
         replace_file(folder / COPY, content, sync=False)
 
     @classmethod
-    def parse(cls, content: bytes, origin: str) -> Manifest:
+    def parse(cls, content: bytes, origin: str) -> "Manifest":
         """Return what a file holds, checked."""
         try:
             facts = json.loads(content)
@@ -125,7 +123,7 @@ class Manifest:
             raise StateError(f"{origin}: {error}", hint=AGAIN) from error
 
     @classmethod
-    def _checked(cls, facts: Facts) -> Manifest:
+    def _checked(cls, facts: Facts) -> "Manifest":
         facts.take("format")
         layouts = take_layouts(facts)
         shards = tuple(_shard(part, len(layouts)) for part in facts.parts("shards", _MOST))

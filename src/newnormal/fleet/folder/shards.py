@@ -6,8 +6,6 @@ past alarms and changes. The manifest has a digest of everything behind the bloc
 to one block costs one stream.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -133,7 +131,7 @@ class ShardReader:
     @classmethod
     def open(
         cls, folder: Path, file: ShardFile, layout: Layout, version: int = VERSION
-    ) -> ShardReader:
+    ) -> "ShardReader":
         """Map the file, and read what its streams are."""
         path = folder / file.name
         try:

@@ -1,5 +1,7 @@
 """What a decoder of pushed bodies is."""
 
+from __future__ import annotations
+
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """What a sink of the service's alerts is."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,5 +1,7 @@
 """What a sink of verdicts is."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

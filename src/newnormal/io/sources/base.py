@@ -1,5 +1,7 @@
 """What a source of samples is: three verbs, and what is needed to resume one."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

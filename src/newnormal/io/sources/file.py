@@ -1,7 +1,5 @@
 """A file, which may be growing, compressed, or a stream such as a FIFO."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time
@@ -148,7 +146,7 @@ class FileSource(LineSource):
         self._resolved = position.path or self._resolved
         return True
 
-    def _go_to(self, position: _FilePosition) -> bytes | None:
+    def _go_to(self, position: "_FilePosition") -> bytes | None:
         """Go to a position, and return the text before it; None if it ends before it."""
         opened, offset = self._opened, position.offset
         try:
@@ -225,7 +223,7 @@ class _FilePosition:
     newline: bytes | None
 
     @classmethod
-    def of(cls, snapshot: Mapping[str, Any]) -> _FilePosition:
+    def of(cls, snapshot: Mapping[str, Any]) -> "_FilePosition":
         """Return a snapshot's position; a StateError if it has none."""
         head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
         if head > min(offset, _HEAD):

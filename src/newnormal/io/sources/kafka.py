@@ -1,7 +1,5 @@
 """Samples from topics of Kafka."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,7 +63,7 @@ class KafkaSamples:
     def __bool__(self) -> bool:
         return bool(self._ready)
 
-    def read(self, messages: Iterable[Message]) -> None:
+    def read(self, messages: "Iterable[Message]") -> None:
         """Take messages; those that cannot be read are counted."""
         for message in messages:
             partition, offset = partition_of(message), cast("int", message.offset())
@@ -112,7 +110,7 @@ class KafkaSamples:
         self._ready[0] = first._replace(values=first.values[count:])
         return arrivals
 
-    def _values(self, message: Message) -> list[PayloadValue]:
+    def _values(self, message: "Message") -> list[PayloadValue]:
         payload = message.value()
         if payload is None:  # a compacted topic's mark that a key was removed
             return []

@@ -3,8 +3,6 @@
 One module because deliveries, unread messages and tries to connect are the state of one source.
 """
 
-from __future__ import annotations
-
 import hashlib
 import socket
 import threading
@@ -441,7 +439,7 @@ class MqttSource(PullSource):
         )
 
     def _check_answer(
-        self, connection: MqttConnection, wanted: str, reasons: Sequence[ReasonCode]
+        self, connection: MqttConnection, wanted: str, reasons: "Sequence[ReasonCode]"
     ) -> None:
         """Raise an error unless the broker sends the messages of a filter."""
         for reason in reasons:

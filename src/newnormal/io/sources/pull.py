@@ -1,5 +1,7 @@
 """What a source is that the service asks for samples of any number of streams."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A file that is followed: which one it is, and up to which position it was read."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,7 +77,7 @@ class Tailed:
         if ident:
             self.ident = None
 
-    def go_on(self, other: Tailed) -> None:
+    def go_on(self, other: "Tailed") -> None:
         """Take over the position of a file that it has all of the text of."""
         self.offset, self.line, self.skipping = other.offset, other.line, other.skipping
         self.known, self.head, self.tail = other.known, other.head, other.tail
@@ -132,7 +130,7 @@ class Tailed:
         ]
 
     @classmethod
-    def of_json(cls, family: Family, content: list[Any]) -> Tailed:
+    def of_json(cls, family: Family, content: list[Any]) -> "Tailed":
         """Return what `to_json` made."""
         name, ident, offset, line, text, flags, seen, facts = content
         path = Path(family.folder, name)

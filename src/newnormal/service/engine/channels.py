@@ -1,7 +1,5 @@
 """Channels of a live stream that are not those of its model: missing values until accepted."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +15,7 @@ _NEW_FOR = 20  # samples since a new channel came, before it is reported
 _GONE_FOR = 60  # samples without a value of a channel, before it is reported as gone
 
 
-def compare_channels(applier: Applier, stream: StreamRecord, steps: ClosedSteps) -> None:
+def compare_channels(applier: "Applier", stream: StreamRecord, steps: ClosedSteps) -> None:
     """Open, update or end the item of a stream whose channels are not its model's."""
     assert stream.model is not None
     seen = stream.aligner.channels

@@ -1,7 +1,5 @@
 """Samples of live streams, judged by the fleet; verdicts as rows of the store."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -93,7 +91,7 @@ def model_columns(stream: StreamRecord) -> Ints | None:
     return columns
 
 
-def judge(applier: Applier, batch: LiveBatch) -> None:
+def judge(applier: "Applier", batch: LiveBatch) -> None:
     """Judge a batch; store verdicts as rows, and report what happened."""
     verdicts = applier.fleet.consume(batch.tables())
     for part in verdicts.parts:
@@ -107,7 +105,7 @@ def judge(applier: Applier, batch: LiveBatch) -> None:
     report_events(applier, verdicts, batch)
 
 
-def report_events(applier: Applier, verdicts: FleetVerdicts, batch: LiveBatch) -> None:
+def report_events(applier: "Applier", verdicts: FleetVerdicts, batch: LiveBatch) -> None:
     """Report the events of verdicts, stream by stream, and incidents.
 
     The fleet gives events of one moment in the order in which it has the streams, which is another

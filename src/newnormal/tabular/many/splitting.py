@@ -1,7 +1,5 @@
 """Rows of many streams as a table a stream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +47,7 @@ class StreamTables:
     errors: dict[str, InputError] = field(default_factory=dict)
     profile: InputProfile | None = None
 
-    def take(self, name: str, other: StreamTables) -> None:
+    def take(self, name: str, other: "StreamTables") -> None:
         """Add the one stream of `other`, or its error, under a name."""
         for table in other.tables.values():
             self.tables[name] = table

@@ -1,7 +1,5 @@
 """Data of many streams as tables: frames, arrays, mappings, files and folders."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -147,7 +145,7 @@ def _mapping_tables(
     return streams
 
 
-def _frame(data: Any) -> nw.DataFrame[Any] | None:
+def _frame(data: Any) -> "nw.DataFrame[Any] | None":
     frame = as_frame(data)
     if frame is None:
         return None

@@ -1,7 +1,5 @@
 """A finished series put in order: by its times, each time once, as the user asked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,7 +93,7 @@ class _FinishedSeries:
     faithful: bool = True  # whether each sample is a row, in the order of the input
 
     @classmethod
-    def of(cls, table: Table, row_name: Callable[[int], str]) -> _FinishedSeries:
+    def of(cls, table: Table, row_name: Callable[[int], str]) -> "_FinishedSeries":
         profile = InputProfile() if table.profile is None else table.profile
         rows = np.arange(len(table.values))
         return cls(table.values, table.times, table.labels, rows, row_name, table.zone, profile)

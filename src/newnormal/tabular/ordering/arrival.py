@@ -1,7 +1,5 @@
 """The samples of one stream in order, while it runs: what `arranged` does for a finished one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -56,7 +54,7 @@ class _Released:
         self.count += len(rows)
 
     @classmethod
-    def of(cls, problems: Sequence[Problem]) -> _Released:
+    def of(cls, problems: Sequence[Problem]) -> "_Released":
         out = cls()
         for problem in problems:
             out.refuse(problem.error, problem.number)

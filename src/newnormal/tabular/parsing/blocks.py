@@ -1,7 +1,5 @@
 """Lines that have the same columns as samples: column by column, not line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -63,7 +61,7 @@ class ParsedSamples:
         errors: Sequence[tuple[int, Any, InputError]],
         width: int = 0,
         plan: ColumnPlan | None = None,
-    ) -> ParsedSamples:
+    ) -> "ParsedSamples":
         """Return errors without samples."""
         timed = plan is not None and plan.time_at is not None
         labelled = plan is not None and plan.label_at is not None

@@ -1,7 +1,5 @@
 """Lines of CSV or JSON as samples: a few at a time for a pipe, many at a time for a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -103,7 +101,7 @@ class LineParser:
         strict: bool = False,
         report: Callable[[str], None] | None = None,
         **options: Any,
-    ) -> LineParser:
+    ) -> "LineParser":
         """Return a parser that knows the columns from the first lines of an input.
 
         Parameters

@@ -1,7 +1,5 @@
 """The column of times, or the two of date and time of day: how it is written, and its times."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -60,7 +58,7 @@ class DateStyle:
         return self.pattern if self.pattern is not None else self.order
 
     @classmethod
-    def of(cls, text: str | None) -> DateStyle:
+    def of(cls, text: str | None) -> "DateStyle":
         """Return the style that an option asks for."""
         if text is None:
             return cls()

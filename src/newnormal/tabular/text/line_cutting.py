@@ -1,7 +1,5 @@
 """Bytes of text cut into lines, in constant memory and linear time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from newnormal.errors import InputError
@@ -26,7 +24,7 @@ class RefusedLine(str):
     __slots__ = ("error",)
     error: InputError
 
-    def __new__(cls, error: InputError) -> RefusedLine:
+    def __new__(cls, error: InputError) -> "RefusedLine":
         """Return an empty line with the reason."""
         line = super().__new__(cls)
         line.error = error
@@ -39,7 +37,7 @@ class OversizedLine(bytes):
     size: int
     longest: int
 
-    def __new__(cls, size: int, longest: int) -> OversizedLine:
+    def __new__(cls, size: int, longest: int) -> "OversizedLine":
         """Return an empty line of that size."""
         line = super().__new__(cls)
         line.size, line.longest = size, longest

@@ -1,7 +1,5 @@
 """Any input as UTF-8 text: compressed, in any encoding, or written by another program."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,7 +34,7 @@ def open_input(
     *,
     live: bool = False,
     follow: bool = False,
-) -> OpenInput:
+) -> "OpenInput":
     """Open an input.
 
     Parameters
