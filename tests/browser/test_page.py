@@ -61,9 +61,6 @@ def channel(page: Page, name: str) -> str:
     return f"[data-channel='{at}']"
 
 
-# ------------------------------------------------------------------ at a glance
-
-
 def test_the_headline_says_what_happens_where_and_since_when(visit: Visit) -> None:
     page = visit("open")
     assert page.locator("h1").inner_text().startswith("In alarm since 2026-03-02 15:40+01:00")
@@ -117,9 +114,6 @@ def test_the_channels_concerned_are_on_top(visit: Visit) -> None:
     assert page.locator(".nn-badge").all_inner_texts() == ["alarm 3 · 80 %", "alarm 3 · 20 %"]
 
 
-# ------------------------------------------------------------------ values
-
-
 def test_hover_shows_the_values_of_that_sample(visit: Visit) -> None:
     page = visit("open")
     run = run_of("open")
@@ -159,9 +153,6 @@ def test_missing_values_and_gaps_are_gaps(visit: Visit, tmp_path: Path) -> None:
     assert [at for at, value in enumerate(drawn) if value is None] == [*range(100, 110), 200]
     look_at(page, 105)
     assert page.locator(f"{channel(page, 'sensor 1')} .nn-readout").inner_text() == "no value"
-
-
-# ------------------------------------------------------------------ zoom
 
 
 def drag(page: Page, panel: str, start: float, stop: float) -> None:
@@ -319,9 +310,6 @@ def _x(page: Page, sample: int) -> float:
     return float(x0 + sample * MINUTE)
 
 
-# ------------------------------------------------------------------ from the list to the place
-
-
 def test_an_alarm_in_the_list_leads_to_its_place(visit: Visit) -> None:
     page = visit("many")
     page.get_by_role("button", name="Show 27 more").click()
@@ -395,9 +383,6 @@ def test_the_range_is_kept_in_the_address(visit: Visit) -> None:
     assert view(page) == pytest.approx(seen)
 
 
-# ------------------------------------------------------------------ many channels
-
-
 def test_nothing_moves_when_panels_are_drawn(visit: Visit) -> None:
     page = visit("many", height=400)
     heights = "() => [...document.querySelectorAll('.nn-panel')].map(e => e.offsetHeight)"
@@ -424,8 +409,6 @@ def test_many_channels_are_folded_and_drawn_only_where_they_are_seen(visit: Visi
     names = page.locator(".nn-panel h3").all_inner_texts()
     assert [name.split()[-1] for name in names[1:]] == ["17", *(str(k) for k in range(170, 180))]
 
-
-# ------------------------------------------------------------------ looks
 
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
@@ -571,9 +554,6 @@ def test_text_has_the_contrast_of_aa(visit: Visit, dark: bool) -> None:
     assert {pair: contrast(*pair) for pair in lines if contrast(*pair) < 3} == {}
 
 
-# ------------------------------------------------------------------ for every reader
-
-
 @pytest.mark.parametrize("name", ["many", "fleet"])
 def test_everything_has_a_name_and_no_id_is_there_twice(visit: Visit, name: str) -> None:
     page = visit(name)
@@ -610,9 +590,6 @@ def test_the_list_works_with_the_keyboard_alone(visit: Visit) -> None:
     page.locator(".nn-entry-alarm[data-number='1'] a").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("() => NN.state.picture.marked?.number === 1")
-
-
-# ------------------------------------------------------------------ the file
 
 
 def test_a_file_with_an_odd_name_opens(visit: Visit, tmp_path: Path) -> None:

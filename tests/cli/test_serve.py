@@ -27,9 +27,6 @@ from tests.waiting import until
 pytestmark = pytest.mark.usefixtures("service_folder")
 
 
-# ------------------------------------------------------------------ refused
-
-
 def test_another_address_needs_a_token(newnormal: Command) -> None:
     done = newnormal("serve", "--host", "0.0.0.0")
     assert done.returncode == 1
@@ -104,9 +101,6 @@ def test_port_zero_takes_a_free_one() -> None:
         assert port.proto == socket.IPPROTO_TCP  # without it, asyncio delays answers by 40 ms
 
 
-# ------------------------------------------------------------------ --check
-
-
 def test_check_says_what_it_tried_by_line(newnormal: Command, tmp_path: Path, taken: int) -> None:
     text = f'[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:{taken}/in"\n'
     (tmp_path / "service.toml").write_text(text)
@@ -141,9 +135,6 @@ def test_check_names_a_missing_secret_and_shows_none(newnormal: Command, tmp_pat
     done = newnormal("serve", "service.toml", "--check")
     assert done.returncode == 1
     assert "[sinks.chat] secret_file: expected a file with a secret" in done.stdout
-
-
-# ------------------------------------------------------------------ tokens
 
 
 def test_a_token_is_shown_once_and_its_hash_is_kept(newnormal: Command, tmp_path: Path) -> None:
@@ -188,9 +179,6 @@ def test_without_tokens_the_list_says_so(newnormal: Command, tmp_path: Path) -> 
     assert done.stdout == ""
     assert "there are none" in done.stderr
     assert not (tmp_path / "newnormal-data").exists()
-
-
-# ------------------------------------------------------------------ the process
 
 
 class Served:

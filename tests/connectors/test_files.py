@@ -77,9 +77,6 @@ def lines(*numbers: int) -> str:
     return "".join(map(line, numbers))
 
 
-# ---------------------------------------------------------------------- forms
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -193,9 +190,6 @@ def test_new_files_and_folders_are_found(tmp_path: Path) -> None:
     (tmp_path / "one" / "link.csv").symlink_to(tmp_path / "one" / "a.csv")
     found = {stream for stream, _, _ in drained(source)}
     assert found == {f"{tmp_path.name}/a1", "one/a", "two/b"}
-
-
-# ---------------------------------------------------------------------- growing
 
 
 def test_only_complete_lines_are_read(tmp_path: Path) -> None:
@@ -350,9 +344,6 @@ def test_what_is_removed_before_it_was_read_is_told(tmp_path: Path) -> None:
     assert drained(source) == []
     left = len(lines(*range(10, 100)))
     assert source.notice() == f"{path} was removed before its last {left:,} bytes were read"
-
-
-# ---------------------------------------------------------------------- rotation
 
 
 @pytest.mark.parametrize("pattern", ["plant.csv", "*.csv", "plant.csv*", ""])
@@ -574,9 +565,6 @@ def test_random_rotations_and_kills_lose_no_line(tmp_path: Path, record_property
     each_seed(150, 20_000, case, record_property)
 
 
-# ---------------------------------------------------------------------- places
-
-
 def test_it_keeps_what_pull_sources_promise(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
@@ -633,9 +621,6 @@ def test_files_are_found_again_on_another_disk(tmp_path: Path) -> None:
     again = following(old)
     assert again.resume(place)
     assert counts(drained(again)) == list(range(10, 50))
-
-
-# ---------------------------------------------------------------------- many files, and odd ones
 
 
 @pytest.mark.slow
@@ -711,9 +696,6 @@ def test_the_names_of_rotated_files() -> None:
     assert file_name("press-1.csv")[:5] == ("press-1", ".csv", "", 0, 0)
     assert file_name("a.csv.bak")[:5] == ("a", ".csv", "", 0, 1)
     assert file_name("messages")[:5] == ("messages", "", "", 0, 0)
-
-
-# ---------------------------------------------------------------------- the real service
 
 
 STORY = """

@@ -157,9 +157,6 @@ def joined(consumer: StandIn, *partitions: int, **options: Any) -> KafkaSource:
     return source
 
 
-# ------------------------------------------------------------------ callbacks
-
-
 def test_messages_of_before_a_rebalance_are_fetched_again(consumer: StandIn) -> None:
     source = joined(consumer, 0)
     consumer.then(*messages(0, 1))
@@ -318,9 +315,6 @@ def test_commits_are_made_now_and_then_and_at_the_end(consumer: StandIn) -> None
     assert consumer.committed[-1] == [(0, 5)]
 
 
-# ------------------------------------------------------------------ messages
-
-
 def samples_of(**options: Any) -> KafkaSamples:
     return KafkaSamples(Payloads(Options("source bus", options)), lambda: 0.0)
 
@@ -420,9 +414,6 @@ def test_samples_are_never_cut_into_pieces(sizes: list[int], limit: int, repeate
         assert all(each.channels == ("a", "b") for each in found)
         total += sum(len(each.times) for each in found)
     assert total == sum(sizes)
-
-
-# ------------------------------------------------------------------ order
 
 
 class Naive:

@@ -70,9 +70,6 @@ def temp(number: float) -> tuple[str, str, float]:
     return ("press", "temp", number)
 
 
-# ------------------------------------------------------------------ options
-
-
 @pytest.mark.parametrize(
     ("options", "address"),
     [
@@ -88,9 +85,6 @@ def temp(number: float) -> tuple[str, str, float]:
 )
 def test_ports_that_are_not_given_are_the_usual_ones(options: dict[str, Any], address: str) -> None:
     assert MqttSource("bus", {"topics": TOPICS, **options}).snapshot()["broker"] == address
-
-
-# ------------------------------------------------------------------ connecting
 
 
 def connect_packet(broker: FakeBroker) -> bytes:
@@ -213,9 +207,6 @@ def test_a_port_that_does_not_speak_tls_is_named(broker: FakeBroker) -> None:
     assert found.endswith("hint: this port may not speak TLS")
 
 
-# ------------------------------------------------------------------ subscribing
-
-
 @pytest.mark.parametrize(
     ("version", "reason", "found"),
     [(5, 135, "Not authorized"), ("3.1.1", 128, "Unspecified error")],
@@ -309,9 +300,6 @@ def test_topics_that_are_no_more_wanted_are_left(broker: FakeBroker) -> None:
     assert source.snapshot()["filters"] == ["plant/#", "new/+"]
 
 
-# ------------------------------------------------------------------ taking and acknowledging
-
-
 def test_messages_are_acknowledged_in_order_once_they_are_durable(broker: FakeBroker) -> None:
     source = well(broker)
     broker.send(*(publish("plant/press/temp", b"%d" % each, each) for each in range(1, 6)))
@@ -395,9 +383,6 @@ def test_messages_without_times_differ(broker: FakeBroker, monkeypatch: pytest.M
     broker.send(*(publish("plant/press/temp", b"1", each) for each in range(1, 4)))
     (arrival,) = source.next_batch(100)
     assert arrival.times.tolist() == [5000, 5001, 5002]
-
-
-# ------------------------------------------------------------------ sent again
 
 
 def test_what_is_logged_and_sent_again_is_acknowledged_and_not_taken(broker: FakeBroker) -> None:
@@ -551,9 +536,6 @@ def test_the_client_id_is_the_same_each_time_and_a_given_one_is_first(broker: Fa
     assert given.snapshot()["client_id"] == "mine"
 
 
-# ------------------------------------------------------------------ connections that end
-
-
 def test_a_connection_that_ends_is_made_again_and_messages_go_on(broker: FakeBroker) -> None:
     source = well(broker)
     broker.send(publish("plant/press/temp", b"1", 1))
@@ -701,9 +683,6 @@ def test_any_bytes_of_a_broker_give_samples_or_our_error(broker: FakeBroker, see
         pass
 
 
-# ------------------------------------------------------------------ what cannot be read
-
-
 def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(broker: FakeBroker) -> None:
     source = well(broker)
     broker.send(
@@ -761,16 +740,11 @@ def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
     assert unread.report() == ""
 
 
-# ------------------------------------------------------------------ both
-
-
 def test_no_message_shows_the_password(broker: FakeBroker) -> None:
     broker.reason = 135
     assert "swordfish" not in failure(source_of(broker, user="me", password="swordfish"))
     assert "password" in MqttSource.secrets
 
-
-# ------------------------------------------------------------------ the guide
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "mqtt.md").read_text()
 

@@ -91,9 +91,6 @@ def times(count: int, before: int = 0) -> list[int]:
     return [(NEWEST - EVERY * each) // SECOND for each in range(count)][before:][::-1]
 
 
-# ---------------------------------------------------------------------- streams and channels
-
-
 def test_each_value_of_the_labels_is_a_stream_and_each_series_a_channel(fake: FakeApi) -> None:
     fake.series["load"] = [*of_hosts(2), *of_hosts(1, "heat")]
     fake.series["load"].append(
@@ -225,9 +222,6 @@ def test_what_is_not_finite_is_missing_and_an_empty_time_is_no_sample(fake: Fake
     assert [(each.times // SECOND).tolist() for each in found] == [[*ten[:2], *ten[4:9]]]
 
 
-# ---------------------------------------------------------------------- what is asked, and when
-
-
 def test_the_history_is_asked_for_first_and_each_time_once_it_is_old(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     source = source_of(fake)
@@ -307,9 +301,6 @@ def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: Fake
         assert resumed.resume(json.loads(json.dumps(place)))
         assert values_of([*seen, *read(resumed)]) == whole, place  # nothing twice, nothing missing
     assert "stream" not in place
-
-
-# ---------------------------------------------------------------------- places
 
 
 def test_it_keeps_what_a_pull_source_promises(fake: FakeApi) -> None:
@@ -399,9 +390,6 @@ def test_channels_of_streams_that_come_and_go_are_forgotten() -> None:
     assert channels.of("pod-999", ["b"]) == ("a", "b")
 
 
-# ---------------------------------------------------------------------- clocks
-
-
 def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.server_ahead = -3600.0
@@ -427,9 +415,6 @@ def test_a_clock_that_jumps_while_a_query_runs_leaves_nothing_out(fake: FakeApi)
     fake.now += 2 * EVERY
     found = read(source)
     assert sorted(at for _, at, _ in values_of(found)) == [times(1)[0] + 10, times(1)[0] + 20]
-
-
-# ---------------------------------------------------------------------- errors
 
 
 def test_an_error_of_a_query_names_the_query(fake: FakeApi) -> None:
@@ -626,9 +611,6 @@ def test_a_wait_ends_when_the_source_is_closed(fake: FakeApi) -> None:
     assert not thread.is_alive()
 
 
-# ---------------------------------------------------------------------- what is sent along
-
-
 def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.refuse = lambda asked: (405, b"") if asked.method == "POST" else None
@@ -674,9 +656,6 @@ def test_no_message_has_a_secret(fake: FakeApi) -> None:
     assert str(wrong.value) == "source hosts: token: expected plain text, found other characters"
 
 
-# ---------------------------------------------------------------------- check
-
-
 def test_check_says_what_there_is(fake: FakeApi) -> None:
     fake.series = {"a": of_hosts(20), "b": of_hosts(20), "sum(a)": [({}, lambda _: 1.0)]}
     host = fake.url[7:]
@@ -704,9 +683,6 @@ def test_check_says_what_there_is(fake: FakeApi) -> None:
         f"source hosts: expected series, found none at {host}\n"
         "hint: try the query on Prometheus' own page"
     )
-
-
-# ---------------------------------------------------------------------- answers beside slow twins
 
 
 def naive_matrix(body: bytes, grid: QueryGrid) -> list[tuple[dict[str, str], dict[int, float]]]:
@@ -830,9 +806,6 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
         assert values_of(seen) == whole
 
     each_seed(300, 30_000, case, record_property)
-
-
-# ---------------------------------------------------------------------- the past
 
 
 def pasts(source: PrometheusSource, limit: int = 5000) -> list[tuple[int, bool]]:

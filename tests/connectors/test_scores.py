@@ -129,9 +129,6 @@ def seconds(first: int, after: int) -> Ints:
     return BEGIN + np.arange(first, after, dtype=np.int64) * S
 
 
-# ------------------------------------------------------------------ which, and once
-
-
 def test_a_new_sink_gets_what_is_judged_from_now_on_and_each_score_once(case: Case) -> None:
     case.add(seconds(-50, 3))
     assert case.later() == [("s1", 0), ("s1", 1), ("s1", 2)]
@@ -271,9 +268,6 @@ def test_alarms_are_those_of_the_inbox(case: Case) -> None:
     assert case.sink.batches[-1].alarms.tolist() == [True, True, False, False]
 
 
-# ------------------------------------------------------------------ many
-
-
 def test_batches_are_bounded_and_streams_wait_for_each_other_no_longer_than_a_round(
     case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,9 +315,6 @@ def test_streams_that_are_removed_are_forgotten(case: Case) -> None:
     assert case.later() == [("s2", 5)]
     place = case.store.settings.get("scores", "prom")
     assert place is not None and list(place["sent"]) == ["2"]
-
-
-# ------------------------------------------------------------------ outages and kills
 
 
 def test_a_sink_that_is_down_is_tried_later_and_gets_everything_in_order(case: Case) -> None:
@@ -473,9 +464,6 @@ def test_a_sink_that_hangs_is_given_up_and_made_anew(case: Case) -> None:
     go_on.set()
     del case.sink.send
     assert len(case.later(1)) == 2
-
-
-# ------------------------------------------------------------------ in the service
 
 
 class KeptScores(MemoryScoreSink):
@@ -641,9 +629,6 @@ def test_a_sink_that_is_added_while_the_service_runs_knows_all_streams(
         service.reload(config)
         parts = service.health()["parts"]
         assert parts["sink scores"] == {"ok": True, "message": "removed from the configuration"}
-
-
-# ------------------------------------------------------------------ the check
 
 
 def test_the_check_finds_mistakes() -> None:

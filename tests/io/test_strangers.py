@@ -230,9 +230,6 @@ def test_broken_sink_is_told_what_is_wrong(make: type[Sink], message: str) -> No
         check_sink(make)
 
 
-# ---------------------------------------------------------------------- found by name
-
-
 class Half(Source):
     """Not finished."""
 
@@ -270,9 +267,6 @@ def test_entry_points_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None
     assert find_source("table").__name__ == "TableSource"
     assert find_sink("table").__name__ == "TableSink"
     assert name_of(find_source("table")) == "tests.strangers.source:TableSource"
-
-
-# ---------------------------------------------------------------------- in Python
 
 
 def detector() -> M2N2:

@@ -61,9 +61,6 @@ def colours(axes: Axes) -> set[str]:
     return {to_hex(colour).lower() for part in found for colour in part}
 
 
-# ---------------------------------------------------------------------- words
-
-
 def test_an_open_alarm_is_the_headline() -> None:
     events = over(alarm(1, 20, 30, ratio=99.0))
     figure = newnormal.plot(run(events=events, remaining=(alarm(2, 280, 299, reason=None),)))
@@ -134,9 +131,6 @@ def test_names_are_not_mathematics(tmp_path: Path) -> None:
         run(remaining=(alarm(1, 280, 299, reason=None, channel=odd),)), channels=(odd, "b", "c")
     )
     plots.save(newnormal.plot(verdicts, name=odd), tmp_path / "x.png")
-
-
-# ---------------------------------------------------------------------- panels
 
 
 def test_channels_concerned_come_first_and_say_by_what() -> None:
@@ -216,9 +210,6 @@ def test_changes_are_bands_in_the_colour_of_their_state() -> None:
     assert {"change pending", "change accepted"} <= set(marks(figure))
 
 
-# ---------------------------------------------------------------------- labels
-
-
 def test_without_labels_nothing_is_called_false() -> None:
     figure = newnormal.plot(run(events=over(alarm(1, 20, 30))))
     words = " ".join([*texts(figure), *marks(figure)])
@@ -252,9 +243,6 @@ def test_labels_of_another_length_are_refused() -> None:
         "labels: expected one for each of 300 samples, found shape (2,)\n"
         "hint: pass 0 or 1 a sample, in the order of the series"
     )
-
-
-# ---------------------------------------------------------------------- any run
 
 
 @pytest.mark.parametrize("samples", [1, 2, 40])
@@ -337,9 +325,6 @@ def test_a_million_samples_are_few_points_and_few_seconds() -> None:
     lines = [np.asarray(line.get_ydata()) for axes in figure.axes for line in axes.lines]
     assert max(map(len, lines)) < 5_000
     assert max(np.nanmax(line) for line in lines) == 1e6
-
-
-# ---------------------------------------------------------------------- the figure
 
 
 def test_dark_paper_is_dark() -> None:

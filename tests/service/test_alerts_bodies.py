@@ -118,9 +118,6 @@ def test_the_same_event_makes_the_same_alert() -> None:
     )
 
 
-# ------------------------------------------------------------------ maintenance windows
-
-
 def test_a_window_covers_items_that_opened_in_it_and_not_at_its_end() -> None:
     window = Window("w", 100, 200, "press-*")
     assert [window.covers(["press-1"], at, at) for at in (99, 100, 199, 200)] == [

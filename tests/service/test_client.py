@@ -37,9 +37,6 @@ def client(running: tuple[FakeService, str]) -> Iterator[Client]:
         yield client
 
 
-# ------------------------------------------------------------------ samples
-
-
 def pushed(service: FakeService, stream: str) -> list[Any]:
     return [each for arrivals, _ in service.pushed for each in arrivals if each.stream == stream]
 
@@ -102,9 +99,6 @@ def test_history_is_uploaded_from_a_file(
     assert client.upload_history("again", path.read_bytes(), time="time")["samples"] == 600
 
 
-# ------------------------------------------------------------------ what there is
-
-
 def test_streams_and_items_come_page_after_page(
     service: FakeService, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,9 +125,6 @@ def test_health_is_returned(client: Client) -> None:
     assert client.health()["status"] == "ok"
 
 
-# ------------------------------------------------------------------ decisions
-
-
 def test_items_are_accepted_and_rejected(service: FakeService, client: Client) -> None:
     alarm, change = service.inject_alarm(4), service.inject_change(4)
     assert client.accept(alarm.key, "a test")["state"] == "closed"
@@ -154,9 +145,6 @@ def test_a_stream_is_fitted_again(service: FakeService, client: Client) -> None:
     client.refit(view.name, first=0, last=1500)
     after = service.stream(6)
     assert after is not None and after.generation == view.generation + 1
-
-
-# ------------------------------------------------------------------ errors
 
 
 def test_an_error_has_the_sentence_and_the_hint_of_the_service(client: Client) -> None:
@@ -248,9 +236,6 @@ def test_without_httpx_the_error_names_the_extra(without: Callable[..., None]) -
     without("httpx")
     with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[serve\]"'):
         Client()
-
-
-# ------------------------------------------------------------------ events
 
 
 def test_events_after_one_that_was_seen_come_in_order(service: FakeService, client: Client) -> None:

@@ -49,9 +49,6 @@ def flags(count: int, share: float) -> Floats:
     return (np.random.default_rng(1).random(count) < share).astype(np.float64)
 
 
-# ------------------------------------------------------------------ channels
-
-
 @pytest.mark.parametrize(
     "name",
     ["anomaly", "Label", "changepoint", "is_anomaly", "isFault", "y", "OUTLIER", "attack label"],
@@ -215,9 +212,6 @@ def test_a_clean_plant_has_nothing_to_mend() -> None:
     assert "Nothing is suspicious." in str(check)
 
 
-# ------------------------------------------------------------------ times and history
-
-
 def test_gaps_are_counted_and_the_largest_named() -> None:
     keep = np.r_[0:200, 260:400, 401:1000]
     check = newnormal.check(noise(len(keep)), times=minutes(1000)[keep])
@@ -283,9 +277,6 @@ def test_a_limit_that_the_period_rules_out_is_an_error_before_the_training() -> 
     )
 
 
-# ------------------------------------------------------------------ the plan is what fit does
-
-
 @pytest.mark.parametrize(("count", "timed"), [(150, False), (400, True), (700, False)])
 def test_the_plan_is_what_fit_does(count: int, timed: bool) -> None:
     data = to_table(noise(count), times=minutes(count) if timed else None, channels=["a", "b"])
@@ -322,9 +313,6 @@ def test_the_time_that_a_frame_has_is_named() -> None:
     check = newnormal.check(frame)
     assert check.plan is not None and check.plan.time == ("when",)
     assert check.lines()[0] == "time: 'when'; 1 channel: load"
-
-
-# ------------------------------------------------------------------ reading
 
 
 def read_table(**found: Any) -> Table:
@@ -395,9 +383,6 @@ def test_a_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     assert (check.facts, check.plan, check.ok) == (None, None, False)
 
 
-# ------------------------------------------------------------------ live data
-
-
 def fitted(**options: Any) -> M2N2:
     table = to_table(noise(300), times=minutes(300), channels=["load", "flow"])
     return M2N2(epochs=1).fit(table)
@@ -423,9 +408,6 @@ def test_live_data_at_another_rate_or_with_other_channels(tmp_path: Path) -> Non
         "channels_differ",
     }
     assert found_in(noise(300, 3), model=model)["channels_differ", None].level == "error"
-
-
-# ------------------------------------------------------------------ lines, text, JSON
 
 
 def test_at_most_five_lines_the_worst_first() -> None:
@@ -541,9 +523,6 @@ def test_zoned_times_are_shown_in_their_zone() -> None:
     index = pd.DatetimeIndex(minutes(600)).tz_localize("Europe/Berlin")
     check = newnormal.check(pd.DataFrame(noise(600), columns=["a", "b"], index=index))
     assert check.as_dict()["facts"]["sampling"]["first"] == "2026-01-01T00:00:00+01:00"
-
-
-# ------------------------------------------------------------------ many streams, speed, real files
 
 
 def test_streams_are_checked_one_by_one_and_summed_up() -> None:

@@ -66,9 +66,6 @@ def naive_phase(clock: TimeClock, time: np.datetime64) -> float:
     return float(kind * clock.bins + at)
 
 
-# ------------------------------------------------------------------ phases
-
-
 @pytest.mark.parametrize("kinds", [1, 2, 7])
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu"])
 @pytest.mark.parametrize("start", ["2026-03-27", "2026-10-23", "1969-12-30"])
@@ -119,9 +116,6 @@ def test_phases_by_number_are_the_same_for_one_sample_and_many() -> None:
 def test_a_clock_comes_back_from_json_and_from_a_pickle(clock: TimeClock | SampleClock) -> None:
     assert clock_from_json(json.loads(json.dumps(clock.to_json()))) == clock
     assert pickle.loads(pickle.dumps(clock)) == clock
-
-
-# ------------------------------------------------------------------ levels and spreads
 
 
 def test_levels_and_spreads_are_those_of_each_time_of_day() -> None:
@@ -311,9 +305,6 @@ def test_a_rhythm_comes_back_from_its_facts_and_arrays() -> None:
     )
 
 
-# ------------------------------------------------------------------ without times
-
-
 @pytest.mark.parametrize(("period", "count"), [(288, 288 * 4), (1440, 1440 * 5), (125, 125 * 20)])
 def test_the_period_of_a_series_without_times_is_found(period: int, count: int) -> None:
     wave = np.sin(np.arange(count + 500) / period * 2 * np.pi)
@@ -341,9 +332,6 @@ def test_noise_constant_and_missing_series_have_no_period() -> None:
     noise = np.random.default_rng(0).normal(size=(3000, 2))
     for values in (noise, noise * 0, noise * np.nan, noise.cumsum(axis=0), noise[:50]):
         assert find_period(values) is None
-
-
-# ------------------------------------------------------------------ standardisation, where round
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-300, 1.7e308, -3.3, 0.0])
@@ -375,9 +363,6 @@ def test_a_scaled_value_saturates() -> None:
     assert found.ravel().tolist() == [SATURATION, -SATURATION, SATURATION]
 
 
-# ------------------------------------------------------------------ the trend as users see it st
-
-
 @pytest.mark.parametrize("model", ["mlp", "usad"])
 def test_the_trend_starts_at_the_mean_of_history(model: str) -> None:
     history = np.random.default_rng(0).normal((10, -3), (2, 0.1), (80, 2))
@@ -391,9 +376,6 @@ def test_the_trend_starts_at_the_mean_of_history(model: str) -> None:
     np.testing.assert_allclose(detector.trend_, level[0], rtol=1e-6)
 
 
-# ------------------------------------------------------------------ adam's update, against what
-
-
 def test_under_a_constant_gradient_adam_moves_by_the_rate_each_step() -> None:
     gradient = np.array([3.0, -0.5, 0.0], dtype=np.float32)
     weights, first, second = (np.zeros(3, dtype=np.float32) for _ in range(3))
@@ -401,9 +383,6 @@ def test_under_a_constant_gradient_adam_moves_by_the_rate_each_step() -> None:
         adam_step(weights, gradient, first, second, step, 1e-3)
     # 1 - 0.999 taken in float32 is off by 1.3e-5, and moves the weights 6e-6 too far.
     np.testing.assert_allclose(weights, [-0.1, 0.1, 0.0], rtol=2e-6)
-
-
-# ------------------------------------------------------------------ values of history that are l
 
 
 COUNT = 10_080

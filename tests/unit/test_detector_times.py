@@ -35,9 +35,6 @@ def as_bytes(detector: M2N2) -> bytes:
     return codec.encode(detector.to_state())
 
 
-# ------------------------------------------------------------------ times of samples
-
-
 def test_verdicts_carry_their_samples_times(detector: M2N2, history: Floats) -> None:
     when = clock(60, 71)
     verdicts = detector.run(history[:11], times=when)
@@ -175,9 +172,6 @@ def test_looking_at_a_series_checks_its_times_against_the_streams_only_where_it_
         detector.decision_function(frame)
 
 
-# ------------------------------------------------------------------ period
-
-
 @pytest.mark.parametrize("form", ["times", "pandas index", "pandas column", "polars column"])
 def test_the_period_is_the_median_difference_in_history(history: Floats, form: str) -> None:
     when = clock(0, 60)
@@ -204,9 +198,6 @@ def test_a_period_given_goes_before_the_median(history: Floats) -> None:
 
 def test_without_times_the_period_is_not_known(history: Floats) -> None:
     assert M2N2(window=4, epochs=1).fit(history).period_ is None
-
-
-# ------------------------------------------------------------------ memory
 
 
 @pytest.mark.parametrize(
@@ -261,9 +252,6 @@ def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> No
     again = M2N2(**M2N2(half_life=5).get_params())
     assert again.half_life == 5
     M2N2(**M2N2().get_params()).set_params(half_life=5)
-
-
-# ------------------------------------------------------------------ samples sent again
 
 
 def test_dropped_samples_sent_again_change_nothing(detector: M2N2, history: Floats) -> None:

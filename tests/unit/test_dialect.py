@@ -131,9 +131,6 @@ def test_spaces_separate_only_where_they_are_given(table: Any) -> None:
     assert found.profile.time == ("date", "time")
 
 
-# ------------------------------------------------------------------ decimal point
-
-
 @pytest.mark.parametrize(
     ("cells", "decimal"),
     [

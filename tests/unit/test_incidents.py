@@ -46,9 +46,6 @@ def kinds(events: Iterable[IncidentEvent]) -> list[str]:
     return [event.kind for event in events]
 
 
-# ------------------------------------------------------------------ when one begins
-
-
 def test_three_streams_within_five_periods_are_an_incident() -> None:
     (event,) = IncidentTracker(None).update(opened(0, 3, 5), 20)
     assert event.kind == INCIDENT
@@ -99,9 +96,6 @@ def test_all_that_opens_at_the_completing_moment_is_in_the_first_report() -> Non
     assert list(event.incident.streams) == ["s1", "s2", "s3", "s4", "s5"]
 
 
-# ------------------------------------------------------------------ how one goes on and ends
-
-
 def test_later_openings_join_silently() -> None:
     tracker = IncidentTracker(None)
     tracker.update(opened(0, 1, 2), 10)
@@ -136,9 +130,6 @@ def test_the_same_alarm_counts_once() -> None:
     assert tracker.update([*opened(0, 1), *opened(0, 1)], 10) == []
     assert tracker.update([Opening("s1", 1, 4)], 10) == []
     assert tracker.incidents == []
-
-
-# ------------------------------------------------------------------ late openings
 
 
 def test_a_late_opening_completes_an_incident_of_its_own_time() -> None:
@@ -190,8 +181,6 @@ def test_an_incident_goes_on_when_its_start_is_forgotten(monkeypatch: pytest.Mon
     assert tracker.update([Opening("too late", 1, 30)], 10) == []
     assert tracker.incidents == [incident]
 
-
-# ------------------------------------------------------------------ beside the twin
 
 MANY = settings(max_examples=200, deadline=None, derandomize=True)
 OPENINGS = st.lists(
@@ -248,9 +237,6 @@ def test_openings_may_be_in_any_order(openings: list[Opening], fleet: int, cuts:
         assert min(each.start for each in parts) == start
         assert max(each.end for each in parts) == end
         assert {name for each in parts for name in each.streams} == set(streams)
-
-
-# ------------------------------------------------------------------ values and state
 
 
 def test_an_event_comes_back_from_json() -> None:

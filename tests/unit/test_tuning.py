@@ -38,9 +38,6 @@ def history() -> Floats:
     return nasty_series("some missing", 400, 3, seed=5)
 
 
-# ------------------------------------------------------------------ from history alone
-
-
 def test_the_same_seed_gives_the_same_choice_bit_for_bit(history: Floats) -> None:
     ref, comp = chosen(history), chosen(history)
     assert as_json(comp.choice) == as_json(ref.choice)
@@ -139,9 +136,6 @@ def test_training_goes_on_for_400_steps_or_as_asked(
     assert (training.stride, training.epochs, training.batch) == wanted
 
 
-# ------------------------------------------------------------------ scores
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 1.0, 4.0])
 def test_a_threshold_is_of_the_running_committees_scores(history: Floats, smoothing: float) -> None:
     plan = Plan(votes=(Vote(0, False, 2.0), Vote(1, True)), smoothing=smoothing)
@@ -172,8 +166,6 @@ def test_the_threshold_comes_from_samples_the_committee_was_not_trained_on(histo
     held_out = history[-found.choice.held_out :]
     assert len(found.scores) == (~np.isnan(held_out).all(axis=1)).sum()
 
-
-# ------------------------------------------------------------------ learning rates
 
 PLAN = Plan(memories=(5.0, 50.0), rates=(0.0, 0.0), votes=(Vote(0, False), Vote(1, False)))
 MIXING = np.array([[1.0, 1.0, 0.5, -1.0], [0.0, 1.0, -1.0, 0.5]])
@@ -212,9 +204,6 @@ def test_an_expert_that_may_not_learn_gets_rate_0(learned: tuple[Committee, Floa
     held = Committee(WINDOW, 4, 4, PLAN)
     held.params = model.params._replace(learn_below=np.zeros(2))
     assert CHOOSE._rates(held, fitted, mixed(100, 2)) == (0.0, 0.0)
-
-
-# ------------------------------------------------------------------ the rules
 
 
 class Stub:
@@ -319,9 +308,6 @@ def test_an_autoencoder_of_weight_0_does_not_learn(monkeypatch: pytest.MonkeyPat
     comp = decided(monkeypatch, (0.1, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9), rates=(0.001, 0.01))
     assert comp.plan.rates == (0.0, 0.01)  # the first's trend is the linear subspace's too
     assert [member.lr for member in comp.members[:4]] == [0.001, 0.01, 0.0, 0.0]
-
-
-# ------------------------------------------------------------------ sentences and JSON
 
 
 def example() -> Choice:

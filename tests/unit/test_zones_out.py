@@ -53,9 +53,6 @@ def time_of(line: str) -> Any:
     return json.loads(line)["time"]
 
 
-# ---------------------------------------------------------------------- texts
-
-
 def test_a_time_in_a_zone_is_the_same_time() -> None:
     rng = np.random.default_rng(1)
     times = rng.integers(0, 4 * 10**18, 300).view("datetime64[ns]")
@@ -91,9 +88,6 @@ def test_texts_are_read_back_with_and_without_an_offset(text: str, zone: str | N
     assert zone_of_text(text) == zone
     assert time_text(time, zone) == text
     assert time_of_text(None) is None
-
-
-# ---------------------------------------------------------------------- one stream
 
 
 def test_verdicts_have_the_zone_of_history(fitted: M2N2) -> None:
@@ -206,9 +200,6 @@ def test_facts_with_an_offset_are_read_too() -> None:
         assert reader.event(Facts({**facts, "time": text})).time == NIGHT[0]
 
 
-# ---------------------------------------------------------------------- fleets
-
-
 def test_each_stream_of_a_fleet_has_its_own_zone(fitted: M2N2) -> None:
     zones = {"berlin": BERLIN, "delhi": "Asia/Kolkata", "utc": "UTC", "plain": None}
     fleet = Fleet(fitted)
@@ -276,9 +267,6 @@ def test_a_frame_of_many_streams_joins(fitted: M2N2) -> None:
     found = fleet.run(polars.with_columns(pl.col("when") + pl.duration(days=1))).to_frame()
     assert found.schema["when"] == polars.schema["when"]
     assert found.schema["stream"] == pl.String
-
-
-# ---------------------------------------------------------------------- frames
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
