@@ -300,9 +300,6 @@ def _far_sentence(sentence: str, name: str) -> str:
     return f"{name!r}: {rest}".replace("left out of history", "are far from all others")
 
 
-# ------------------------------------------------------------------ reading
-
-
 def _reading_findings(
     profile: InputProfile | None, facts: InputFacts, remedies: Remedies
 ) -> list[Finding]:
@@ -352,9 +349,6 @@ def _cells(profile: InputProfile, facts: InputFacts, remedies: Remedies) -> list
         option = remedies.missing(word) if word and "," not in word else None
         findings.append(Finding("warning", "bad_cells", name, sentence, option))
     return findings
-
-
-# ------------------------------------------------------------------ beside a model
 
 
 def _live_findings(

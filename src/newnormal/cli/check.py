@@ -116,9 +116,6 @@ def _exit(checks: Sequence[Check], strict: bool) -> None:
         sys.exit(WARNED)
 
 
-# ------------------------------------------------------------------ tables
-
-
 def _console() -> Console:
     from rich.console import Console
 

@@ -183,9 +183,6 @@ def check_reachable(config: ServiceConfig) -> None:
     )
 
 
-# ---------------------------------------------------------------------- monitoring
-
-
 @serve_app.command(cls=Command)
 def dashboard() -> None:
     """Print a dashboard of the service and its streams, for Grafana to import.
@@ -209,9 +206,6 @@ def _monitoring(name: str) -> str:
 
     file = files("newnormal.service") / "monitoring" / name
     return file.read_text(encoding="utf-8").rstrip("\n")
-
-
-# ---------------------------------------------------------------------- the data folder
 
 
 Folder = Annotated[
@@ -253,9 +247,6 @@ def restore(
     from newnormal.service.store.backup import restore as put_back
 
     put(str(put_back(folder, copy, overwrite=overwrite)))
-
-
-# ---------------------------------------------------------------------- tokens
 
 
 def _stored(folder: Path) -> dict[str, Any]:

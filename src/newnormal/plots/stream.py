@@ -91,9 +91,6 @@ def stream_figure(
     return figure
 
 
-# ---------------------------------------------------------------------- what is shown
-
-
 def _chosen(timeline: Timeline, channels: int | Sequence[str] | None) -> Ints:
     """Return the channels to draw: those named, or so many of those that are concerned."""
     if channels is not None and not isinstance(channels, int):
@@ -136,9 +133,6 @@ def _lanes(timeline: Timeline) -> list[str]:
     if timeline.labels is not None:
         lanes.append("labels")
     return lanes
-
-
-# ---------------------------------------------------------------------- panels
 
 
 def _lane(axes: Axes, kind: str, timeline: Timeline, x: Floats, style: Style) -> None:
@@ -215,9 +209,6 @@ def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
     tidy(axes, "", style)
     anomalous = int(verdicts.anomalous.sum())
     _entitle(axes, "score", f"{anomalous:,} anomalous" if anomalous else "", style)
-
-
-# ---------------------------------------------------------------------- words
 
 
 def _texts(timeline: Timeline, shown: Ints, why: str, evaluation: Evaluation | None) -> _Texts:

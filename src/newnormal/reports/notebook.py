@@ -43,9 +43,6 @@ def html(value: Any) -> str:
     return f"<pre>{escape(repr(value))}</pre>"
 
 
-# ---------------------------------------------------------------------- verdicts
-
-
 def _verdicts(verdicts: Verdicts) -> str:
     if verdicts.observed is None:
         return _head(repr(verdicts))
@@ -88,9 +85,6 @@ def _frame(verdicts: Verdicts | FleetVerdicts) -> str:
     )
 
 
-# ---------------------------------------------------------------------- detectors
-
-
 def _detector(detector: BaseDetector) -> str:
     text = _head(repr(detector))
     if not detector.__sklearn_is_fitted__():
@@ -129,9 +123,6 @@ def _what(item: Alarm | Change) -> str:
     if isinstance(item, Alarm):
         return f"alarm {item.number}, since {since_text(item)}"
     return f"change {item.number}, {item.state}, since {since_text(item)}"
-
-
-# ---------------------------------------------------------------------- alarms and changes
 
 
 def _alarm(alarm: Alarm) -> str:
@@ -198,9 +189,6 @@ def _evidence(channels: Sequence[Evidence]) -> str:
         span = f"{low} to {high}" if low and high else ""
         rows.append((channel.channel, observed or "missing", expected, span, channel.direction))
     return _table(("channel", "observed", "expected", "range", ""), rows)
-
-
-# ---------------------------------------------------------------------- HTML
 
 
 def _head(title: str, about: Iterable[str] = ()) -> str:

@@ -81,9 +81,6 @@ def normal_part(data: Dataset) -> tuple[Floats, tuple[int, ...]]:
     return data.test[normal], tuple(int(normal[:shift].sum()) for shift in data.shifts)
 
 
-# ---------------------------------------------------------------------- faults
-
-
 class Faulty(NamedTuple):
     """A live part in which one sensor has failed, from the sample `ONSET` on."""
 

@@ -101,12 +101,9 @@ class Drift:
 def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     """Run `Detector` beside fixed settings on every stream found, and on generated drift.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: every stream found but AnoShift's, and generated ones,
-        such as ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023. Another model
-        runs frozen.
+    The request is as in `TrialPlan.of`. By default: every stream found but AnoShift's, and
+    generated ones, such as ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023.
+    Another model runs frozen.
     """
     if request.get("seeds") is None:
         request["seeds"] = _SEEDS

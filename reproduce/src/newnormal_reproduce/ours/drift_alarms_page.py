@@ -55,9 +55,6 @@ rejected; the target is that none of these is accepted by {followed} times `acce
 """
 
 
-# ---------------------------------------------------------------------- summary
-
-
 def summary(alarms: DriftAlarms, rows: Sequence[str]) -> list[str | None]:
     """Return the summary of the tables, a sentence each, or None if a table is missing."""
     return [_about_acceptance(alarms), _about_absorption(alarms, rows), _about_faults(alarms)]
@@ -112,9 +109,6 @@ def _about_faults(alarms: DriftAlarms) -> str | None:
         f"It accepted {early} of {len(faults)} such faults without feedback before `accept_after`, "
         f"and {learned} of the {rejected} that were rejected."
     )
-
-
-# ---------------------------------------------------------------------- tables
 
 
 def sections(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:

@@ -129,9 +129,6 @@ def _mean(values: Iterable[float]) -> float:
     return math.nan if figure is None else figure.mean
 
 
-# ---------------------------------------------------------------------- page
-
-
 def summary(operator: Operator) -> str | None:
     """Return the means over collections in a sentence; None without the default detector."""
     means = operator.mean()

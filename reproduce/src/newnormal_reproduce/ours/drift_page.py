@@ -139,9 +139,6 @@ def details_of(drift: Figures) -> str:
     return "\n".join(parts)
 
 
-# ---------------------------------------------------------------------- summary
-
-
 def _summary(drift: Figures, alarms: DriftAlarms, operator: Operator) -> list[str]:
     """Return a summary of the tables in a few sentences."""
     summary = [
@@ -232,9 +229,6 @@ def _about_changes(alarms: DriftAlarms) -> str | None:
     )
 
 
-# ---------------------------------------------------------------------- tables
-
-
 def _over_all(drift: Figures) -> list[str]:
     macros = [drift.macros(measure) for measure in _MEASURES]
     rows = [name for name in drift.rows if all(name in figures for figures in macros)]
@@ -322,9 +316,6 @@ def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:
         bold = figure is not None and name != TUNED and figure.mean == best
         cells.append(f"**{text}**" if bold else text)
     return cells
-
-
-# ---------------------------------------------------------------------- pictures
 
 
 def draw(drift: Figures, operator: Operator, folder: Path) -> list[Path]:

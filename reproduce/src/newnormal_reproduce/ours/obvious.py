@@ -185,9 +185,6 @@ def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> F
     )
 
 
-# ---------------------------------------------------------------------- nightly job
-
-
 def _night(variant: str, seed: int, epochs: int | None) -> Night:
     data = nightly_job(seed, variant)  # type: ignore[arg-type]
     detector = Detector(alarms_per_day=LIMIT, seed=seed, epochs=epochs)

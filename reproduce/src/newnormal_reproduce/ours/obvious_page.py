@@ -115,9 +115,6 @@ def _summary(results: ObviousResults) -> list[str]:
     return pages.summary(sentences)
 
 
-# ---------------------------------------------------------------------- tables
-
-
 def _faults(results: ObviousResults) -> list[str]:
     parts = [_FAULTS]
     for rate in results.rates:
@@ -195,9 +192,6 @@ def _number(value: int | None) -> str:
 
 def _two(share: float | None) -> str:
     return "-" if share is None else f"{share:.2f}"
-
-
-# ---------------------------------------------------------------------- picture
 
 
 def draw(results: ObviousResults, folder: Path) -> list[Path]:

@@ -46,11 +46,8 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
 
     Needs the extra ``peers``, and ``deep`` for all of the paper's but the MLP.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: every stream found, and the synthetic ones; the paper's
-        five models and `PEERS`. Deterministic detectors have the first seed alone.
+    The request is as in `TrialPlan.of`. By default: every stream found, and the synthetic ones; the
+    paper's five models and `PEERS`. Deterministic detectors have the first seed alone.
     """
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)

@@ -21,15 +21,8 @@ from newnormal_reproduce.engine.fingerprint import code_of
 from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Progress, sweep_all
-from newnormal_reproduce.ours.truth_cases import (
-    KINDS,
-    PERIODS,
-    WIDTHS,
-    Place,
-    Score,
-    places,
-    scores_of,
-)
+from newnormal_reproduce.ours import truth_cases as cases
+from newnormal_reproduce.ours.truth_cases import Place, Score
 from newnormal_reproduce.report import figures, pages
 
 _SEEDS = SEEDS[:3]
@@ -131,9 +124,9 @@ class Truth:
         seeds = ", ".join(map(str, sorted({score.place.seed for score in self.scores}))) or "none"
         text = _INTRODUCTION.format(command=self.command, seeds=seeds, versions=pages.versions())
         parts, where = [text], dict[str, dict[str, object]]()
-        where |= {kind: {"kind": kind} for kind in KINDS}
-        where |= {f"{width} ch.": {"channels": width} for width in WIDTHS}
-        where |= {f"{period} s": {"period": period} for period in PERIODS}
+        where |= {kind: {"kind": kind} for kind in cases.KINDS}
+        where |= {f"{width} ch.": {"channels": width} for width in cases.WIDTHS}
+        where |= {f"{period} s": {"period": period} for period in cases.PERIODS}
         rows = [row for row in ROWS if self.values(row)]
         if rows:
             floors = [row for row in ROWS if row.floor is not None]
@@ -212,13 +205,13 @@ def truth(
     with its channels; `draws` are the cases of each situation at each place.
     """
     numbers = _SEEDS if seeds is None else tuple(seeds)
-    every = [place for seed in numbers for place in places(seed)]
+    every = [place for seed in numbers for place in cases.places(seed)]
     names = [{place.kind, f"{place.kind}-{place.channels}"} for place in every]
     for text in datasets or ():
         if text not in set().union(*names):
             raise ParameterError(
                 f"datasets: expected a kind of stream, found {text!r}",
-                hint=f"such as {', '.join(KINDS)}, or load-3 with its channels",
+                hint=f"such as {', '.join(cases.KINDS)}, or load-3 with its channels",
             )
     pairs = zip(every, names, strict=True)
     tasks = [place for place, named in pairs if datasets is None or named & set(datasets)]
@@ -231,14 +224,14 @@ def truth(
 def _stored(cache: Path | None, draws: int, compute: bool, place: Place) -> list[Score]:
     """Read the results of a place, or run it and store them."""
     if cache is None:
-        return list(scores_of(place, draws))
+        return list(cases.scores_of(place, draws))
     key = hashlib.sha256(f"{code_of(*_CODE)} {draws}".encode()).hexdigest()[:20]
     path = cache / "truth" / f"{'-'.join(map(str, place))}-{key}.json"
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
         return [Score(row, place, value) for row, value in stored]
     except (OSError, ValueError):
-        scores = list(scores_of(place, draws)) if compute else []
+        scores = list(cases.scores_of(place, draws)) if compute else []
     if compute:
         write_texts(cache, {".gitignore": "*\n"})
         text = json.dumps([(score.row, score.value) for score in scores])

@@ -80,9 +80,6 @@ class PlantedFault(NamedTuple):
         return self.start + self.length - 1
 
 
-# ---------------------------------------------------------------------- streams
-
-
 class TruthStream(NamedTuple):
     """History, the live values without a fault, and their times."""
 
@@ -189,9 +186,6 @@ def _wander(rng: np.random.Generator, keeps: Floats, count: int) -> Floats:
     return np.stack(columns, axis=1)[warm:]
 
 
-# ---------------------------------------------------------------------- runs
-
-
 class Told(NamedTuple):
     """Everything that a detector reported of a run."""
 
@@ -271,9 +265,6 @@ def _run(place: Place, *faults: PlantedFault) -> tuple[Floats, Told]:
     return values, _follow(_fitted(place).reset(), values, stream.times[:end], {})
 
 
-# ---------------------------------------------------------------------- one fault
-
-
 def _one(place: Place, rng: np.random.Generator) -> _Rows:
     stream = _stream(place)
     fault = stream.draw(rng, int(rng.integers(600, 1_200)), (*_DIRECTED, "noise"))
@@ -328,9 +319,6 @@ def _evidence(stream: TruthStream, values: Floats, told: Told, fault: PlantedFau
                 yield "expected unmoved", abs((unmoved[at] - normal[at]) / away)
             if part.low is not None and part.high is not None:
                 yield "range", part.low <= normal[at] <= part.high
-
-
-# ---------------------------------------------------------------------- other situations
 
 
 def _again(place: Place, rng: np.random.Generator) -> _Rows:

@@ -30,11 +30,8 @@ def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
 
     Each data set and seed is fitted once; its variants share the weights.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: the paper's nine data sets, the MLP, all four variants.
-        Other models have the MLP's thresholds.
+    The request is as in `TrialPlan.of`. By default: the paper's nine data sets, the MLP, all four
+    variants. Other models have the MLP's thresholds.
     """
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(["mlp"])

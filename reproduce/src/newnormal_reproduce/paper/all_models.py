@@ -59,11 +59,8 @@ of the {others} other models than the MLP.
 def all_models(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """Run each model frozen, detrended, adapted and both.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: the paper's nine data sets, its five models, all four
-        variants.
+    The request is as in `TrialPlan.of`. By default: the paper's nine data sets, its five models,
+    all four variants.
     """
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(FIVE)

@@ -215,11 +215,8 @@ class AnoShift:
 def anoshift(roots: Roots | Runner, **request: Unpack[Request]) -> AnoShift:
     """Run AnoShift's NEAR and FAR splits and its years.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: near, far and each year from 2011 to 2015, such as
-        ``"AnoShift/near"``; SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
+    The request is as in `TrialPlan.of`. By default: near, far and each year from 2011 to 2015, such
+    as ``"AnoShift/near"``; SO-GAAL, DeepSVDD, LUNAR, ICL, BERT and the MLP.
     """
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(_MODELS)

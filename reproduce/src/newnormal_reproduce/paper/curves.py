@@ -141,11 +141,8 @@ class Curves:
 def curves(roots: Roots | Runner, **request: Unpack[Request]) -> Curves:
     """Run the lines of the main table and the MLP's variants of the ablation, and draw curves.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: the paper's nine data sets; its five models for the ROC
-        and precision-recall curves.
+    The request is as in `TrialPlan.of`. By default: the paper's nine data sets; its five models for
+    the ROC and precision-recall curves.
     """
     plan = TrialPlan.of(roots, **request)
     return Curves(*runs_behind(plan, plan.seeds), plan.command("curves"))

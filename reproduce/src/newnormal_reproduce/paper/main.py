@@ -43,12 +43,9 @@ def main(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
 
     Needs the extra ``plot``, and ``deep`` for all models but the MLP.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: the paper's nine data sets, and those of NAB's
-        realKnownCause if found; the paper's models. A model that is not in the paper runs frozen
-        and with both parts.
+    The request is as in `TrialPlan.of`. By default: the paper's nine data sets, and those of NAB's
+    realKnownCause if found; the paper's models. A model that is not in the paper runs frozen and
+    with both parts.
     """
     plan = TrialPlan.of(roots, **request)
     taking_part = plan.competitors(PAPER_MODELS)

@@ -186,11 +186,8 @@ class Traces:
 def traces(roots: Roots | Runner, **request: Unpack[Request]) -> Traces:
     """Run the main table's lines and the MLP's variants of the ablation, and draw them over time.
 
-    Parameters
-    ----------
-    roots, **request
-        As in `TrialPlan.of`. By default: the paper's nine data sets, the scores of its five models.
-        Scores are those of one seed, 2023 if it is among the seeds.
+    The request is as in `TrialPlan.of`. By default: the paper's nine data sets, the scores of its
+    five models. Scores are those of one seed, 2023 if it is among the seeds.
     """
     plan = TrialPlan.of(roots, **request)
     seed = APPENDIX_SEED if APPENDIX_SEED in plan.seeds else plan.seeds[0]
@@ -198,9 +195,6 @@ def traces(roots: Roots | Runner, **request: Unpack[Request]) -> Traces:
     shown = [seed] if plan.runner.compute else plan.seeds
     scored, variants = runs_behind(plan, shown)
     return Traces(scored, variants, seed, plan.seeds, plan.command("traces"))
-
-
-# ------------------------------------------------------------------ scores
 
 
 def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
@@ -227,9 +221,6 @@ def _verdicts(run: TrialOutcome, data: Dataset) -> Verdicts:
     return Verdicts(
         judged.scores, judged.thresholds, judged.anomalous, None, None, None, data.channels
     )
-
-
-# ------------------------------------------------------------------ expectations
 
 
 def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | None:
@@ -277,8 +268,6 @@ def _band(line: Line, x: Floats, made: Sequence[Floats]) -> Band:
     colour = colour_of(line.name)
     return Band(f"expected by {line.name}", x, np.mean(made, axis=0), spread, colour, 1.3)
 
-
-# ------------------------------------------------------------------ illustrations
 
 _WINDOW, _LATENT, _DECAY, _LR, _QUANTILE = 12, 4, 0.9, 0.05, 0.999
 _PERIOD = 100  # samples over which a score's median is taken: four periods of the wave

@@ -210,9 +210,6 @@ def _text(value: Any, depth: int = 0) -> str:
     return f"{{{','.join(f'{each.key}:{_text(each.value, depth + 1)}' for each in several)}}}"
 
 
-# ---------------------------------------------------------------------- messages
-
-
 def _messages() -> Any:
     try:
         from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2

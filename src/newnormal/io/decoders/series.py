@@ -31,9 +31,6 @@ class MissingLibraryError(MissingExtraError):
     status = 501
 
 
-# ---------------------------------------------------------------------- options in the address
-
-
 @dataclass(frozen=True)
 class QueryOptions:
     """What the address of a request asks for."""
@@ -123,9 +120,6 @@ def rate_name(name: str) -> str:
     'rate(requests)'
     """
     return f"rate({name})"
-
-
-# ---------------------------------------------------------------------- values as samples
 
 
 class Decoded(list[Arrival]):

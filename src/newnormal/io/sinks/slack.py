@@ -145,9 +145,6 @@ def _denies(answer: HttpAnswer) -> bool:
     return isinstance(content, dict) and False in (content.get("ok"), content.get("success"))
 
 
-# ---------------------------------------------------------------------- messages
-
-
 def _inert(text: str) -> str:
     """Return a text of which a chat makes no mention and no link."""
     return _ACTIVE.sub(lambda found: found[0] + _UNSEEN, text)

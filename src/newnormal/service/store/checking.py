@@ -112,9 +112,6 @@ def _together(positions: _Positions) -> Iterator[str]:
         yield f"expected the log up to position {newest} at least, found it up to {positions.last}"
 
 
-# ------------------------------------------------------------------ databases
-
-
 def _database(path: Path, newest: int) -> sqlite3.Connection:
     reader = open_to_read(path)
     try:
@@ -249,9 +246,6 @@ def _level(
         report.samples += sum(block[1] for block in blocks)
     number, count, *_ = blocks[-1]
     return number * BLOCK + count
-
-
-# ------------------------------------------------------------------ detectors and models
 
 
 def _fleet(folder: Path, report: FolderReport, positions: _Positions) -> None:

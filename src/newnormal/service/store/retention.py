@@ -105,9 +105,6 @@ def apply_retention(
     return RetentionCounts(blocks, items, events, alerts, more)
 
 
-# ------------------------------------------------------------------ blocks
-
-
 def _delete_old_blocks(
     store: Store, now: int, age_ns: Mapping[int, int], needed: _Needed, most: int
 ) -> int:
@@ -209,9 +206,6 @@ def _levels(reader: sqlite3.Connection) -> list[tuple[int, int]]:
         " FROM steps AS s WHERE s.stream IS NOT NULL)"
         " SELECT stream, level FROM steps WHERE stream IS NOT NULL"
     ).fetchall()
-
-
-# ------------------------------------------------------------------ the rest
 
 
 def _delete(database: Database, statements: tuple[str, ...], before: int, most: int) -> int:

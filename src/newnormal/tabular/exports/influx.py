@@ -129,9 +129,6 @@ def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
     return [one for _, one in series]
 
 
-# ---------------------------------------------------------------------- its tables, row by row
-
-
 class Collected:
     """What all tables hold.
 
