@@ -1,7 +1,5 @@
 """Bars of progress on standard error; nothing where that is no terminal."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +13,8 @@ if TYPE_CHECKING:
 class FitCallbacks(TypedDict):
     """What `fit` calls on its way."""
 
-    on_epoch: OnEpoch | None
-    on_phase: OnPhase | None
+    on_epoch: "OnEpoch | None"
+    on_phase: "OnPhase | None"
 
 
 @contextmanager
@@ -68,7 +66,7 @@ def progress(what: str, total: float = 1.0) -> Iterator[Callable[[float], None] 
 
 
 @contextmanager
-def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
+def stream_progress() -> "Iterator[Callable[[Progress], None] | None]":
     """Give a callback that draws a bar of streams with the time left; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -82,7 +80,7 @@ def stream_progress() -> Iterator[Callable[[Progress], None] | None]:
         )
 
 
-def progress_text(streams: Progress) -> str:
+def progress_text(streams: "Progress") -> str:
     """Return how many streams are done, and the time left."""
     text = f"{streams.done:,} of {streams.total:,} streams"
     if streams.failed:

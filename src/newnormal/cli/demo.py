@@ -1,7 +1,5 @@
 """`newnormal demo`: a synthetic plant, one table, one picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,14 +57,14 @@ def _can_draw(output: Path) -> bool:
     return True
 
 
-def _fit(detector: BaseDetector, data: Dataset) -> None:
+def _fit(detector: "BaseDetector", data: "Dataset") -> None:
     from newnormal.runtime.demo import fit_on_history
 
     with fit_progress() as callbacks:
         fit_on_history(detector, data, **callbacks)
 
 
-def table(result: PlantDemo) -> Table:
+def table(result: "PlantDemo") -> "Table":
     """Return the results as a table to print."""
     from rich import box
     from rich.table import Table

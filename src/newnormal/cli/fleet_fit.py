@@ -1,7 +1,5 @@
 """`newnormal fit` of many streams: a fleet out, in a folder."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from pathlib import Path
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def fit_fleet(
-    detector: BaseDetector,
-    tables: StreamTables,
+    detector: "BaseDetector",
+    tables: "StreamTables",
     output: Path,
     fleet_alarms_per_day: float | None,
     workers: int | None,
@@ -55,7 +53,7 @@ def fit_fleet(
         sys.exit(FAILED)
 
 
-def _report_failures(fleet: Fleet) -> None:
+def _report_failures(fleet: "Fleet") -> None:
     """Name each stream that could not be fitted, and why."""
     for name, error in fleet.failures_.items():
         say(f"error: {stream_text(name)}: {error.message}")

@@ -1,7 +1,5 @@
 """`newnormal watch` of a fleet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -92,7 +90,7 @@ def watch_fleet(
 @contextmanager
 def _opened(
     folder: Path, path: str, options: StreamOptions, every: int, classes: Classes
-) -> Iterator[ResumedFleet]:
+) -> "Iterator[ResumedFleet]":
     """Open a fleet and its input; save the fleet at the end of the input.
 
     Where output could not be written the fleet is left as it is: that output comes again.
@@ -113,7 +111,7 @@ def _opened(
 
 
 @contextmanager
-def _shown(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
+def _shown(sink: object, resumed: "ResumedFleet", folder: Path, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
@@ -134,7 +132,7 @@ def _shown(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool) -> It
         yield
 
 
-def _summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:
+def _summary(watching: "FleetWatch", alarms_only: bool, waiting: int) -> str:
     text = summary(watching, alarms_only, watching.incidents)
     if watching.unknown:
         lines = counted(sum(watching.unknown.values()), "sample")

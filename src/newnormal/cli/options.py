@@ -1,7 +1,5 @@
 """Options that several commands share."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -144,12 +142,12 @@ class Classes(NamedTuple):
     threshold: str | None = None
 
     @classmethod
-    def of(cls, model: str | None, threshold: str | None) -> Classes:
+    def of(cls, model: str | None, threshold: str | None) -> "Classes":
         """Return the classes that were named; modules in the current folder can be imported."""
         return cls(*(None if path is None else importable(path) for path in (model, threshold)))
 
 
-def from_state(state: State, origin: str, classes: Classes) -> BaseDetector:
+def from_state(state: "State", origin: str, classes: Classes) -> "BaseDetector":
     """Return the detector of a state."""
     from newnormal import detector
 

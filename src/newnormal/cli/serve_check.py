@@ -1,7 +1,5 @@
 """`newnormal serve --check`: whether the service can start, and whether its connections work."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -25,7 +23,7 @@ _LEAST = 50_000_000  # bytes that must be free: the log and the store grow by so
 _LISTENS = "0A"  # the state of a socket that listens, in /proc
 
 
-def check(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> None:
+def check(config: "ServiceConfig", reachable: "Callable[[ServiceConfig], None]") -> None:
     """Print a line for each thing that was tried; exit with 1 if one failed.
 
     `reachable` raises an error if others can reach the service and nothing holds them off.
@@ -73,7 +71,7 @@ def _tried(connection: Any) -> str:
         connection.close()
 
 
-def _host(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> str:
+def _host(config: "ServiceConfig", reachable: "Callable[[ServiceConfig], None]") -> str:
     """Return where the service would listen; raise an error if it could not."""
     reachable(config)
     where = f"{config.host}, {f'port {config.port}' if config.port else 'any free port'}"

@@ -1,7 +1,5 @@
 """How an input holds many streams, and what a fleet is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,12 +15,12 @@ class StreamNaming(NamedTuple):
     """How an input holds streams."""
 
     by: list[str]  # the columns that name the stream; none: there is one stream, or a file a stream
-    long: Long | None  # the columns of long lines; None for a line a sample
+    long: "Long | None"  # the columns of long lines; None for a line a sample
 
     @classmethod
     def of(
         cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
-    ) -> StreamNaming:
+    ) -> "StreamNaming":
         """Return them from options."""
         from newnormal.tabular import Long
 
@@ -33,7 +31,7 @@ class StreamNaming(NamedTuple):
                 )
         return cls(names(by) or [], Long(None, tag, value) if long else None)
 
-    def after(self, by: Sequence[str]) -> StreamNaming:
+    def after(self, by: Sequence[str]) -> "StreamNaming":
         """Return it with the columns of names taken from how history was read, if none is given."""
         return self._replace(by=self.by or list(by))
 

@@ -1,7 +1,5 @@
 """What several commands show a person about alarms and changes."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
     from newnormal.alarms.words import Note
 
 
-def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | None:
+def accept_after_text(detector: Any, period: "np.timedelta64 | None") -> str | None:
     """Return how long a change must be stable until it is accepted, in words; None: never.
 
     The detector need not be fitted.
@@ -43,7 +41,7 @@ def accept_after_text(detector: Any, period: np.timedelta64 | None) -> str | Non
     return duration_text(math.ceil(after), None)
 
 
-def print_notes(notes: Iterable[Note | tuple[Note, str]], name_width: int = 0) -> None:
+def print_notes(notes: "Iterable[Note | tuple[Note, str]]", name_width: int = 0) -> None:
     """Print notes, each with the name of its stream or without, on standard output."""
     from newnormal.alarms.words import Note
     from newnormal.io.sinks.text import note_lines
@@ -62,7 +60,7 @@ def print_text(text: str, *, bold: bool = False) -> None:
     _console().print(Text(shown(text, lines=True), "bold" if bold else ""), soft_wrap=True)
 
 
-def _console() -> Console:
+def _console() -> "Console":
     from newnormal.io.sinks.text import text_console
 
     return text_console(sys.stdout.isatty())

@@ -1,7 +1,5 @@
 """How old what is shown is, and whether a `watch` still writes to it."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +27,7 @@ class Written:
     fresh: bool = False  # whether the `watch` that holds it has not written to it yet
 
     @classmethod
-    def of_file(cls, state: Path, seen: int, watched: bool) -> Written:
+    def of_file(cls, state: Path, seen: int, watched: bool) -> "Written":
         """Look at a state file, `watched` if a `watch` wrote it, after `seen` samples."""
         from newnormal.runtime.lock import look
 
@@ -43,7 +41,7 @@ class Written:
         return cls(seconds, _KILLED if behind else _ENDED, behind)
 
     @classmethod
-    def of_folder(cls, folder: Path, clean: bool | None) -> Written:
+    def of_folder(cls, folder: Path, clean: bool | None) -> "Written":
         """Look at a fleet's folder; `clean` is how its last `watch` ended, None without one."""
         from newnormal.fleet.folder.names import LOCK
         from newnormal.locks import is_held
@@ -117,7 +115,7 @@ def age_text(seconds: float) -> str:
     return f"{int(seconds)} s"
 
 
-def _now(progress: WatchProgress | None) -> str:
+def _now(progress: "WatchProgress | None") -> str:
     return "" if progress is None else f", {progress.seen:,} samples so far,"
 
 

@@ -4,8 +4,6 @@ A message is facts, which are JSON values, and arrays by name: two lengths, the 
 the arrays as safetensors. There is nothing in it that could run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct
@@ -82,7 +80,7 @@ def can_be_sent(detector: BaseDetector) -> bool:
     return True
 
 
-def as_job(detector: BaseDetector, history: Table) -> Message:
+def as_job(detector: BaseDetector, history: Table) -> "Message":
     """Return the message to a process that is to fit a stream."""
     facts = {
         **detector.options_as_json(),
@@ -95,7 +93,7 @@ def as_job(detector: BaseDetector, history: Table) -> Message:
     return Message(facts, tensors)
 
 
-def fit_job(job: Message) -> Outcome:
+def fit_job(job: "Message") -> Outcome:
     """Fit the stream of a message."""
     facts, tensors = job
     times = tensors.get("times")
@@ -108,7 +106,7 @@ def fit_job(job: Message) -> Outcome:
     return fit_here(BaseDetector.from_options(facts), history)
 
 
-def answer_of(outcome: Outcome) -> Message:
+def answer_of(outcome: Outcome) -> "Message":
     """Return an outcome as a message."""
     facts: dict[str, Any] = {"warned": [[kind.__name__, text] for kind, text in outcome.warned]}
     result = outcome.result
@@ -122,7 +120,7 @@ def answer_of(outcome: Outcome) -> Message:
     return Message({**facts, "state": state.facts}, {**state.tensors, **scores})
 
 
-def outcome_of(answer: Message, detector: BaseDetector) -> Outcome:
+def outcome_of(answer: "Message", detector: BaseDetector) -> Outcome:
     """Return the outcome that a message was made from; the detector has the options as given."""
     facts, tensors = answer.facts, dict(answer.tensors)
     ours = NewnormalWarning.__name__

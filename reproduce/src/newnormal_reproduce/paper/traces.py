@@ -5,8 +5,6 @@ ablation's variants around an event; and two generated streams that show the use
 of learning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -153,7 +151,7 @@ class Traces:
         text = [_INTRODUCTION.format(command=self.command)]
         pictures: list[Path] = []
 
-        def show(figure: Figure, name: str, caption: str) -> None:
+        def show(figure: "Figure", name: str, caption: str) -> None:
             pictures.extend(save_figure(figure, folder, name))
             text.append(figure_link(name, caption) + "\n")
 
@@ -197,7 +195,7 @@ def traces(roots: Roots | Runner, **request: Unpack[Request]) -> Traces:
     return Traces(scored, variants, seed, plan.seeds, plan.command("traces"))
 
 
-def _scores(experiment: Experiment, name: str, seed: int) -> Figure:
+def _scores(experiment: Experiment, name: str, seed: int) -> "Figure":
     data = load_stream(name, experiment.runner.streams.about(name).root)
     judged = []
     for line, trials in experiment.lines:
@@ -223,7 +221,7 @@ def _verdicts(run: TrialOutcome, data: Dataset) -> Verdicts:
     )
 
 
-def _expectations(experiment: Experiment, name: str) -> tuple[Figure, str] | None:
+def _expectations(experiment: Experiment, name: str) -> "tuple[Figure, str] | None":
     """Draw each variant's expectation around the longest event, of the channel that varies most."""
     runner = experiment.runner
     data = load_stream(name, runner.streams.about(name).root)
@@ -273,7 +271,7 @@ _WINDOW, _LATENT, _DECAY, _LR, _QUANTILE = 12, 4, 0.9, 0.05, 0.999
 _PERIOD = 100  # samples over which a score's median is taken: four periods of the wave
 
 
-def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> tuple[Figure, str]:
+def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> "tuple[Figure, str]":
     """Run three variants over each stream; draw the first stream, and scores over all of them."""
     first = streams[0]
     change = first.shifts[0]

@@ -1,7 +1,5 @@
 """Requests to Prometheus' HTTP API, or to another server that has it; series on a grid of times."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
@@ -300,7 +298,7 @@ class PrometheusApi:
             raise _refusal(begin, answer, body)
         return body
 
-    def _body(self, begin: str, answer: httpx.Response) -> bytes:
+    def _body(self, begin: str, answer: "httpx.Response") -> bytes:
         """Return the body of an answer, of a length and after a time that are bounded."""
         parts: list[bytes] = []
         size, latest = 0, time.monotonic() + 2 * self._longest
@@ -315,7 +313,7 @@ class PrometheusApi:
                 )
         return b"".join(parts)
 
-    def _compare_clocks(self, answer: httpx.Response) -> None:
+    def _compare_clocks(self, answer: "httpx.Response") -> None:
         from email.utils import parsedate_to_datetime
 
         try:
@@ -335,7 +333,7 @@ def _seconds(nanoseconds: int) -> str:
     return f"{nanoseconds // _SECOND}.{nanoseconds % _SECOND // 1_000_000:03d}"
 
 
-def _refusal(begin: str, answer: httpx.Response, body: bytes) -> InputError:
+def _refusal(begin: str, answer: "httpx.Response", body: bytes) -> InputError:
     """Return the error for an answer that is none."""
     status = answer.status_code
     kind, text = _problem(body)

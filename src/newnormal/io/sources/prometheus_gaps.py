@@ -1,7 +1,5 @@
 """When Prometheus did not run, and how far back a query looks."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
@@ -89,7 +87,7 @@ class Gaps(NamedTuple):
         """Whether there was no scrape at the last time, of a Prometheus that has scrapes."""
         return self.in_gap or (self.is_blank and self.is_known)
 
-    def next(self, grid: QueryGrid, asked: QueryGrid, newest: Floats, longest: float) -> Gaps:
+    def next(self, grid: QueryGrid, asked: QueryGrid, newest: Floats, longest: float) -> "Gaps":
         """Return what is known after another range.
 
         Parameters
@@ -133,11 +131,11 @@ class Gaps(NamedTuple):
             is_known=self.is_known or not bool(blank.all()),
         )
 
-    def unasked(self, grid: QueryGrid) -> Gaps:
+    def unasked(self, grid: QueryGrid) -> "Gaps":
         """Return what is known after a range whose scrapes are not known."""
         return self._replace(missing=np.zeros(grid.size, np.bool_), last=grid.last)
 
-    def later_than(self, time: int) -> Gaps:
+    def later_than(self, time: int) -> "Gaps":
         """Return the same without gaps that were over at a time, in ns."""
         return self._replace(past=tuple(each for each in self.past if each[1] > time))
 

@@ -1,7 +1,5 @@
 """Consecutive samples of a stream, or points that stand for several, as columns and as bytes."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib
@@ -69,12 +67,12 @@ class BlockColumns:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
 
-    def part(self, begin: int, end: int) -> BlockColumns:
+    def part(self, begin: int, end: int) -> "BlockColumns":
         """Return the rows from `begin` up to `end`, which is not included."""
         arrays = {name: array[begin:end] for name, array in self.arrays.items()}
         return BlockColumns(self.layout, self.channels, arrays)
 
-    def of_channels(self, channels: tuple[str, ...]) -> BlockColumns:
+    def of_channels(self, channels: tuple[str, ...]) -> "BlockColumns":
         """Return it with these channels in this order; NaN for those that are not in it."""
         if channels == self.channels:
             return self
@@ -92,7 +90,7 @@ class BlockColumns:
     @classmethod
     def empty(
         cls, layout: tuple[Column, ...], channels: tuple[str, ...], rows: int = 0
-    ) -> BlockColumns:
+    ) -> "BlockColumns":
         """Return rows that are not yet filled in."""
         arrays = {
             column.name: np.empty((rows, len(channels)) if column.wide else rows, column.kind)

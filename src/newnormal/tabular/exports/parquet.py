@@ -1,7 +1,5 @@
 """A Parquet file as CSV text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
@@ -58,7 +56,7 @@ def translate(file: BinaryIO, reading: Reading, by: Sequence[str]) -> Iterator[b
     return _written(frame)
 
 
-def _taken(frame: pl.DataFrame, reading: Reading, by: Sequence[str]) -> list[str]:
+def _taken(frame: "pl.DataFrame", reading: Reading, by: Sequence[str]) -> list[str]:
     """Return the columns without those dropped; these and those not chosen need no text."""
     kept = [name for name in frame.columns if name not in reading.drop]
     if reading.columns is None:
@@ -67,14 +65,14 @@ def _taken(frame: pl.DataFrame, reading: Reading, by: Sequence[str]) -> list[str
     return [name for name in kept if name in chosen or not frame.schema[name].is_nested()]
 
 
-def _written(frame: pl.DataFrame) -> Iterator[bytes]:
+def _written(frame: "pl.DataFrame") -> Iterator[bytes]:
     texts = [_text(frame.schema[name], name) for name in frame.columns]
     for start in range(0, frame.height, _ROWS):
         part = frame.slice(start, _ROWS).select(texts)
         yield part.write_csv(include_header=start == 0).encode()
 
 
-def _text(kind: pl.DataType, name: str) -> pl.Expr:
+def _text(kind: "pl.DataType", name: str) -> "pl.Expr":
     import polars as pl
 
     column = pl.col(name)

@@ -1,7 +1,5 @@
 """Samples that come late or twice, put in their place while a stream runs."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,11 +31,11 @@ class TimedRows:
     def __len__(self) -> int:
         return len(self.times)
 
-    def take(self, rows: Any) -> TimedRows:
+    def take(self, rows: Any) -> "TimedRows":
         """Return some of them."""
         return TimedRows(self.values[rows], self.times[rows], self.numbers[rows])
 
-    def then(self, other: TimedRows) -> TimedRows:
+    def then(self, other: "TimedRows") -> "TimedRows":
         """Return these, and others behind them."""
         if not len(self):
             return other
@@ -57,7 +55,7 @@ class TimedRows:
         ]
 
     @classmethod
-    def of(cls, facts: Sequence[Sequence[Any]], width: int) -> TimedRows:
+    def of(cls, facts: Sequence[Sequence[Any]], width: int) -> "TimedRows":
         """Return what `facts` was made from."""
         values = np.array([fact[2] for fact in facts], dtype=np.float64)
         return cls(
