@@ -138,7 +138,7 @@ def _extend(log: LogState, rows: LogRows, t: int, first: int) -> bool:
         log.levels[PEAK_RATIO] = min(rows.ratios[t], _LARGEST)
         known = not np.isnan(rows.scores[t])
         log.levels[PEAK_SCORE] = min(rows.scores[t], _LARGEST) if known else 0.0
-        log.levels[PEAK_P_VALUE] = rows.p_values[t] if known else 1.0
+        log.levels[PEAK_P_VALUE] = 1.0 if np.isnan(rows.p_values[t]) else rows.p_values[t]
         log.counts[LOG_PEAK], log.times[PEAK_TIME] = sample, time
     if rows.joint[t] > log.levels[JOINT_RATIO]:
         log.levels[JOINT_RATIO] = min(rows.joint[t], _LARGEST)
