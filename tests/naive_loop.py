@@ -16,6 +16,16 @@ from typing import Any, NamedTuple
 
 from newnormal.acceptance import NormalRange
 from newnormal.alarms import AlarmThreshold
+from newnormal.kernels.alarm import (
+    HEIGHT,
+    JOINT,
+    LOCATION,
+    OPEN,
+    START_HEIGHT,
+    START_LOCATION,
+    AlarmState,
+)
+from newnormal.kernels.drift import CROSSED, MARK, DriftState
 from newnormal.types import Event
 
 # ------------------------------------------------------------------ the alarm threshold
@@ -123,6 +133,15 @@ class NaiveThreshold:
         """Close the open alarm: it was accepted."""
         self.is_open = False
         self.episode = []
+
+    def adopt(self, state: AlarmState) -> None:
+        """Go on from a state: what is accepted closes alarms, and moves the threshold."""
+        places = (LOCATION, HEIGHT, START_LOCATION, START_HEIGHT)
+        self.location, self.height, self.start_location, self.start_height = (
+            float(state.levels[at]) for at in places
+        )
+        self.is_open = bool(state.counts[OPEN])
+        self.episode = self.episode if state.counts[JOINT] else []
 
     @property
     def typical(self) -> float:
@@ -274,6 +293,7 @@ class NaiveRange:
         C = self.C = len(self.params.mean)
         self.levels, self.steps, self.still = [0.0] * C, [0.0] * C, [0] * C
         self.last: list[float | None] = [None] * C
+        self.observed: list[float | None] = [None] * C
         self.missing = [0] * C
         self.seen = 0
         self.marked: int | None = None
@@ -282,6 +302,22 @@ class NaiveRange:
         self.distances, self.jumps = [0.0] * C, [0.0] * C
         self.in_change: set[int] = set()  # the channels of open changes
         self.has_crossed = False  # since the newest review
+
+    def adopt(self, state: DriftState) -> None:
+        """Go on from a state: reviews and people move the range."""
+        known = (state.lows, state.highs, state.levels, state.steps, state.position, state.start)
+        self.lows, self.highs, self.levels, self.steps, self.position, self.start = (
+            each.tolist() for each in known
+        )
+        self.still, self.missing = state.unchanged_for.tolist(), state.missing.tolist()
+        self.last, self.observed = (
+            [None if math.isnan(x) else x for x in each.tolist()]
+            for each in (state.last, state.seen)
+        )
+        self.distances, self.jumps = state.distances.tolist(), state.jumps.tolist()
+        self.marked = int(state.counts[MARK]) if state.counts[MARK] >= 0 else None
+        self.in_change = {c for c in range(self.C) if state.in_change[c]}
+        self.has_crossed = bool(state.counts[CROSSED])
 
     @property
     def distance(self) -> float:
@@ -293,24 +329,28 @@ class NaiveRange:
         pairs = zip(self.distances, self.jumps, strict=True)
         return [distance > 0.25 or (jump > 1 and distance > 0) for distance, jump in pairs]
 
-    def step(self, sample: list[float]) -> bool:
-        """Consume one sample; return whether a channel of no change crosses the limit."""
+    def step(self, sample: list[float], hidden: dict[int, float] | None = None) -> bool:
+        """Consume one sample; return whether a channel of no change crosses the limit.
+
+        `hidden` has what is expected of the channels whose values are hidden.
+        """
         self.seen += 1
+        hidden = hidden or {}
         for c, value in enumerate(sample):
             self.missing[c] = self.missing[c] + 1 if math.isnan(value) else 0
             if math.isnan(value):
                 continue
-            z = (value - self.params.mean[c]) / self.params.scale[c]
-            if abs(z) > 20:
-                z = math.copysign(min(20 + 4 * math.log10(abs(z) / 20), 40), z)
+            mean, scale = self.params.mean[c], self.params.scale[c]
+            z, seen = (squeezed((x - mean) / scale) for x in (hidden.get(c, value), value))
             slow = max(1 - 0.5 ** (1 / 30), 1 / self.seen)
             quick = max(1 - 0.5 ** (1 / 12), 1 / self.seen)
             self.levels[c] = (1 - slow) * self.levels[c] + slow * z
             before = self.last[c]
             if before is not None:
-                self.steps[c] = (1 - quick) * self.steps[c] + quick * min(abs(z - before), 5.0)
-                self.still[c] = self.still[c] + 1 if z == before else 0
-            self.last[c] = z
+                if c not in hidden:
+                    self.steps[c] = (1 - quick) * self.steps[c] + quick * min(abs(z - before), 5.0)
+                self.still[c] = self.still[c] + 1 if seen == self.observed[c] else 0
+            self.last[c], self.observed[c] = z, seen
         if self.seen < 60 or self.seen % 8 != 0:
             return False
         self.measure()
@@ -354,6 +394,17 @@ class NaiveRange:
                     found.add(c)
         return found
 
+    def about(self) -> set[int]:
+        """Return the channels of no change that moved, or else the farthest."""
+        free = set(range(self.C)) - self.in_change
+        return self.moved() or {max(sorted(free), key=lambda c: self.distances[c])}
+
+    def stuck(self) -> set[int]:
+        """Return the channels of no change that stand still for longer than they may."""
+        rows = {c: 3 * self.C + c for c in set(range(self.C)) - self.in_change}
+        margins = self.params.margins
+        return {c for c, j in rows.items() if self.position[j] - self.highs[j] > margins[j]}
+
     def wander(self, lag: int) -> list[float]:
         """Return how far a normal position goes in so many samples, rounded up to 8 times 2^k."""
         k = min(max(0, math.ceil(math.log2(max(lag, 1) / 8))), len(self.params.max_drift) - 1)
@@ -382,9 +433,9 @@ class NaiveRange:
 
     def jumped(self, one: list[float], other: list[float], lag: int) -> bool:
         """Whether two positions are plainly farther apart than normal ones `lag` samples apart."""
-        far = any(self.beyond(one)) or any(self.beyond(other))
+        far = [any(pair) for pair in zip(self.beyond(one), self.beyond(other), strict=True)]
         for j, wander in enumerate(self.wander(lag)):
-            if far and j < self.C:
+            if (any(far) and j < self.C) or (j // self.C == 2 and far[j % self.C]):
                 continue
             if abs(one[j] - other[j]) > max(wander, self.params.margins[j] / 2):
                 return True
@@ -407,6 +458,7 @@ class NaiveRange:
 
         The range of channels that belong to a change grows by what this one explains of them.
         """
+        far = [any(each) for each in zip(*map(self.beyond, positions), strict=True)]
         for j, column in enumerate(zip(*positions, strict=True)):
             if j % self.C in self.in_change:
                 if j < self.C:
@@ -415,6 +467,8 @@ class NaiveRange:
                 continue
             room = self.params.margins[j] / 2
             self.lows[j] = min(self.lows[j], min(column) - room)
+            if j // self.C == 2 and far[j % self.C]:  # not measured in full: its steps seem small
+                self.lows[j] = math.log(0.001)
             if j >= 3 * self.C and max(column) > self.highs[j]:
                 self.highs[j] = math.inf
             else:
@@ -445,7 +499,6 @@ class Look:
 
     scores: list[float] = field(default_factory=list)  # of the samples that became final
     shares: list[list[float]] = field(default_factory=list)
-    apart: list[list[float]] = field(default_factory=list)  # from what was expected
     shadow_scores: list[float] = field(default_factory=list)  # that became final, NaN left out
     moved: float = 0.0  # how far the weights are from the fitted ones, in their own length
     shadow_moved: float = 0.0  # the same of the shadow's
@@ -500,10 +553,8 @@ class NaiveLoop:
         normal: NaiveRange,
         log: NaiveLog,
         accept_after: float,
-        translates: bool,
     ) -> None:
         self.threshold, self.range, self.log = threshold, normal, log
-        self.translates = translates  # whether the model judges a change from where it is
         self.accept_after = accept_after
         self.review_length = int(max(1, min(accept_after / 6, 60)))
         self.kept_scores = int(max(2, accept_after / 2))
@@ -572,8 +623,11 @@ class NaiveLoop:
 
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
-        far = {c: d for c, d in enumerate(self.range.distances) if c not in self.range.in_change}
-        channels = self.range.moved() or {max(far, key=lambda c: far[c])}
+        stuck = self.range.stuck()
+        if stuck:
+            self.open(stuck, {}, max(self.range.still[c] for c in stuck))
+            return
+        channels = self.range.about()
         alarm = self.recent_alarm()
         names = [self.log.channels[c] for c in channels]
         if alarm and not self.log.alarm and not set(alarm["channels"]) & set(names):
@@ -658,8 +712,8 @@ class NaiveLoop:
         recent = self.judged - alarm["start"] <= 2 * self.review_length
         return alarm if self.log.alarm or recent else {}
 
-    def open(self, channels: set[int], alarm: dict[str, Any]) -> None:
-        """Open a change of these channels, which began with this alarm or now."""
+    def open(self, channels: set[int], alarm: dict[str, Any], still: int = 0) -> None:
+        """Open a change of these channels, which began with this alarm, or now but for `still`."""
         assert len(self.changes) < 8, "one more would join the newest"
         normal, C, newest = self.range, self.range.C, self.judged - 1
         self.newest_change += 1
@@ -677,7 +731,7 @@ class NaiveLoop:
         before = [unsqueezed(level + at) for level, at in zip(start, centre, strict=True)]
         change = NaiveChange(
             self.newest_change,
-            alarm.get("start", newest),
+            alarm.get("start", newest - still),
             newest,
             newest,
             newest,
@@ -797,9 +851,8 @@ class NaiveLoop:
         if self.log.alarm and (is_alone or self.log.alarm["number"] == change.alarm):
             self.threshold.close()
             self.log.close("accepted", self.judged - 1)
-        if not self.translates:
-            start, now = self.threshold.start_location, self.threshold.location
-            self.threshold.start_location = max(start, now)
+        start, now = self.threshold.start_location, self.threshold.location
+        self.threshold.start_location = max(start, now)
         self.report("accepted", change)
         explained = self.explained(change)
         beside = list(self.range.position)

@@ -98,7 +98,7 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
     """Return a case, of these configurations or of all; the same for the same numbers."""
     random = Random(f"{seed} {index}")
     name = random.choice(sorted(names or CONFIGURATIONS))
-    length = random.choice([1, 2, 7, 40, 120, 200, 240])
+    length = random.choice([1, 2, 7, 40, 120, 200, 320])
     values = series(CONFIGURATIONS[name][0], length, 1000 + random.randrange(5))
     channels = values.shape[1]
     if random.random() < 0.3:

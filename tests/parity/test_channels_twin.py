@@ -15,7 +15,7 @@ def stream(rng: np.random.Generator, samples: int, channels: int) -> Floats:
     noise = rng.normal(size=(samples, channels)) + rng.normal(size=(samples, 1))
     for t in range(1, samples):
         noise[t] = 0.7 * noise[t - 1] + 0.5 * noise[t]
-    return noise / noise.std(axis=0)
+    return np.asarray(noise / noise.std(axis=0))
 
 
 def spoilt(rng: np.random.Generator, live: Floats) -> Floats:
@@ -40,8 +40,10 @@ def test_each_sample_is_judged_as_by_the_slow_twin(seed: int) -> None:
     if C > 2:
         history[:, 1] = history[:, 1] > 2.5  # a flag
     bins = np.sin(np.arange(48) / 48 * 2 * np.pi)[:, None].astype(np.float32) * np.ones(C, "f4")
-    rhythmic, phases = rng.random(C) < 0.5, np.arange(700) % 48 + 0.0
-    params = fit_channels(history, 1 / 1440, 1440.0, rhythmic, bins[np.arange(900) % 48])
+    rhythmic, phases = rng.random(C) < 0.5, (np.arange(700) % 48).astype(np.float64)
+    params = fit_channels(
+        history, 1 / 1440, 1440.0, rhythmic, bins[np.arange(900) % 48].astype(np.float64)
+    )
     live = spoilt(rng, stream(rng, 700, C))
     base = np.where(rhythmic, bins[np.arange(700) % 48], 0.0)
     ref = naive_channels(live, base, params)

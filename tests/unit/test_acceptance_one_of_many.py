@@ -39,7 +39,7 @@ def test_accepting_one_change_does_not_accept_another(rejected: bool) -> None:
     assert detector.changes_ == []
     detector.take_events()
     live[AT + 700 :, FLOW] += 6 * SIGMA[FLOW]  # and again
-    detector.run(live[AT + 700 : AT + 800])
+    detector.run(live[AT + 700 : AT + 820])  # 60 samples where it never was, and a review
     events = detector.take_events()
     assert [each.channels for each in changes_of(events, "changed")] == [("flow",)]
 

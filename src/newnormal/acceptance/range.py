@@ -194,8 +194,10 @@ class NormalRange(NamedTuple):
     def _apart(self, one: Floats, other: Floats) -> Floats:
         """Return how far two positions are apart, (4 C,), as far as they can be compared."""
         apart: Floats = np.abs(one - other)
-        if self.beyond(one).any() or self.beyond(other).any():
-            apart[: len(self.params.mean)] = 0  # a level not measured in full explains no other
+        C, far = len(self.params.mean), self.beyond(one) | self.beyond(other)
+        if far.any():  # what is not measured in full explains no other; its steps seem small
+            apart[:C] = 0
+            apart[2 * C : 3 * C][far] = 0
         return apart
 
     def beyond(self, position: Floats) -> NDArray[np.bool_]:
@@ -219,12 +221,14 @@ class NormalRange(NamedTuple):
         lowest, highest = np.min(positions, axis=0), np.max(positions, axis=0)
         lows = np.minimum(self.state.lows, lowest - room)
         highs = np.maximum(self.state.highs, highest + room)
-        still = slice(3 * len(self.params.mean), None)
+        C = len(self.params.mean)
+        far = self.beyond(lowest) | self.beyond(highest)
+        lows[2 * C : 3 * C][far] = np.log(LEAST_STEP)  # not measured in full: its steps seem small
+        still = slice(3 * C, None)
         highs[still][highest[still] > self.state.highs[still]] = np.inf
         if kept is not None:
             same = np.tile(kept, 4)
             lows[same], highs[same] = self.state.lows[same], self.state.highs[same]
-            C = len(kept)
             lows[:C] += np.where(kept, np.minimum(explained, 0.0), 0.0)
             highs[:C] += np.where(kept, np.maximum(explained, 0.0), 0.0)
         self.move(lows, highs)

@@ -26,7 +26,16 @@ from newnormal.core.scaling import saturate
 from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.errors import FeedbackError
 from newnormal.kernels.alarm import HEIGHT, JOINT, LOCATION, OPEN, START_HEIGHT, START_LOCATION
-from newnormal.kernels.channels import AGE, HIDDEN, OUTSIDE, QUIET
+from newnormal.kernels.channels import (
+    AGE,
+    GAP,
+    HIDDEN,
+    NEXT,
+    OUTSIDE,
+    QUIET,
+    HomeState,
+    copy_normal,
+)
 from newnormal.kernels.drift import (
     CROSSED,
     KEEP,
@@ -41,6 +50,7 @@ from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.kernels.stream import (
     CHANGE_ALARM,
     CHANGE_KNOWN,
+    CHANGE_NUMBER,
     CHANGE_PLACED,
     CHANGE_SINCE,
     CHANGE_START,
@@ -89,6 +99,7 @@ KEPT = 3  # baselines that one can go back to
 _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 _WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
+_ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
 _WIDEST = 100.0  # of its limit, that range
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
@@ -206,16 +217,26 @@ class Review:
                 alarm.tail_excess,
                 np.array(kept),
                 self.fitted.model.accepted(self.state.model),
-                None if self.channel is None else self.channel.normal,
+                self._normal(),
             )
         )
+
+    def _normal(self) -> HomeState | None:
+        """Return what was accepted of the channels, with their levels in the first row of homes."""
+        if self.channel is None:
+            return None
+        kept = copied(self.channel.normal)
+        copy_normal(self.channel, kept)
+        return kept
 
     def _restore(self, back: Baseline) -> None:
         """Restore what the model knew, and what scores were compared with; counters stay."""
         self.fitted.model.restore_learned(self.state.model, back.weights, back.trend)
         self.fitted.model.restore_accepted(self.state.model, back.accepted)
-        if self.channel is not None:
-            normal = self.channel.normal
+        if self.channel is not None and self.fitted.channel is not None:
+            normal, levels = self.channel.normal, back.normal.homes[0]
+            gone = np.abs(self.channel.levels - levels) >= self.fitted.channel.limits
+            self.channel.levels[gone], self.channel.past[:, gone] = levels[gone], 0
             normal.homes[1:] = back.normal.homes[1:]
             normal.lows[:], normal.highs[:] = back.normal.lows, back.normal.highs
         self._drop_observed()
@@ -225,7 +246,7 @@ class Review:
         alarm.levels[KEPT_LEVELS] = back.levels[:MOVED_WEIGHTS]
 
     def _drop_observed(self) -> None:
-        """Let the stream as observed begin anew: what is accepted is another."""
+        """Drop the stream as observed: it begins anew where what is accepted changes."""
         if self.state.observed is not None:
             self.state.observed.left[:] = 0
 
@@ -268,10 +289,15 @@ class Review:
         """Return the level that each channel moves to: at once where the change began so.
 
         It may be this far `beyond` what was seen, in history's standard deviations. Of channels
-        that are judged by themselves it is the median of their newest values.
+        that are judged by themselves it is the median of their newest values where those are
+        hidden, and their slow level once they are judged from there.
         """
-        if self.channel is not None:
-            return np.median(self.channel.recent, axis=0) + self._rhythm_level()
+        state, params = self.channel, self.fitted.channel
+        if state is not None and params is not None:
+            hidden = (state.counts[:, AGE] > 0) | (params.flags != 0)
+            own = np.where(state.shifts != 0, state.levels, np.median(state.recent, axis=0))
+            own += self._rhythm_level()
+            return np.where(hidden | (state.shifts != 0), own, unsqueezed(self.drift.levels))
         before, levels = squeezed(self.changes.before[slot]), self.drift.levels
         age = max(self.judged - int(self.changes.counts[slot, CHANGE_START]), SURELY)
         if not self.changes.counts[slot, CHANGE_ALARM]:  # it came slowly
@@ -290,18 +316,22 @@ class Review:
         levels = rhythm.levels_at(rhythm.phases(times, self.judged - 1, 1))[0]
         return np.where(channel.rhythmic != 0, levels, 0.0)
 
-    def _stand(self, channels: NDArray[np.bool_]) -> bool:
-        """Judge channels that have stayed away for long from where they are; return if any has.
+    def _stand(self, channels: NDArray[np.bool_]) -> None:
+        """Judge channels that have stayed away for long from where they are.
 
         Their range is as wide as their newest values are apart.
         """
         state, params = self.channel, self.fitted.channel
         assert state is not None and params is not None
-        standing = np.flatnonzero(channels & (state.counts[:, AGE] > 0)).tolist()
-        for c in standing:
-            recent = state.recent[:, c].astype(np.float64)
+        seen = self.fitted.model.seen_levels(self.state.observed, state.counts[:, AGE])
+        seen = np.where(params.rhythmic != 0, np.nan, seen)
+        newest = np.roll(state.recent, -state.ring[NEXT], axis=0).astype(np.float64)
+        for c in np.flatnonzero(channels).tolist():
+            recent = newest[-max(state.counts[c, AGE], 1) :, c]
             level = float(np.median(recent))
-            if state.shifts[c] == 0:
+            if abs(seen[c] - level) < params.limits[c]:  # not so for NaN
+                level = float(seen[c])  # of a longer time
+            if state.shifts[c] == 0 or np.isnan(state.normal.homes[0, c]):
                 state.normal.homes[0, c] = state.levels[c]
             state.shifts[c] = level - state.normal.homes[0, c]
             state.levels[c] = level
@@ -309,19 +339,28 @@ class Review:
             state.counts[c, [AGE, HIDDEN, QUIET]] = 0
             apart = _WIDER * np.abs(recent - level).max() / params.limits[c]
             state.raised[c] = min(max(state.raised[c], apart), _WIDEST)
-        return bool(standing)
+        levels = squeezed(state.levels + self._rhythm_level())[channels]
+        self.drift.levels[channels] = self.drift.last[channels] = levels
+        if self.drift.counts[DRIFT_SEEN] >= WARM:
+            measure(self.drift, self.range.params)
 
     def _follow(self, slot: int) -> None:
         """Bring `after` and the distance of a change up to date."""
         changes, channels = self.changes, self.changes.channels[slot] != 0
         if not channels.any():
             return
-        if self.channel is not None or self._moves_on(slot, channels):
-            changes.after[slot] = self._level(slot)
-            before, farthest = changes.before[slot], changes.farthest[slot]
+        before, after, farthest = (
+            each[slot] for each in (changes.before, changes.after, changes.farthest)
+        )
+        level = self._level(slot)
+        away = np.abs(level - before) >= np.abs(farthest - before) / 2  # else it is on its way back
+        if self.channel is None:
+            away[:] = self._moves_on(slot, channels)
+        if away.any():
+            after[away] = level[away]
             level = self._level(slot, 0.0)
-            is_farther = np.abs(level - before) > np.abs(farthest - before)
-            farthest[is_farther] = level[is_farther]
+            away &= np.abs(level - before) > np.abs(farthest - before)
+            farthest[away] = level[away]
             changes.counts[slot, CHANGE_PLACED] = self.judged
         changes.distances[slot] = self.drift.distances[channels].max()
 
@@ -331,21 +370,25 @@ class Review:
         lasts = self.judged - start >= STANDS * self.timing.review_length
         return bool(lasts or state == IS_REJECTED)
 
-    def _place(self, slot: int, *, whole: bool = False) -> None:
-        """Judge the stream from where the channels of a change are.
-
-        What is farther out than can be measured in full stays in the scores, in part, until it is
-        accepted: then the `whole` shift counts.
-        """
-        changes, channels = self.changes, self.changes.channels[slot] != 0
-        if not channels.any():
+    def _place(self, slot: int, *, decided: bool = False) -> None:
+        """Judge the stream from where the channels of a change are, for long or by decision."""
+        changes, channels, state = self.changes, self.changes.channels[slot] != 0, self.channel
+        if state is None or not channels.any():
             return
-        before, after = changes.before[slot], changes.after[slot]
-        moved = after - before if whole else squeezed(after) - squeezed(before)
+        ages = state.counts[:, AGE]
+        standing = channels & (ages > 0)
+        if not decided:
+            standing &= ages >= STANDS * self.timing.review_length
+        self._stand(standing)
+        left = state.normal.homes[0]
+        there = np.where(state.shifts != 0, state.levels - left, left - state.levels)
+        moved = np.where(np.isnan(left), changes.after[slot] - changes.before[slot], there)
         shift = np.where(channels, moved, 0.0)
         age = self.judged - int(changes.counts[slot, CHANGE_START])
-        if self.channel is not None and self._stand(channels):
-            age = 0  # what the members remember of it was hidden
+        if standing.any():  # what the members remember of it was hidden
+            self.fitted.model.recall(self.state.model, self.state.observed, standing, shift, age)
+            self.state.shadow = None
+            age = 0
         for model in self._models:
             self.fitted.model.translate(model, slot, shift, age)
 
@@ -369,7 +412,7 @@ class Review:
         state, fitted = self.state, self.fitted
         start = int(self.changes.counts[slot, CHANGE_START])
         self._follow(slot)
-        self._place(slot, whole=True)
+        self._place(slot, decided=True)
         event = self._event(ACCEPTED, slot)
         assert event.change is not None
         events = [replace(event, change=replace(event.change, state=ACCEPTED))]
@@ -455,18 +498,24 @@ class Review:
 
     def _accept_values(self, alarm: Alarm) -> None:
         """Accept the levels that the channels of an alarm had where they were farthest out."""
-        state, step = self.channel, self.fitted.step
+        state, step, slot = self.channel, self.fitted.step, free_row(self.changes)
         assert state is not None
+        shift = np.zeros(len(self.fitted.channels))
         for part in alarm.evidence:
             if part.ratio is None or part.observed is None or part.expected is None:
                 continue
             c = self.fitted.channels.index(part.channel)
-            away = (part.observed - part.expected) / step.scale[c]
+            values = np.array([part.observed, part.expected])
+            value, expected = unsqueezed(squeezed((values - step.mean[c]) / step.scale[c]))
+            shift[c] = away = value - expected
             homes, normal = state.normal.homes[:, c], state.normal
-            homes[2:], homes[1] = homes[1:-1].copy(), state.levels[c] + away
-            value = (part.observed - step.mean[c]) / step.scale[c]
+            homes[2:], homes[1] = homes[1:-1].copy(), unsqueezed(squeezed(state.levels[c] + away))
             normal.lows[c] = min(normal.lows[c], value)
             normal.highs[c] = max(normal.highs[c], value)
+        if slot is not None and shift.any():
+            for model in self._models:
+                self.fitted.model.translate(model, slot, shift, 0)
+                self.fitted.model.accept_translation(model, slot, stays=alarm.open)
 
     def _close_alarm(self, reason: str = ACCEPTED) -> list[Event]:
         """Close the open alarm: what it is about is normal, or a change."""
@@ -479,7 +528,7 @@ class Review:
         """Go back to what was known before a change, and learn nothing while it lasts."""
         self.changes.counts[slot, CHANGE_STATE] = IS_REJECTED
         self._follow(slot)
-        self._place(slot)
+        self._place(slot, decided=True)
         # What drifts too slowly to stand out was learned long before it was known.
         back = self.state.last_quiet
         if not self.changes.counts[slot, CHANGE_ALARM]:
@@ -491,7 +540,7 @@ class Review:
         self.fitted.model.restore_learned(self.state.model, back.weights, trend)
         self.state.shadow = None
         self._measure_weights()
-        events = [self._event(REJECTED, slot)]
+        events = [self._event(REJECTED, slot), *self._close_changed()]
         if not self.changes.channels[slot].any():  # the weights are back
             events += self._reverted()
         return events
@@ -596,7 +645,9 @@ class Review:
             return []
         event = self._close_alarm(BECAME_CHANGE)[0]
         assert event.alarm is not None
-        text = f"{event.alarm.sentence}; goes on as change {self.counts[NEWEST_CHANGE]}"
+        own = self.changes.counts[:, CHANGE_ALARM] == event.alarm.number
+        number = max(self.changes.counts[own, CHANGE_NUMBER], default=self.counts[NEWEST_CHANGE])
+        text = f"{event.alarm.sentence}; goes on as change {number}"
         return [replace(event, alarm=event.alarm.with_sentence(text))]
 
     def crossed(self) -> list[Event]:
@@ -609,6 +660,11 @@ class Review:
             return self._open(stuck, None, STANDS_STILL)
         main = self._about(self.drift.crossing)
         alarm = newest_alarm(self.fitted, self.state.log)
+        if alarm is not None and alarm.open and self.state.channel is not None:
+            beyond = self.state.log.ratios > 0
+            main &= ~beyond  # of these a review decides whether they stay away
+            if not main.any():
+                return []
         if alarm is not None and not (self._is_recent(alarm) and self._is_about(alarm, main)):
             alarm = None
         return self._open(main, alarm)
@@ -654,20 +710,25 @@ class Review:
 
     def _stays_away(self, alarm: Alarm | None) -> list[Event]:
         """Open the change of channels that stay away for long, or where history never was."""
-        state = self.channel
+        state, away = self.channel, self._away()
         assert state is not None
-        free = self.drift.in_change == 0
         lasting = state.counts[:, AGE] >= STANDS * self.timing.review_length
-        away = self._away()
         events: list[Event] = []
-        if (lasting & away & free).any():
-            events += self._open(lasting & away & free, alarm)
-        self._stand(lasting & ~away)
+        if (lasting & away & (self.drift.in_change == 0)).any():
+            events += self._open(self._together(lasting & away), alarm)
+        coming = np.flatnonzero(lasting & ~away)  # and going: it is a rougher channel for now
+        state.raised[coming] = np.maximum(state.raised[coming], _ROUGHER)
         never = (state.counts[:, OUTSIDE] >= NEVER_SEEN) & (self.drift.in_change == 0)
         if never.any():
             is_open = alarm is not None and alarm.open
-            events += self._open(never, alarm if is_open else None, NEVER_BEFORE)
+            events += self._open(self._together(never), alarm if is_open else None, NEVER_BEFORE)
         return events
+
+    def _together(self, channels: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which channels of no change went away with these, in the same alarm."""
+        starts = self.state.log.spans[:, 0]
+        same = (starts >= 0) & (np.abs(starts - starts[channels].min()) <= GAP)
+        return np.asarray((channels | (same & self._away())) & (self.drift.in_change == 0))
 
     def _about(self, far: Floats) -> NDArray[np.bool_]:
         """Return which channels a change is about: those that moved, or else the farthest.
@@ -685,14 +746,24 @@ class Review:
     ) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""
         changes, slot, newest = self.changes, free_row(self.changes), self.judged - 1
-        if slot is None:
-            return self._join(channels)
+        same = [
+            row
+            for row in open_slots(changes, IS_PENDING)
+            if alarm is not None and changes.counts[row, CHANGE_ALARM] == alarm.number
+        ]
+        if slot is None or (same and kind == MOVED_LEVEL):
+            row = (same or open_slots(changes, IS_PENDING) or open_slots(changes))[-1]
+            return self._join(channels, row)
         self.counts[NEWEST_CHANGE] += 1
         start, time = newest, self.time
         still = self.drift.unchanged_for[channels]
         if alarm is not None:
             start, time = alarm.start, alarm.start_time
             self.counts[LAST_ALARM] = alarm.number
+            if self.channel is not None and channels.any():
+                age = int(self.channel.counts[channels, AGE].max())
+                if 0 < age < self.judged - start:  # it joined an alarm of others
+                    start, time = self._earlier(age - 1)
         if kind == STANDS_STILL:
             start, time = self._earlier(int(still.max()))
         changes.counts[slot] = (
@@ -737,14 +808,16 @@ class Review:
             time = time - samples * self.fitted.period
         return self.judged - 1 - samples, time
 
-    def _join(self, channels: NDArray[np.bool_]) -> list[Event]:
-        """Give channels to the newest change that is pending, where there is no room for another.
-
-        Of eight that are all rejected, to the newest of them.
-        """
-        slot = (open_slots(self.changes, IS_PENDING) or open_slots(self.changes))[-1]
-        self.changes.channels[slot] |= channels
+    def _join(self, channels: NDArray[np.bool_], slot: int) -> list[Event]:
+        """Give channels to a change that began with the same alarm, or if there is no room."""
+        changes = self.changes
+        changes.channels[slot] |= channels
         self.drift.in_change[channels] = 1
+        if self.channel is not None:
+            known = self.channel.before + self._rhythm_level()
+            changes.before[slot, channels] = known[channels]
+            level = self._level(slot)[channels]
+            changes.after[slot, channels] = changes.farthest[slot, channels] = level
         return []
 
     def _follow_levels(self) -> None:

@@ -75,8 +75,18 @@ class Scorer(Protocol):
         """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
         ...
 
-    def accept_translation(self, state: ModelState, slot: int) -> None:
-        """Accept a shift, the way there and the way back as normal."""
+    def seen_levels(self, seen: Any, ages: Ints) -> Floats:
+        """Return the mean of what was `seen` of each channel in so many samples; NaN: not known."""
+        ...
+
+    def recall(
+        self, state: ModelState, seen: Any, channels: Bools, shift: Floats, age: int
+    ) -> None:
+        """Remember what was `seen` of channels that moved by `shift` (C,) `age` samples ago."""
+        ...
+
+    def accept_translation(self, state: ModelState, slot: int, *, stays: bool = True) -> None:
+        """Accept a shift, the way there and the way back as normal; it may be over."""
         ...
 
     def drop_translation(self, state: ModelState, slot: int) -> None:

@@ -22,10 +22,12 @@ from newnormal.config import Config
 from newnormal.core.stages import Acceptance, Alarms, Scorer
 from newnormal.core.times import SampleTimes
 from newnormal.kernels.alarm import AlarmParams, AlarmState
-from newnormal.kernels.channels import ChannelParams, ChannelState, HomeState
+from newnormal.kernels.channels import ChannelOut, ChannelParams, ChannelState, HomeState
+from newnormal.kernels.channels import blank_out as blank_channels
+from newnormal.kernels.channels import judge as judge_by_channel
 from newnormal.kernels.committee import ObservedState
 from newnormal.kernels.drift import DriftParams, DriftState
-from newnormal.kernels.step import PENDING, SEEN, StepParams
+from newnormal.kernels.step import LARGEST, PENDING, SEEN, StepOut, StepParams
 from newnormal.kernels.stream import (
     Baseline,
     ChangeState,
@@ -35,7 +37,7 @@ from newnormal.kernels.stream import (
     Shadow,
     SilenceState,
 )
-from newnormal.types import Bools, Floats, Floats32, Times
+from newnormal.types import Bools, Floats, Floats32, Times, Verdicts
 from newnormal.types.tables import ANY, KNOWN, Array, first, flatten
 
 _Part = TypeVar("_Part")
@@ -121,14 +123,28 @@ class Fitted:
             phases = self.rhythm.phases(times, first, count)
         return phases
 
-    def channel_columns(
-        self, rows: int
-    ) -> tuple[Floats, Floats, Floats32] | tuple[None, None, None]:
-        """Return room for the columns of channels: low, high, ratio; None without any."""
-        if self.channel is None:
-            return None, None, None
-        shape = (rows, len(self.channels))
-        return np.empty(shape), np.empty(shape), np.empty(shape, np.float32)
+    def verdicts(self, state: StreamState, out: StepOut, times: Times | None) -> Verdicts:
+        """Return verdicts from the next one on: what a model writes to `out`, and room beside."""
+        rows, C = out.expected.shape
+        ranges: tuple[Any, ...] = (None, None, None)
+        if self.channel is not None:
+            ranges = (np.empty((rows, C)), np.empty((rows, C)), np.empty((rows, C), np.float32))
+        thresholds = np.empty(rows)
+        thresholds.fill(state.learn_threshold[0])
+        return Verdicts(
+            out.scores,
+            thresholds,
+            out.anomalous,
+            out.expected if self.model.reconstructs else None,
+            out.shares if self.model.reconstructs else None,
+            times,
+            self.channels,
+            state.judged,
+            None,
+            *self.alarms.columns(rows),
+            *self.acceptance.columns(rows),
+            *ranges,
+        )
 
     def votes(self, rows: int) -> Floats32 | None:
         """Return room for the votes of the model's members, (rows, V); None without any."""
@@ -168,6 +184,49 @@ class Fitted:
     def frozen(self, acceptance: Acceptance) -> Fitted:
         """Return the same with trend and weights frozen, and `acceptance` instead of its own."""
         return replace(self, step=frozen(self.step), acceptance=acceptance)
+
+
+def judge_channels(
+    fitted: Fitted, state: StreamState, samples: Floats, phases: Floats | None
+) -> ChannelOut | None:
+    """Judge each channel of samples (T, C) by itself; None where that is not done."""
+    if fitted.channel is None or state.channel is None:
+        return None
+    T, C = samples.shape
+    out = blank_channels(T, C)
+    judge_by_channel(
+        samples,
+        np.full(T, np.nan) if phases is None else np.ascontiguousarray(phases),
+        state.channel,
+        fitted.channel,
+        fitted.step.mean,
+        fitted.step.scale,
+        fitted.model.rhythm_levels,
+        out,
+    )
+    return out
+
+
+def rows_of(channels: ChannelOut | None, rows: slice) -> ChannelOut | None:
+    """Return some rows of what is known of channels."""
+    if channels is None or (rows.start == 0 and rows.stop == len(channels.open)):
+        return channels
+    return ChannelOut._make([column[rows] for column in channels])
+
+
+def write_channels(verdicts: Verdicts, rows: slice, channels: ChannelOut, observed: Floats) -> None:
+    """Write what is known of the channels of rows, and their scores: what ranks them.
+
+    It is the score of the values as observed, times one more than the mean of the three highest
+    ratios of channels: AUPRC .43 and .41 on 20 and 36 real streams, .42 and .42 without that.
+    """
+    assert verdicts.expected is not None and verdicts.lows is not None
+    assert verdicts.highs is not None and verdicts.channel_ratios is not None
+    verdicts.expected[rows] = channels.expected
+    verdicts.lows[rows] = channels.lows
+    verdicts.highs[rows] = channels.highs
+    verdicts.channel_ratios[rows] = channels.ratios
+    verdicts.scores[rows] = np.minimum(observed * (1 + channels.ranks), LARGEST)
 
 
 def frozen(params: StepParams) -> StepParams:

@@ -281,7 +281,7 @@ def _begin(
         base = rhythm_level(phase, rhythm, c) if params.rhythmic[c] else 0.0
         state.last[c] = z
         base = z if np.isnan(base) else base
-        state.levels[c] = z - base
+        state.levels[c] = state.before[c] = z - base
         state.steps[c] = params.steps[c]
         state.counts[c, HIDDEN] = LONGEST
         state.counts[c, FIRST] = state.counts[c, SECOND] = _LONG_AGO
@@ -385,10 +385,13 @@ def _judge(
         if is_beyond(ratio):
             level = state.levels[c]
             moved = _go_home(c, y, expected, width, state)
-            way = moved + level - state.levels[c]  # 0 but between two levels
             if moved != 0:
                 expected, low, high = expected + moved, low + moved, high + moved
                 ratio = abs(y - expected) / width
+            if state.levels[c] == level:
+                way = moved
+            elif abs(y - expected) > limit:  # it comes slowly: what is left of the way
+                way = y - expected
     beyond = is_beyond(ratio)
     out.expected[t, c], out.lows[t, c], out.highs[t, c] = expected + base, low + base, high + base
     out.ratios[t, c] = ratio
@@ -415,7 +418,8 @@ def _judge(
     for k in range(PAST - 1, 0, -1):
         state.past[k, c] = state.past[k - 1, c]
     state.past[0, c] = rest
-    state.levels[c] += (1 - params.keep) * rest
+    # Of the first samples the level is the mean: one of them says little.
+    state.levels[c] += max(1 - params.keep, 1 / state.ring[SEEN]) * rest
     return rank
 
 
@@ -492,7 +496,8 @@ def _follow_episode(
             counts[AGE] = 1
             counts[QUIET] = 0
             state.peaks[c] = ratio
-            state.before[c] = _median(state.recent[:, c], state.ring[NEXT], work.sorted)
+            if counts[SILENT_FOR] >= LONGEST:  # else it may not be back from the last episode
+                state.before[c] = _median(state.recent[:, c], state.ring[NEXT], work.sorted)
             pause = counts[SILENT_FOR]
             counts[GAPS] = GAP
             if counts[FIRST] <= _HOURS / 24 * params.day:  # the third of two hours

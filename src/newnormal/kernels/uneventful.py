@@ -200,7 +200,7 @@ def review(base: int, at: Ints, fit: int, fit_at: Ints, dims: Dims) -> None:
     kept.levels[3] = alarm.levels[START_LOCATION]
     kept.levels[4] = review.levels[MOVED]
     copy_accepted(own.accepted, kept.accepted)
-    copy_normal(channel_at(base, at, dims).normal, kept.normal)
+    copy_normal(channel_at(base, at, dims), kept.normal)
     if is_warm:
         copy(drift.position, drift.start)
         drift.jumps[:] = 0

@@ -393,8 +393,19 @@ class Model(ABC):
     def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:  # noqa: B027
         """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
 
-    def accept_translation(self, state: ModelState, slot: int) -> None:  # noqa: B027
-        """Accept a shift, the way there and the way back as normal."""
+    def seen_levels(self, seen: Any, ages: Ints) -> Floats:  # noqa: ARG002
+        """Return the mean of what was `seen` of each channel in so many samples; NaN: not known."""
+        return np.full(len(ages), np.nan)
+
+    def recall(  # noqa: B027
+        self, state: ModelState, seen: Any, channels: Bools, shift: Floats, age: int
+    ) -> None:
+        """Remember what was `seen` of channels that moved by `shift` (C,) `age` samples ago."""
+
+    def accept_translation(  # noqa: B027
+        self, state: ModelState, slot: int, *, stays: bool = True
+    ) -> None:
+        """Accept a shift, the way there and the way back as normal; it may be over."""
 
     def drop_translation(self, state: ModelState, slot: int) -> None:  # noqa: B027
         """Forget a shift."""

@@ -37,6 +37,7 @@ _OFTEN = 0.9
 _FARTHEST_TAIL = 900.0
 _MARGIN = 0.1  # of history's range, beyond which a value is outside of it
 _ALWAYS = 0.99  # of its steps, for a channel that grows: a counter, a disk
+_MOVES = 30  # of these at least
 
 
 def fit_channels(
@@ -92,8 +93,9 @@ def fit_channels(
 def _unlevelled(plain: Floats) -> Floats:
     """Return values (T, C) minus the level that each channel had before them."""
     filled = np.where(np.isnan(plain), 0.0, plain)
-    start = np.nanmedian(plain[: max(PAST, len(plain) // 20)], axis=0)
-    start = np.where(np.isnan(start), filled.mean(axis=0), start)
+    begin, start = plain[: max(PAST, len(plain) // 20)], filled.mean(axis=0)
+    known = ~np.isnan(begin).all(axis=0)
+    start[known] = np.nanmedian(begin[:, known], axis=0)
     after = plain - start - rest_of(plain - start, MEMORY) + start  # the level after each sample
     return plain - np.concatenate([start[None], after[:-1]])
 
@@ -202,7 +204,8 @@ def _grows(values: Floats) -> int:
     known = values[~np.isnan(values)]
     for sign in (1, -1):
         steps = sign * np.diff(known)
-        if len(steps) and steps.any() and (steps >= 0).mean() >= _ALWAYS:
+        steps = steps[steps != 0]
+        if len(steps) >= _MOVES and (steps > 0).mean() >= _ALWAYS:
             return sign
     return 0
 

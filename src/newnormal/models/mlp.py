@@ -151,6 +151,7 @@ class MLP(Model):
         out: StepOut,
         phases: Floats | None = None,  # noqa: ARG002 - a committee uses it
         votes: Floats32 | None = None,  # noqa: ARG002
+        clean: Floats | None = None,  # noqa: ARG002
     ) -> None:
         """Run the compiled loop, which scores and learns."""
         advance(samples, flush, self.padded, state.step, params, out)

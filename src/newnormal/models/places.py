@@ -15,7 +15,7 @@ from newnormal.kernels.accepted import (
 )
 from newnormal.kernels.committee import CommitteeState
 from newnormal.kernels.members import BLOCK, HEAD, LONG, SPAN
-from newnormal.types import Bools, Floats
+from newnormal.types import Bools, Floats, Ints
 
 _NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
 _QUIET = 1.5  # a vote that counts as quiet for every pattern
@@ -40,8 +40,8 @@ def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age
         _move(own, decays, further, age)
 
 
-def accept_place(own: CommitteeState, slot: int) -> None:
-    """Accept the place of an open change; the oldest accepted one makes room."""
+def accept_place(own: CommitteeState, slot: int, *, stays: bool = True) -> None:
+    """Accept the place of an open change, which may be over; the oldest accepted makes room."""
     accepted = own.accepted
     if not accepted.used[slot]:
         return
@@ -50,7 +50,7 @@ def accept_place(own: CommitteeState, slot: int) -> None:
         accepted.shifts[slot] += accepted.shifts[row]
     accepted.counts[NEXT_PLACE] += 1
     accepted.shifts[row] = accepted.shifts[slot]
-    accepted.used[row], accepted.at[row] = 1, accepted.at[slot]
+    accepted.used[row], accepted.at[row] = 1, accepted.at[slot] * stays
     accepted.shifts[slot] = 0
     accepted.used[slot] = accepted.at[slot] = 0
 
@@ -62,6 +62,34 @@ def drop_place(own: CommitteeState, decays: Floats, slot: int) -> None:
         _move(own, decays, -accepted.shifts[slot], LONG + SPAN)
     accepted.shifts[slot] = 0
     accepted.used[slot] = accepted.at[slot] = 0
+
+
+def seen_levels(seen: CommitteeState, ages: Ints) -> Floats:
+    """Return the mean of each channel in its newest samples, so many or LONG; NaN of few."""
+    means, accepted = np.roll(seen.members.means, -int(seen.members.counts[HEAD]), 0), seen.accepted
+    here = (accepted.shifts * (accepted.used * accepted.at)[:, None]).sum(axis=0)
+    rows = np.maximum(ages - BLOCK + 1, 1)  # each is a mean of BLOCK
+    levels = np.array([means[-count:, c].mean() for c, count in enumerate(rows)], np.float64)
+    return np.where(rows < BLOCK, np.nan, levels + here)
+
+
+def recall(
+    own: CommitteeState,
+    seen: CommitteeState,
+    decays: Floats,
+    channels: Bools,
+    shift: Floats,
+    age: int,
+) -> None:
+    """Remember what was seen of channels that moved by `shift` (C,) `age` samples ago, moved back.
+
+    It was hidden, and what was expected stands in its place.
+    """
+    for name in ("levels", "past_trends", "residuals"):
+        getattr(own, name)[..., channels] = getattr(seen, name)[..., channels]
+    own.members.recent[:, channels] = seen.members.recent[:, channels]
+    own.members.means[:, channels] = seen.members.means[:, channels]
+    _move(own, decays, np.where(channels, shift, 0.0), age)
 
 
 def accept_pattern(

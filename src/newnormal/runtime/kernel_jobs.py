@@ -80,7 +80,7 @@ def jobs_of(command: str) -> list[Job]:
     """
     own = {
         FIT: (_scoring, _training),
-        WATCH: (_scoring, _watching),
+        WATCH: (_scoring, _watching, _alone),
         SERVE: (_scoring, _training, _watching, _serving),
     }[command]
     return sorted((job for part in own for job in part()), key=lambda job: -job.seconds)
@@ -115,11 +115,8 @@ def _scoring() -> list[Job]:
     model, weights, state, work = _small()
     plain, params = neutral_params(1, weights), model.uncalibrated_params()
     out, widths, in_step = step.blank_out(1, 1), model.network.padded, work.step
-    channels = channel_kernels.blank_out(1, 1)
-    head, tail = (_ROWS, _ROWS), (_ROW, True, widths, state.step, state.own)
-    given = (*head, *tail, plain, params, out, _CUBE, _ROWS32)
-    observed = first(committee.ObservedState, {**model.sizes, "B": 1})
-    beside = (_ROWS, channels, *tail, observed, plain, params, out, _CUBE, _ROWS32)
+    rows = (_ROWS, _ROWS, _ROW, True, widths)
+    given = (*rows, state.step, state.own, plain, params, out, _CUBE, _ROWS32)
     own, fitted, ahead = state.own.members, params.members, in_step.ahead
     calibration = (_ROWS, _ROW, _ROW, _ROW, _INTS)
     votes = (_ROW, _ROW, _ROWS32, _CUBE, _PART32)
@@ -127,13 +124,6 @@ def _scoring() -> list[Job]:
     return [
         _job(behind("committee.advance_in"), 2.9, work, *given),
         _job(committee.advance, 1.6, *given),
-        _job(
-            behind("committee.advance_beside_in"),
-            3.0,
-            *(work, *beside, out, _ROWS32, _ROWS, _ROW),
-        ),
-        _job(committee.advance_beside, 1.6, *beside, _ROW),
-        _job(channel_kernels.judge, 2.0, *_channels()),
         _job(
             behind("members._squares_of"), 2.0, 0, _ROW, 0.0, own, fitted, work.members, ahead, _ROW
         ),
@@ -152,6 +142,24 @@ def _scoring() -> list[Job]:
     ]
 
 
+def _beside() -> tuple[Any, ...]:
+    """Return what scores samples as observed takes."""
+    model, weights, state, _ = _small()
+    observed = first(committee.ObservedState, {**model.sizes, "B": 1})
+    states = (state.step, state.own, observed)
+    given = (_ROWS, channel_kernels.blank_out(1, 1), _ROW, True, model.network.padded, *states)
+    params = (neutral_params(1, weights), model.uncalibrated_params())
+    return (*given, *params, step.blank_out(1, 1), _CUBE, _ROWS32)
+
+
+def _alone() -> list[Job]:
+    """Return what judges one stream."""
+    return [
+        _job(committee.advance_beside, 1.6, *_beside(), _ROW),
+        _job(channel_kernels.judge, 2.0, *_channels()),
+    ]
+
+
 def _training() -> list[Job]:
     return [
         _job(adam.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
@@ -166,7 +174,7 @@ def _training() -> list[Job]:
 
 def _watching() -> list[Job]:
     state = first(alarm.AlarmState, {})
-    log = first(LogState, {"C": 1, "V": 1})
+    log, channel = first(LogState, {"C": 1, "V": 1}), _channels()[2]
     params = alarm.AlarmParams(*[0.0] * len(alarm.AlarmParams._fields))
     return [
         _job(
@@ -175,6 +183,13 @@ def _watching() -> list[Job]:
             *(_ROW, _ROWS32, _INTS, state, params, _ROW, alarm.blank_out(1)),
         ),
         _job(alarm_log.follow, 1.5, log, _log_rows(), 0, 0),
+        _job(channel_kernels.copy_normal, 0.2, channel, channel.normal),
+        _job(behind("channels._estimate"), 0.2, _ROWS32, _channel_work()),
+        _job(
+            behind("committee.advance_beside_in"),
+            3.0,
+            *(_small().work, *_beside(), step.blank_out(1, 1), _ROWS32, _ROWS, _ROW),
+        ),
         _job(drift.weights_moved, 0.1, _ROW32, _ROW32),
         _job(drift.advance, 0.8, _ROWS, _ROWS, _COUNTS, *_drift(), drift.DriftOut(_ROW, _FLAGS)),
     ]
@@ -185,22 +200,8 @@ def _serving() -> list[Job]:
     model, _, state, work = _small()
     dims, widths = Dims(*[1] * len(Dims._fields)), model.network.padded
     columns = Columns(
-        *(
-            _ROW,
-            _ROW,
-            _FLAGS,
-            _ROWS,
-            _ROWS32,
-            _ROW,
-            _ROW,
-            _INTS,
-            _ROW,
-            _INTS,
-            _ROWS,
-            _ROWS,
-            _ROWS32,
-        ),
-        *(_ROWS32, _ROW, _ROW, _ROWS, _COUNTS, _INTS, _ROW),
+        *(_ROW, _ROW, _FLAGS, _ROWS, _ROWS32, _ROW, _ROW, _INTS, _ROW, _INTS, _ROWS, _ROWS),
+        *(_ROWS32, _ROWS32, _ROW, _ROW, _ROWS, _COUNTS, _ROWS32, _INTS, _ROW),
     )
     streams = fleet.Streams(_INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, _INTS, 1)
     stops = fleet.Stops(_INTS, _INTS, _INTS, _INTS, _FLAGS, _INTS, _INTS)
@@ -226,6 +227,7 @@ def _serving() -> list[Job]:
             2.0,
             *(0, *block, _FLAGS, _ROWS, _INTS, 0, columns, stops),
         ),
+        _job(channel_kernels.advance, 2.0, _channel_work(), *_channels()),
         _job(behind("uneventful.review"), 2.0, *block),
         _job(
             accepted.move_back,
@@ -244,9 +246,13 @@ def _channels() -> tuple[Any, ...]:
     numbers = {"keep": 0.0, "day": 1.0}
     params = first(channel_kernels.ChannelParams, sizes, **numbers)
     state = first(channel_kernels.ChannelState, sizes)
-    work = channel_kernels.blank_work.py_func(1)  # type: ignore[attr-defined]
     out = channel_kernels.blank_out(1, 1)
-    return work, _ROWS, _ROW, state, params, _ROW, _ROW, _ROWS32, out
+    return _ROWS, _ROW, state, params, _ROW, _ROW, _ROWS32, out
+
+
+def _channel_work() -> channel_kernels.ChannelWork:
+    work: channel_kernels.ChannelWork = channel_kernels.blank_work.py_func(1)  # type: ignore[attr-defined]
+    return work
 
 
 def _log_rows() -> alarm_log.LogRows:

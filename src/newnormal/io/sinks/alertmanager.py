@@ -15,7 +15,7 @@ from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertS
 from newnormal.io.sinks.http import HttpReceiver
 from newnormal.io.sinks.wording import headline, rows_of
 
-# The label `severity` of an alert, by its kind.
+# The label `severity` of an alert, by its kind; that of an alarm by its own severity.
 SEVERITIES = {
     "alarm": "warning",
     "incident": "critical",
@@ -23,6 +23,7 @@ SEVERITIES = {
     "change": "info",
     "channels": "info",
 }
+_OF_ALARM = {"low": "info", "medium": "warning", "high": "warning", "critical": "critical"}
 
 _ALERTS, _STATUS = "/api/v2/alerts", "/api/v2/status"
 _OWN = ("alertname", "item", "kind", "severity", "stream")  # labels that every alert may have
@@ -70,6 +71,7 @@ class AlertmanagerSink(AlertSink):
         header = authorization(given)
         self._labels = _checked_labels(where, given.table("labels", {}))
         self._severities = _severities(where, given, options)
+        self._fired: dict[str, str] = {}  # severities of open items, by their keys
         self.repeat_every = given.number("repeat_every", 60.0, least=1.0)
         self._expires = given.number("expires_after", _EXPIRES_AFTER * self.repeat_every)
         seconds: float = given.number("timeout", 10.0, least=0.1)
@@ -165,7 +167,7 @@ class AlertmanagerSink(AlertSink):
         else:
             ends = latest + np.timedelta64(round(self._expires * 1000), "ms")
         posted: dict[str, Any] = {
-            "labels": self._labels_of(body),
+            "labels": self._labels_of(alert),
             "annotations": _annotations(body),
             "startsAt": f"{starts}Z",
             "endsAt": f"{ends}Z",
@@ -174,14 +176,22 @@ class AlertmanagerSink(AlertSink):
             posted["generatorURL"] = body["link"]
         return posted
 
-    def _labels_of(self, body: Mapping[str, Any]) -> dict[str, str]:
+    def _labels_of(self, alert: Alert) -> dict[str, str]:
         """Return what is the same for both alerts of an item, as labels tell alerts apart."""
+        body, item = alert.body, alert.item
         kind = str(body["kind"])
+        severity = self._severities.get(kind)
+        if severity is None:
+            severity = _OF_ALARM.get(str(body.get("severity_word")), SEVERITIES["alarm"])
+            severity = self._fired.get(item, severity)  # it may have risen since
+            self._fired[item] = severity
+            if alert.status == RESOLVED:
+                del self._fired[item]
         labels = {
             "alertname": f"Newnormal{kind.capitalize()}",
             "kind": kind,
-            "item": str(body["item"]),
-            "severity": self._severities.get(kind, "warning"),
+            "item": item,
+            "severity": severity,
             **self._labels,
         }
         if body.get("stream"):  # an incident has several, and more of them later
@@ -230,7 +240,7 @@ def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[
             f"{where}: severity: expected kinds among {', '.join(SEVERITIES)}, "
             f"found {', '.join(unknown)}"
         )
-    return {**SEVERITIES, **chosen}
+    return {kind: each for kind, each in SEVERITIES.items() if kind != "alarm"} | chosen
 
 
 def _annotations(body: Mapping[str, Any]) -> dict[str, str]:

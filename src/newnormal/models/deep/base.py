@@ -160,11 +160,12 @@ class DeepModel(Model):
         out: StepOut,
         phases: Floats | None = None,
         votes: Floats32 | None = None,
+        clean: Floats | None = None,
     ) -> None:
         """Consume samples (T, C) and write the verdicts that became final."""
         with _BOUND:
             self._bind(state.step.weights)
-            super().advance(samples, flush, state, params, out, phases, votes)
+            super().advance(samples, flush, state, params, out, phases, votes, clean)
 
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats | None]:
         """Score a block with the network, whose parameters are views of `weights`."""

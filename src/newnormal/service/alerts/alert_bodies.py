@@ -79,6 +79,8 @@ def _body(
         "updated": _text(item.updated),
         "ended": None if item.ended is None else _text(item.ended),
         "ratio": item.ratio if math.isfinite(item.ratio) else None,
+        "severity": item.body.get("severity"),
+        "severity_word": item.body.get("severity_word"),
         "channels": _channels(item.body),
         "evidence": list(item.body.get("evidence") or ()),
         "generation": item.generation,
