@@ -329,6 +329,7 @@ class BaseDetector:
         twin = self._twin()
         twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
+        twin._state.forget_past()
         twin._state.times.clear()
         forget(twin._state)
         return twin
@@ -356,6 +357,7 @@ class BaseDetector:
         """Start on another input: keep what was learned, forget its samples and their times."""
         state = self._live()
         self._model.forget_samples(state.model)
+        state.forget_past()
         if state.shadow is not None:
             self._model.forget_samples(state.shadow.model)
         state.times.clear()

@@ -150,6 +150,14 @@ def test_severity_is_by_kind_and_can_be_set(listener: Listener) -> None:
     assert severity("change", severity={"alarm": "critical"}) == "info"
 
 
+def test_severity_of_an_alarm_is_its_own_when_it_fired(listener: Listener) -> None:
+    sink, labels = sink_for(listener), []
+    for body, word in ((FIRED, "low"), (RESOLVED, "critical"), (FIRED, "critical")):
+        sink.send(alert_of({**FIRED, **body, "severity_word": word}))
+        labels.append(listener.heard[-1].json[0]["labels"]["severity"])
+    assert labels == ["info", "info", "critical"]
+
+
 def test_many_alerts_go_in_one_request(listener: Listener) -> None:
     alerts = [alert_of({**FIRED, "item": f"alarm-{number}-1-1"}) for number in range(100)]
     sink = sink_for(listener)

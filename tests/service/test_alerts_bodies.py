@@ -18,6 +18,8 @@ VIEW = StreamView(3, "press-1", "live")
 BODY: dict[str, Any] = {
     "peak": {"channels": {"temp": 0.75, "pressure": 0.25}},
     "evidence": [{"channel": "temp", "observed": 90.0}],
+    "severity": 41,
+    "severity_word": "medium",
 }
 ITEM = Item(
     "alarm-3-1-2", "alarm", 3, 1, 2, "open", 10**9, 2 * 10**9, None, 2.5, "temp 90", BODY, 7
@@ -49,6 +51,8 @@ def test_an_alarm_that_opens_makes_an_alert_with_all_that_a_receiver_needs() -> 
         "updated": "1970-01-01T00:00:02Z",
         "ended": None,
         "ratio": 2.5,
+        "severity": 41,
+        "severity_word": "medium",
         "channels": ["temp", "pressure"],
         "evidence": [{"channel": "temp", "observed": 90.0}],
         "generation": 1,

@@ -178,7 +178,7 @@ def test_an_incident_that_had_ended_and_goes_on_is_told_again(service: Service) 
 def test_a_restored_model_reports_what_it_has_open(service: Service) -> None:
     go_live(service)
     fault = np.array([5.0, 0.0])
-    for first in range(N, N + 80, 20):
+    for first in range(N, N + 140, 20):
         send(service, first, calm(first, 20) + fault)
     known = items(service)
     assert ("change-1-1-1", "pending") in known

@@ -434,14 +434,14 @@ def test_events_alarms_and_changes_are_those_of_the_streams() -> None:
 def test_events_of_a_stream_stay_in_order_where_times_are_missing() -> None:
     """Two samples are judged together, the first with a time, the second without."""
     detector = fitted("strides")
-    live = Feed("strides", 1, 20, calm=True).take(20).values
-    live[18] += 5.0
-    live[19] += 1e6
+    live = Feed("strides", 1, 60, calm=True).take(60).values
+    live[58] += 0.5  # an alarm opens, and is critical with the next
+    live[59] += 8.0
     fleet = Fleet().add("a", detector)
-    for row in range(20):
-        time = {"a": START + row * MINUTE} if row < 19 else None
+    for row in range(60):
+        time = {"a": START + row * MINUTE} if row < 59 else None
         found = fleet.step({"a": live[row]}, time)
-    assert [each.event.sample for each in found.events] == [18, 19]
+    assert [each.event.sample for each in found.events] == [58, 59]
 
 
 def test_flush_of_what_nothing_is_pending_of_changes_nothing() -> None:

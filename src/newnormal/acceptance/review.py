@@ -237,6 +237,7 @@ class Review:
             normal, levels = self.channel.normal, back.normal.homes[0]
             gone = np.abs(self.channel.levels - levels) >= self.fitted.channel.limits
             self.channel.levels[gone], self.channel.past[:, gone] = levels[gone], 0
+            self.channel.recent[:, gone] = levels[gone]
             normal.homes[1:] = back.normal.homes[1:]
             normal.lows[:], normal.highs[:] = back.normal.lows, back.normal.highs
         self._drop_observed()

@@ -22,7 +22,14 @@ from newnormal.config import Config
 from newnormal.core.stages import Acceptance, Alarms, Scorer
 from newnormal.core.times import SampleTimes
 from newnormal.kernels.alarm import AlarmParams, AlarmState
-from newnormal.kernels.channels import ChannelOut, ChannelParams, ChannelState, HomeState
+from newnormal.kernels.channels import (
+    HIDDEN,
+    LONGEST,
+    ChannelOut,
+    ChannelParams,
+    ChannelState,
+    HomeState,
+)
 from newnormal.kernels.channels import blank_out as blank_channels
 from newnormal.kernels.channels import judge as judge_by_channel
 from newnormal.kernels.committee import ObservedState
@@ -69,6 +76,13 @@ class StreamState:
     def copy(self) -> StreamState:
         """Return a copy that shares nothing."""
         return StreamState(**{name: copied(getattr(self, name)) for name in self.__slots__})
+
+    def forget_past(self) -> None:
+        """Forget the newest values of the channels, and the stream as observed: levels stay."""
+        if self.channel is not None and self.observed is not None:
+            self.observed.left[:] = 0
+            self.channel.past[:] = 0
+            self.channel.counts[:, HIDDEN] = LONGEST
 
     @property
     def judged(self) -> int:

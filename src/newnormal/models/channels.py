@@ -113,8 +113,8 @@ def _lags(rest: Floats) -> Floats:
     most = np.quantile(np.abs(known), _CLIPPED, axis=0)
     known = known.clip(-most, most)
     products = np.array(
-        [(known[k:] * known[: len(known) - k]).mean(axis=0) for k in range(PAST + 1)]
-    )
+        [(known[k:] * known[: len(known) - k]).sum(axis=0) for k in range(PAST + 1)]
+    )  # sums: of means no such matrix need be positive, and forecasts could grow
     apart = np.abs(np.subtract.outer(np.arange(PAST), np.arange(PAST)))
     for c in np.flatnonzero(products[0] > 0).tolist():
         matrix = products[apart, c] + _RIDGE * products[0, c] * np.eye(PAST)

@@ -117,6 +117,9 @@ class AlertmanagerSink(AlertSink):
             taken = sum(self._took(other, body, errors) for other in others)
         if not taken:
             raise _all_of(errors)
+        for alert in alerts:
+            if alert.status == RESOLVED:
+                self._fired.pop(alert.item, None)
 
     def _took(
         self, receiver: HttpReceiver, body: bytes, errors: list[SinkDownError | AlertRefusedError]
@@ -185,8 +188,6 @@ class AlertmanagerSink(AlertSink):
             severity = _OF_ALARM.get(str(body.get("severity_word")), SEVERITIES["alarm"])
             severity = self._fired.get(item, severity)  # it may have risen since
             self._fired[item] = severity
-            if alert.status == RESOLVED:
-                del self._fired[item]
         labels = {
             "alertname": f"Newnormal{kind.capitalize()}",
             "kind": kind,
