@@ -404,8 +404,8 @@ def test_members_give_the_same_bits_however_the_samples_arrive(cuts: tuple[int, 
         for t in range(len(series))
     ]
     for column in ("scores", "anomalous", "shares"):
-        one, two = ([getattr(out, column) for out, _ in each] for each in (comp, ref))
-        np.testing.assert_array_equal(np.concatenate(one), np.concatenate(two))
+        made, twin = ([getattr(out, column) for out, _ in each] for each in (comp, ref))
+        np.testing.assert_array_equal(np.concatenate(made), np.concatenate(twin))
     np.testing.assert_array_equal(
         np.concatenate([each for _, each in comp]), np.concatenate([each for _, each in ref])
     )

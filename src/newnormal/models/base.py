@@ -250,6 +250,15 @@ class Model(ABC):
         own = [copy.deepcopy(self.objects)] if self.holds_objects else None
         return ModelState(step, own)
 
+    @property
+    def rhythm_levels(self) -> Floats32:
+        """The rhythm's levels; a model without a rhythm has none."""
+        return np.zeros((1, self.channels), np.float32)
+
+    def advance_beside(self, *args: Any) -> Floats:
+        """Consume samples whose channels were judged: a committee alone does."""
+        raise NotImplementedError
+
     def advance(
         self,
         samples: Floats,

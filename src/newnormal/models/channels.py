@@ -97,7 +97,7 @@ def _unlevelled(plain: Floats) -> Floats:
     known = ~np.isnan(begin).all(axis=0)
     start[known] = np.nanmedian(begin[:, known], axis=0)
     after = plain - start - rest_of(plain - start, MEMORY) + start  # the level after each sample
-    return plain - np.concatenate([start[None], after[:-1]])
+    return np.asarray(plain - np.concatenate([start[None], after[:-1]]))
 
 
 def _lags(rest: Floats) -> Floats:
@@ -194,9 +194,8 @@ def _steps(history: Floats) -> Floats:
     """Return the mean absolute step of each channel; a small number where it never moves."""
     moves = np.abs(np.diff(history, axis=0))
     known = ~np.isnan(moves)
-    return np.maximum(
-        np.where(known, moves, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1), 1e-9
-    )
+    count = np.maximum(known.sum(axis=0), 1)
+    return np.asarray(np.maximum(np.where(known, moves, 0).sum(axis=0) / count, 1e-9))
 
 
 def _grows(values: Floats) -> int:

@@ -339,7 +339,7 @@ class Committee(Model):
     ) -> Floats:
         """Consume samples as their channels were judged; return the scores of them as observed."""
         model, observed = state.model, state.observed
-        assert observed is not None
+        assert observed is not None and votes is not None
         away = model.own.accepted.used[: PLACES // 2].any()
         if not away and observed.left[0] == 0 and not channels.hidden.any():
             self.advance(samples, False, model, params, out, phases, votes, channels.clean)
