@@ -113,7 +113,9 @@ class NaiveChannel:
                     self.gap = max(GAP, 2 * max(self.silent, self.pause))
                 self.pause, self.first, self.second = self.silent, self.second, 0
             elif self.raised > 1:
-                self.raised = max(1.0, self.raised - 0.5 / (2 * self.params.day))
+                self.raised = max(
+                    1.0, self.raised - max(0.5, self.raised - 1) / (2 * self.params.day)
+                )
             return
         self.age += 1
         if ratio >= 1:

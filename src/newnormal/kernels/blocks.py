@@ -8,8 +8,6 @@ order of the lines that declare them. The functions here give the tuples of arra
 of one stream take.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

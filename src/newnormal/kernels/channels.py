@@ -506,7 +506,8 @@ def _follow_episode(
             counts[FIRST] = counts[SECOND]
             counts[SECOND] = 0
         elif state.raised[c] > 1:
-            state.raised[c] = max(1.0, state.raised[c] - _RAISE / (_DAYS * params.day))
+            back = max(_RAISE, state.raised[c] - 1) / (_DAYS * params.day)
+            state.raised[c] = max(1.0, state.raised[c] - back)
         return
     counts[AGE] += 1
     if beyond:
