@@ -89,11 +89,11 @@ def test_spikes_in_one_channel_do_not_delay_a_step_in_another(every: int) -> Non
     live[500:1_700:every, FLOW] += 10 * SIGMA[FLOW]
     step = 1_760
     live[step : step + 240, POWER] += 4 * SIGMA[POWER]
-    opened = [event for event in events_of(live) if event.kind == "opened"]
-    assert len([event for event in opened if event.sample < step]) >= 3
-    after = [event for event in opened if event.sample >= step]
+    told = [event for event in events_of(live) if event.kind in ("opened", "updated")]
+    assert len([event for event in told if event.sample < step]) >= 3
+    after = [event for event in told if event.sample >= step]
     assert after[0].sample <= step + 5
-    assert list(after[0].alarm.channels) == ["power"]  # type: ignore[union-attr]
+    assert "power" in after[0].alarm.channels  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("size", "raised"), [(1.8, True), (10.0, False)])
@@ -232,8 +232,8 @@ def test_what_is_closed_says_closed(story: list[Event]) -> None:
 def test_the_last_hundred_are_kept_and_travel_with_the_state() -> None:
     detector = Detector(risk=0.05, accept_after="never", epochs=1).fit(plant(0, 600))
     live = plant(1, 20_000)
-    live[::80, FLOW] += 30 * SIGMA[FLOW]
-    live[40::80, LEVEL] += 30 * SIGMA[LEVEL]
+    live[::300, FLOW] += 30 * SIGMA[FLOW]
+    live[150::300, LEVEL] += 30 * SIGMA[LEVEL]
     detector.run(live)
     assert len(detector.past_) == PAST == 100
     numbers = [each.number for each in detector.past_ if hasattr(each, "peak")]

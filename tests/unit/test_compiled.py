@@ -1,5 +1,7 @@
 """Kernels on disk: compiled once, linked in another process, loaded with no cache folder."""
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess

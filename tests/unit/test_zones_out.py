@@ -167,7 +167,8 @@ def test_alarms_changes_and_their_events_have_the_zone() -> None:
 
 
 def test_a_zone_is_no_part_of_what_an_alarm_is() -> None:
-    change = Change(1, 7, NIGHT[72], ("a",), {"a": 1.0}, {"a": 2.0}, sentence="a from 1 to 2")
+    sentence = "a from 1 to 2 since 2026-10-25T00:00:00"
+    change = Change(1, 7, NIGHT[72], ("a",), {"a": 1.0}, {"a": 2.0}, sentence=sentence)
     moved = in_zone(change, BERLIN)
     assert moved.sentence == "a from 1 to 2 since 2026-10-25T02:00:00+02:00"
     assert "zone" not in moved.as_dict()
