@@ -143,7 +143,7 @@ def spoil_log(folder: Path, statement: str) -> None:
 def spoil_file(folder: Path, pattern: str) -> None:
     path = sorted(folder.glob(pattern))[0]
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 255
+    content[len(content) // 2 // 4096 * 4096] ^= 255  # of a database the head of a page
     path.write_bytes(content)
 
 
