@@ -49,6 +49,7 @@ from newnormal.kernels.drift import (
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.kernels.stream import (
     CHANGE_ALARM,
+    CHANGE_KIND,
     CHANGE_KNOWN,
     CHANGE_NUMBER,
     CHANGE_PLACED,
@@ -99,6 +100,7 @@ KEPT = 3  # baselines that one can go back to
 _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 _WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
+_MOVES_AGAIN = 8  # samples without a move, below which a channel does not stand still
 _ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
 _WIDEST = 100.0  # of its limit, that range
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
@@ -602,6 +604,8 @@ class Review:
             return bool(self.levels[MOVES] <= NEAR)
         if self.judged - changes.counts[slot, CHANGE_KNOWN] < self.timing.review_length:
             return False
+        if changes.counts[slot, CHANGE_KIND] == STANDS_STILL:  # it is over once they move again
+            return bool((self.drift.unchanged_for[channels] < _MOVES_AGAIN).all())
         channel = self.channel
         if channel is not None and channel.counts[channels][:, [AGE, OUTSIDE]].any():
             return False
