@@ -232,7 +232,7 @@ def write_channels(verdicts: Verdicts, rows: slice, channels: ChannelOut, observ
     """Write what is known of the channels of rows, and their scores: what ranks them.
 
     It is the score of the values as observed, times one more than the mean of the three highest
-    ratios of channels: AUPRC .43 and .41 on 20 and 36 real streams, .42 and .42 without that.
+    ratios of channels: AUPRC .41 and .41 on 20 and 36 real streams, .39 and .41 without that.
     """
     assert verdicts.expected is not None and verdicts.lows is not None
     assert verdicts.highs is not None and verdicts.channel_ratios is not None
