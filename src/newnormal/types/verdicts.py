@@ -314,7 +314,25 @@ class Verdicts:
             table |= {"distance": self.distances, "change": self.changes}
         return table
 
-    def to_frame(self, like: Any = None) -> Any:
+    def channel_columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of one value a sample and channel, such as ``"load_expected"``.
+
+        Of each channel: what was expected, low, high and ratio, as far as the verdicts have them.
+        """
+        kinds = {
+            "expected": self.expected,
+            "low": self.lows,
+            "high": self.highs,
+            "ratio": self.channel_ratios,
+        }
+        return {
+            f"{name}_{kind}": column[:, c]
+            for c, name in enumerate(self.channels)
+            for kind, column in kinds.items()
+            if column is not None
+        }
+
+    def to_frame(self, like: Any = None, *, channels: bool = False) -> Any:
         """Return the columns as a frame that joins with the user's own.
 
         Parameters
@@ -322,6 +340,8 @@ class Verdicts:
         like
             A frame of pandas, polars or another library, or such a library's name. None: as the
             frame that was run on.
+        channels
+            Whether to have `channel_columns`, too.
 
         Returns
         -------
@@ -338,6 +358,8 @@ class Verdicts:
         """
         kind = self.frame if like is None else kind_of(like, self.frame)
         columns = {name: column for name, column in self.columns().items() if name != "time"}
+        if channels:
+            columns |= self.channel_columns()
         return frame_of(columns, self.times, self.zone, kind, self.first)
 
     def plot(self, **options: Any) -> Any:
