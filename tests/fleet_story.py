@@ -1,7 +1,7 @@
 """A fleet and lone detectors that are given the same samples, and compared bit for bit."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,8 +12,10 @@ from newnormal import M2N2, Detector, Fleet, NewnormalWarning
 from newnormal.base import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import FleetVerdicts
+from newnormal.kernels.channels import AGE
 from newnormal.tabular import Table
 from newnormal.types import Event, Floats, Times, Verdict, Verdicts
+from newnormal.types.verdict_lines import VerdictColumns
 from tests.strangers.threshold import Trailing
 
 CHANNELS = ("a", "b", "c", "d", "e", "f", "g")
@@ -133,28 +135,14 @@ class Feed:
         return Table(self.values[own], channels, None if self.times is None else self.times[own])
 
 
-def rows_of(verdicts: Sequence[Verdict] | Verdicts) -> list[tuple[Any, ...]]:
+def rows_of(verdicts: Iterable[Verdict]) -> list[tuple[Any, ...]]:
     """Return all columns as rows of bytes, so that NaN equals NaN and 0 is not -0."""
-    return [
-        tuple(
-            None if value is None else np.asarray(value).tobytes()
-            for value in (
-                each.sample,
-                each.time,
-                each.score,
-                each.threshold,
-                each.anomalous,
-                each.expected,
-                each.shares,
-                each.ratio,
-                each.p_value,
-                each.alarm,
-                each.distance,
-                each.change,
-            )
-        )
-        for each in verdicts
-    ]
+    rows = []
+    for each in verdicts:
+        columns = (getattr(each._columns, name) for name in VerdictColumns._fields[2:])
+        cells = (None if column is None else column[each._row].tobytes() for column in columns)
+        rows.append((each.sample, each.time, *cells))
+    return rows
 
 
 def assert_same_state(comp: BaseDetector, ref: BaseDetector) -> None:
@@ -176,6 +164,8 @@ class Story:
         Both are given the same, and compared after each call.
     kinds
         Of events that there were.
+    hidden
+        For each call to a stream whose channels are judged by themselves, whether one was hidden.
     """
 
     def __init__(self, seed: int) -> None:
@@ -184,6 +174,7 @@ class Story:
         self.alone: dict[str, BaseDetector] = {}
         self.feeds: dict[str, Feed] = {}
         self.kinds: set[str] = set()
+        self.hidden: list[bool] = []
 
     def add(self, name: str, kind: str, feed: Feed) -> None:
         """Add a stream."""
@@ -239,6 +230,8 @@ class Story:
     def _alone(self, name: str, table: Table) -> list[tuple[Any, ...]]:
         """Give samples to a detector alone: at once, or one by one."""
         alone = self.alone[name]
+        if (channel := alone._state.channel) is not None:
+            self.hidden.append(bool(channel.counts[:, AGE].any()))
         if isinstance(alone, Detector) and self.rng.random() < 0.7:
             return rows_of(alone.run(table, flush=False))
         rows: list[tuple[Any, ...]] = []

@@ -141,6 +141,8 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
         way: tuple(sorted(random.randrange(length + 1) for _ in range(random.choice([1, 2, 4]))))
         for way in WAYS
     }
+    for cut in {at for way in WAYS for at in cuts[way] if random.random() < 0.4}:  # a channel hides
+        values[max(0, cut - random.randrange(1, 30)) : cut + 9, random.randrange(channels)] += 9.0
     return Case(name, values, times, acts, cuts)
 
 

@@ -30,11 +30,17 @@ def test_all_ways_through_a_stream_give_the_same_bits(
     assert not found, "\n".join(found)
 
 
-def test_the_cases_have_events_of_every_kind() -> None:
+def test_the_cases_have_events_of_every_kind_and_hidden_channels_at_their_cuts() -> None:
     events: list[str] = []
+    hidden: list[bool] = []
     with quiet():
         for case in (case_of(SEED, index) for index in range(CASES)):
-            events += followed(case, "run", fresh(case.name))["events"]
+            columns = followed(case, "run", fresh(case.name))
+            events += columns["events"]
+            if (ratios := columns["channel_ratios"]).ndim > 1:
+                cuts = {cut for way in case.cuts.values() for cut in way if cut}
+                hidden.append(any((ratios[cut - 1] >= 1).any() for cut in cuts))
+    assert len(hidden) > 15 and np.mean(hidden) > 0.6
     kinds = {json.loads(event)["event"] for event in events if event.startswith("{")}
     assert kinds == {
         *("opened", "updated", "closed"),

@@ -60,6 +60,7 @@ def test_streams_of_all_kinds_are_detectors_alone(seed: int) -> None:
     longest, samples = ((40, 800), (150, SAMPLES), (400, SAMPLES))[seed % 3]
     told = tell(story(seed, kinds, samples), longest)
     assert {"opened", "updated", "closed", "changed", "accepted"} <= told.kinds
+    assert np.mean(told.hidden) > 0.1
 
 
 def test_nothing_that_a_person_does_goes_another_way_in_a_fleet() -> None:

@@ -185,13 +185,20 @@ class Part:
         return verdict_lines(chosen, heads, owners.tolist())
 
     def columns(
-        self, rows: Any, *, alarms: bool, changes: bool, expected: bool = True
+        self,
+        rows: Any,
+        *,
+        alarms: bool,
+        changes: bool,
+        expected: bool = True,
+        by_channel: bool = False,
     ) -> dict[str, Any]:
         """Return the columns of some rows, as `Verdicts` has them; None for what there is not."""
         has = dict.fromkeys(("scores", "thresholds", "anomalous"), True)
         has |= {"expected": expected, "shares": expected}
         has |= dict.fromkeys(("ratios", "p_values", "alarms"), alarms)
         has |= dict.fromkeys(("distances", "changes"), changes)
+        has |= dict.fromkeys(("lows", "highs", "channel_ratios"), by_channel)
         columns = self.judged.columns
         return {name: getattr(columns, name)[rows] if own else None for name, own in has.items()}
 
@@ -413,6 +420,7 @@ class FleetVerdicts:
             alarms=fitted.alarms.active,
             changes=fitted.drift is not None,
             expected=fitted.model.reconstructs,
+            by_channel=fitted.channel is not None,
         )
         observed = None
         if self.observed is not None:
