@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,11 @@ def rows(first: int, count: int, seed: int = 0) -> StoredRows:
         values,
         rng.random(count),
         np.ones(count),
+        rng.random(count),
         np.zeros(count, np.bool_),
         values + rng.normal(size=values.shape),
-        np.full(len(CHANNELS), 0.5),
+        *(np.full(values.shape, 0.5),) * 2,
+        (rng.random(values.shape).astype(np.float32).view(np.uint32) & 0xFFFFF000).view(np.float32),
     )
 
 
@@ -70,17 +73,7 @@ _ONE = [rows(0, 1, seed) for seed in range(256)]
 def rows_at(step: int, first: int) -> StoredRows:
     """Return one sample; made before, so that making it costs little."""
     found = _ONE[step]
-    return StoredRows(
-        first,
-        found.channels,
-        found.times + first * MINUTE,
-        found.values,
-        found.scores,
-        found.thresholds,
-        found.anomalous,
-        found.expected,
-        found.margins,
-    )
+    return replace(found, first=first, times=found.times + first * MINUTE)
 
 
 def showing(folder: Path, count: int = 1_000_000) -> None:

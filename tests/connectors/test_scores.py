@@ -90,9 +90,9 @@ class Case:
                 np.zeros((total, 1)),
                 2.0 * scores,
                 np.full(total, 2.0),
+                scores,
                 scores >= 1,
-                np.zeros((total, 1)),
-                np.zeros(1),
+                *(np.zeros((total, 1)),) * 4,
             ),
         )
         self.store.commit()
@@ -469,6 +469,7 @@ def test_a_sink_that_hangs_is_given_up_and_made_anew(case: Case) -> None:
 class KeptScores(MemoryScoreSink):
     """Keeps what all sinks of a name got."""
 
+    channels = True
     kept: ClassVar[dict[str, list[ScoreBatch]]] = {}
     down: ClassVar[set[str]] = set()
 
@@ -568,10 +569,20 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
                 )
                 if stream == name
             ]
-            expected = (rows.scores / rows.thresholds).tolist()
             assert [(time, ratio) for time, ratio, _ in found] == list(
-                zip(rows.times.tolist(), expected, strict=True)
+                zip(rows.times.tolist(), rows.ratios.tolist(), strict=True)
             )
+            known = [
+                values
+                for each in kept["scores"]
+                for stream, values in zip(each.streams, each.channel_values, strict=True)
+                if stream == name
+            ]
+            expected, low, high, ratio = np.moveaxis(np.stack(known), 2, 0)
+            np.testing.assert_array_equal(expected, rows.expected)
+            beyond = (rows.values < low) | (rows.values > high)
+            np.testing.assert_array_equal(beyond, ratio >= 1)
+            assert beyond.any() == (name == "m")
             assert any(alarm for *_, alarm in found) == (name == "m")
         assert set(service.store.outbox.counts()) == {"alerts"}
         parts = until(

@@ -96,6 +96,26 @@ def test_a_request_has_two_series_a_stream_with_labels_and_times_sorted(listener
     }
 
 
+def test_channels_have_series_of_their_own_in_requests_of_bounded_size(listener: Listener) -> None:
+    names = tuple(f"c{k}" for k in range(9999))
+    known = np.full((9999, 4), np.nan)  # of a channel that is missing nothing is known
+    known[7] = [20.5, 19.0, 22.0, 3.5]
+    batch = replace(batch_of("a", "a"), channels=(names,) * 2, channel_values=(known,) * 2)
+    sink = sink_of(listener)
+    sink.send(batch)
+    sink.close()
+    for second, heard in enumerate(listener.heard):
+        ms = BEGIN // 10**6 + 1 + 1000 * second
+        found = {dict(key)["__name__"]: (key, value) for key, value in series_of(heard).items()}
+        assert len(found) == 6
+        for kind, value in zip(("expected", "low", "high", "ratio"), known[7], strict=True):
+            name = f"newnormal_channel_{kind}"
+            key = (("__name__", name), ("channel", "c7"), ("stream", "a"))
+            assert found[name] == (key, [(ms, value)])
+    assert sink.channels and len(listener.heard) == 2
+    assert not sink_of(listener, channels=False).channels
+
+
 @pytest.mark.parametrize(
     ("options", "header"),
     [
@@ -188,7 +208,8 @@ def test_answers_about_the_receiver_mean_that_it_is_down(
         )
         assert caught.value.after == after
         assert hint is None or hint in (caught.value.hint or "")
-    assert len(listener.heard) == 2
+    assert sink.channels and len(listener.heard) == 2
+    assert not sink_of(listener, channels=False).channels
     sink.close()
 
 

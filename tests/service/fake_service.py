@@ -113,9 +113,12 @@ class FakeSamples(SampleTable):
             rows,
             scores=scores,
             thresholds=np.ones(len(numbers)),
+            ratios=scores,
             anomalous=scores > 1,
             expected=expected,
-            margins=np.full(len(view.channels), MARGIN),
+            below=np.full(expected.shape, MARGIN),
+            above=np.full(expected.shape, MARGIN),
+            channel_ratios=abs(values - expected) / MARGIN,
         )
 
     def _values(self, view: StreamView, numbers: Any) -> tuple[Any, Any]:

@@ -28,16 +28,20 @@ def some_rows(
         return StoredRows.of_samples(first, channels, times, values)
     scores = rng.random(count)
     scores[rng.random(count) < 0.05] = np.nan
+    thresholds = rng.choice([0.5, 1.0, 2.0], count)
+    wide = (count, len(channels))
     return StoredRows(
         first,
         channels,
         times,
         values,
         scores,
-        rng.choice([0.5, 1.0, 2.0], count),
+        thresholds,
+        scores / thresholds,
         rng.random(count) < 0.1,
-        rng.normal(size=(count, len(channels))),
-        rng.random(len(channels)),
+        rng.normal(size=wide),
+        *rng.random((2, *wide)),
+        2 * rng.random(wide),
     )
 
 
@@ -45,10 +49,13 @@ class Sample(NamedTuple):
     time: int
     score: float
     threshold: float
+    ratio: float
     anomalous: bool
     value: dict[str, float]
     expected: dict[str, float]
-    margin: dict[str, float]
+    below: dict[str, float]
+    above: dict[str, float]
+    channel_ratio: dict[str, float]
 
 
 class NaiveStore:
@@ -59,18 +66,19 @@ class NaiveStore:
 
     def add(self, rows: StoredRows) -> None:
         del self.samples[rows.first :]
-        expected = rows.expected.astype(np.float32).astype(np.float64)
-        margins = rows.margins.astype(np.float32).astype(np.float64)
+        wide = [
+            each.astype(np.float32).astype(np.float64)
+            for each in (rows.expected, rows.below, rows.above, rows.channel_ratios)
+        ]
         for at in range(len(rows)):
             self.samples.append(
                 Sample(
                     int(rows.times[at]),
                     float(np.float32(rows.scores[at])),
                     float(np.float32(rows.thresholds[at])),
+                    float(np.float32(rows.ratios[at])),
                     bool(rows.anomalous[at]),
-                    dict(zip(rows.channels, rows.values[at], strict=True)),
-                    dict(zip(rows.channels, expected[at], strict=True)),
-                    dict(zip(rows.channels, margins, strict=True)),
+                    *(dict(zip(rows.channels, x[at], strict=True)) for x in (rows.values, *wide)),
                 )
             )
 
@@ -83,9 +91,12 @@ class NaiveStore:
             _wide([each.value for each in found], channels),
             np.array([each.score for each in found]),
             np.array([each.threshold for each in found]),
+            np.array([each.ratio for each in found]),
             np.array([each.anomalous for each in found], np.bool_),
             _wide([each.expected for each in found], channels),
-            _wide([found[-1].margin], channels)[0] if found else np.full(len(channels), np.nan),
+            _wide([each.below for each in found], channels),
+            _wide([each.above for each in found], channels),
+            _wide([each.channel_ratio for each in found], channels),
         )
 
     def series(self, begin: int, end: int, points: int, channels: Sequence[str]) -> ThinnedSeries:
@@ -106,6 +117,7 @@ class NaiveStore:
             np.array([each[0].time for each in found], np.int64),
             np.array([each.score for each in worst]),
             np.array([each.threshold for each in worst]),
+            np.array([each.ratio for each in worst]),
             _reduced(
                 np.fmin, channels, [_wide([s.value for s in each], channels) for each in found]
             ),
@@ -118,8 +130,13 @@ class NaiveStore:
                     for each in found
                 ]
             ).reshape(len(found), len(channels)),
-            _reduced(np.fmin, channels, [_range(each, channels, -1) for each in found]),
-            _reduced(np.fmax, channels, [_range(each, channels, 1) for each in found]),
+            _reduced(np.fmin, channels, [_range(each, channels)[0] for each in found]),
+            _reduced(np.fmax, channels, [_range(each, channels)[1] for each in found]),
+            _reduced(
+                np.fmax,
+                channels,
+                [_wide([s.channel_ratio for s in each], channels) for each in found],
+            ),
             np.array([any(s.anomalous for s in each) for each in found], np.bool_),
         )
 
@@ -129,9 +146,13 @@ def _wide(found: list[dict[str, float]], channels: Sequence[str]) -> Floats:
     return np.array(rows, np.float64).reshape(len(found), len(channels))
 
 
-def _range(found: list[Sample], channels: Sequence[str], sign: int) -> Floats:
+def _range(found: list[Sample], channels: Sequence[str]) -> tuple[Floats, Floats]:
     expected = _wide([each.expected for each in found], channels)
-    return expected + sign * _wide([each.margin for each in found], channels)
+    below, above = (
+        _wide([each.below for each in found], channels),
+        _wide([each.above for each in found], channels),
+    )
+    return expected - below, expected + above
 
 
 def _reduced(function: np.ufunc, channels: Sequence[str], found: list[Floats]) -> Floats:
@@ -155,5 +176,4 @@ def _one_mean(values: Floats) -> Floats:
 
 
 def _badness(sample: Sample) -> float:
-    ratio = np.float32(sample.score) / np.float32(sample.threshold)
-    return -np.inf if np.isnan(ratio) else float(ratio)
+    return -np.inf if np.isnan(sample.ratio) else sample.ratio

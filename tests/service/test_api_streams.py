@@ -157,9 +157,9 @@ def test_a_cursor_of_another_order_is_refused(client: Client) -> None:
 
 def test_a_series_has_the_columns_that_a_picture_asks_for(client: Client) -> None:
     found = get(client, "/streams/17/series", points=50)
-    names = {"score", "threshold"}
+    names = {"score", "threshold", "ratio"}
     for k in range(3):
-        names |= {f"{kind}:{k}" for kind in ("low", "high", "expected", "least", "most")}
+        names |= {f"{kind}:{k}" for kind in ("low", "high", "expected", "least", "most", "ratio")}
     assert set(found["columns"]) == names
     assert {len(each) for each in found["columns"].values()} == {len(found["x"])}
     assert 50 <= len(found["x"]) <= 100 and found["per"] == 256 and found["exact"] is False
@@ -172,10 +172,8 @@ def test_a_series_of_some_channels_keeps_their_positions(client: Client) -> None
     assert get(client, "/streams/17/series", channels="2") == by_name
     both = get(client, "/streams/17/series", channels="vibration,temperature")
     assert {"low:0", "low:2"} <= set(both["columns"])
-    assert get(client, "/streams/17/series", channels="")["columns"].keys() == {
-        "score",
-        "threshold",
-    }
+    none = get(client, "/streams/17/series", channels="")["columns"]
+    assert none.keys() == {"score", "threshold", "ratio"}
     assert "channels" in get(client, "/streams/17/series", 422, channels="speed")["error"]
 
 
@@ -214,7 +212,7 @@ def test_where_samples_are_missing_a_line_is_broken() -> None:
     wide = np.arange(4.0)[:, None]
     series = ThinnedSeries(
         1, ("a",), np.array([0, 10, 100, 110]) * SECOND, np.arange(4.0), np.ones(4),
-        wide, wide, wide, wide - 1, wide + 1, np.array([False, False, True, False]),
+        np.arange(4.0), wide, wide, wide, wide - 1, wide + 1, wide, np.array([False, False, True, False]),
     )  # fmt: skip
     found = series_json(series, ["z", "a"], 10 * SECOND)
     assert found["x"] == [0, 10, 55, 100, 110]
@@ -239,7 +237,7 @@ def test_a_picture_has_what_a_report_has(client: Client, service: FakeService) -
     stream = found["stream"]
     assert stream["status"] == "in alarm" and stream["blocks"] == [] and stream["labels"] is None
     assert stream["start"] == START // SECOND
-    assert stream["channels"][0] == {"name": "temperature", "concern": 0.9, "margin": 1.5}
+    assert stream["channels"][0] == {"name": "temperature", "concern": 0.9}
     assert stream["channels"][2]["concern"] == 1.0
     (alarm,) = stream["alarms"]
     assert alarm["open"] and alarm["end"] == stream["end"]  # it goes on

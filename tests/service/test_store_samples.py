@@ -27,7 +27,8 @@ def assert_same_rows(comp: StoredRows, ref: StoredRows) -> None:
 
 def assert_same_series(comp: ThinnedSeries, ref: ThinnedSeries) -> None:
     assert (comp.per, comp.channels) == (ref.per, ref.channels)
-    for name in ("times", "scores", "thresholds", "low", "high", "anomalous"):
+    numbers = ("scores", "thresholds", "ratios", "channel_ratios")
+    for name in ("times", *numbers, "low", "high", "anomalous"):
         np.testing.assert_array_equal(getattr(comp, name), getattr(ref, name), name)
     for name in ("expected", "least", "most"):  # rounded to 4 bytes on the way
         np.testing.assert_allclose(

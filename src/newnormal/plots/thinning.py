@@ -71,7 +71,7 @@ def starts_every(length: int, per: int) -> Ints:
 
 
 def worst(badness: Floats, per: int) -> Ints:
-    """Return the row of the worst sample of each bin; of equal ones the first.
+    """Return the row of the worst sample of each bin; of equal ones the first. NaN: no badness.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def worst(badness: Floats, per: int) -> Ints:
     if per == 1:
         return starts
     padded = np.full(len(starts) * per, -np.inf)
-    padded[: len(badness)] = badness
+    padded[: len(badness)] = np.where(np.isnan(badness), -np.inf, badness)
     places: Ints = padded.reshape(-1, per).argmax(axis=1)
     return starts + places
 

@@ -1,19 +1,19 @@
 """Scores of samples as the store has them, thinned for a sink."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch
-from newnormal.plots.thinning import excess
 from newnormal.service.engine.items import ALARM
 from newnormal.service.store import Store
 from newnormal.service.values import StoredRows
 from newnormal.types import Bools, Floats, Ints
 
-_ROWS = 10_000  # samples of a stream that are read at once
+_ROWS, _WIDE_ROWS = 10_000, 1_000  # samples of a stream that are read at once; with channels
 _ALARMS = 100  # of a stream, the newest, that are looked at
 _LAST = 2**63 - 1  # ns
 
@@ -57,6 +57,13 @@ class ScorePoints(NamedTuple):
     ratios: Floats
     anomalous: Bools
     alarms: Bools
+    channels: tuple[str, ...]
+    channel_values: Floats  # (N, C, 4)
+
+    @property
+    def size(self) -> int:
+        """How many scores, and channels of them, there are."""
+        return len(self.times) * (1 + len(self.channels))
 
 
 class ScoreReader:
@@ -80,6 +87,7 @@ class ScoreReader:
         oldest: int,
         every: int,
         over: int | None,
+        wide: bool,
     ) -> tuple[ScorePoints, int, int]:
         """Return scores of a stream, and from which sample up to which one they go.
 
@@ -94,10 +102,12 @@ class ScoreReader:
         over
             Stretches of time that end after this time may get more samples, and are left for
             later; None: none will.
+        wide
+            Whether to read what is known of each channel.
         """
-        rows = self._rows(number, first, upto, oldest)
+        rows = self._rows(number, first, upto, oldest, wide)
         end = rows.first + len(rows)
-        ratios = excess(rows.scores, rows.thresholds)
+        ratios = np.where(np.isnan(rows.ratios), -np.inf, rows.ratios)
         starts, worst = thinned(rows.times, ratios, every)
         if every and over is not None and len(starts):
             grows = (int(rows.times[-1]) // every + 1) * every > over
@@ -108,7 +118,8 @@ class ScoreReader:
         # Samples before the model, and missing ones, have no score.
         scored = ratios[worst] > -np.inf
         worst, anomalous = worst[scored], anomalous[scored]
-        times = rows.times[worst]
+        times, expected = rows.times[worst], rows.expected[worst]
+        low, high = expected - rows.below[worst], expected + rows.above[worst]
         points = ScorePoints(
             judged.name,
             times,
@@ -117,23 +128,26 @@ class ScoreReader:
             ratios[worst],
             anomalous,
             self._in_alarm(number, judged, times),
+            rows.channels,
+            np.stack([expected, low, high, rows.channel_ratios[worst]], axis=2),
         )
         return points, rows.first, end
 
-    def _rows(self, number: int, first: int, upto: int, oldest: int) -> StoredRows:
-        """Return samples from `first` on that are kept and not too old, at most `_ROWS`."""
+    def _rows(self, number: int, first: int, upto: int, oldest: int, wide: bool) -> StoredRows:
+        """Return samples from `first` on that are kept and not too old, at most so many."""
+        most = _WIDE_ROWS if wide else _ROWS
 
         def rows(begin: int, end: int) -> StoredRows:
-            return self._store.samples.rows(number, begin, end - 1, ())
+            return self._store.samples.rows(number, begin, end - 1, None if wide else ())
 
         try:
-            samples = rows(first, min(upto, first + _ROWS))
+            samples = rows(first, min(upto, first + most))
         except StateError:
             kept = self._store.samples.first_kept(number)
             if kept <= first:
                 raise
             first = min(kept, upto)
-            samples = rows(first, min(upto, first + _ROWS))
+            samples = rows(first, min(upto, first + most))
         if not len(samples) or samples.times[0] >= oldest:
             return samples
         low, high = first + 1, upto
@@ -143,7 +157,7 @@ class ScoreReader:
                 low = middle + 1
             else:
                 high = middle
-        return rows(low, min(upto, low + _ROWS))
+        return rows(low, min(upto, low + most))
 
     def _in_alarm(self, number: int, judged: JudgedRange, times: Ints) -> Bools:
         """Return at which of the times an alarm was open."""
@@ -163,9 +177,11 @@ class ScoreReader:
 def batches_of(several: list[ScorePoints], most: int) -> Iterator[ScoreBatch]:
     """Give the scores of streams in batches of at most so many."""
     names = tuple(points.name for points in several for _ in points.times)
-    columns: list[Any] = [
-        np.concatenate(arrays) for arrays in zip(*(points[1:] for points in several), strict=True)
+    columns: list[Any] = [  # of those of one value a score
+        np.concatenate(arrays) for arrays in zip(*(points[1:-2] for points in several), strict=True)
     ]
-    whole = ScoreBatch(names, *columns)
+    channels = tuple(points.channels for points in several for _ in points.times)
+    values = tuple(row for points in several for row in points.channel_values)
+    whole = replace(ScoreBatch(names, *columns), channels=channels, channel_values=values)
     for begin in range(0, len(whole), max(most, 1)):
         yield whole.part(begin, begin + max(most, 1))

@@ -17,7 +17,7 @@ from newnormal.service.store import Store
 
 _SPACE = "scores"  # of the settings: how far each sink is
 _ROUND = 5 * SECOND  # how often scores are read
-_MOST = 20_000  # scores of a round
+_MOST = 20_000  # scores, and channels of them, of a round
 _REFUSING = 60 * SECOND  # how long it is reported that scores were refused
 
 _log = logging.getLogger(__name__)
@@ -126,7 +126,14 @@ class ScoreSender:
             first = self._next.get(number, judged.first)
             try:
                 points, begin, end = self._reader.read(
-                    number, judged, first, upto, oldest=oldest, every=every, over=over
+                    number,
+                    judged,
+                    first,
+                    upto,
+                    oldest=oldest,
+                    every=every,
+                    over=over,
+                    wide=sink.channels,
                 )
             except StateError as error:
                 self._not_read(number, judged.name, error)
@@ -138,7 +145,7 @@ class ScoreSender:
                 until[number] = end
             if len(points.times):
                 read.append(points)
-                total += len(points.times)
+                total += points.size
         if self._again:
             self._looked = 0, 0  # then follows what came since
         self._sending, self._again = until, False

@@ -28,9 +28,13 @@ class StoredRows:
     # (N,), NaN and False before the stream is live.
     scores: Floats
     thresholds: Floats
+    ratios: Floats
     anomalous: Bools
-    expected: Floats  # (N, C), NaN before the stream is live
-    margins: Floats  # (C,) how far from `expected` nearly all values lie, NaN where not known
+    # (N, C), NaN before the stream is live, as all that follow.
+    expected: Floats
+    below: Floats  # how far below and above `expected` the range reaches: mostly the same
+    above: Floats
+    channel_ratios: Floats  # distance from `expected` in units of the channel's limit
 
     def __len__(self) -> int:
         return len(self.times)
@@ -40,18 +44,9 @@ class StoredRows:
         cls, first: int, channels: tuple[str, ...], times: Ints, values: Floats
     ) -> "StoredRows":
         """Return samples that were not judged."""
-        count, width = values.shape
-        return cls(
-            first,
-            channels,
-            times,
-            values,
-            np.full(count, np.nan),
-            np.full(count, np.nan),
-            np.zeros(count, np.bool_),
-            np.full((count, width), np.nan),
-            np.full(width, np.nan),
-        )
+        unknown, judged = np.full(values.shape, np.nan), np.zeros(len(values), np.bool_)
+        none = (np.full(len(values), np.nan),) * 3
+        return cls(first, channels, times, values, *none, judged, *(unknown,) * 4)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +59,18 @@ class ThinnedSeries:
     per: int  # samples a point; 1: every sample
     channels: tuple[str, ...]  # the channels that follow, in this order
     times: Ints  # (P,) in ns
-    # (P,) of the sample of the point that is worst: whose score exceeds its threshold most.
+    # (P,) of the sample of the point that is worst: whose ratio is the highest.
     scores: Floats
     thresholds: Floats
+    ratios: Floats
     # (P, C) extremes of the values.
     low: Floats
     high: Floats
     expected: Floats  # (P, C) the mean of what was expected
-    # (P, C) the extremes of the expected range: expected minus and plus the margin.
+    # (P, C) the extremes of the expected range, and the highest ratio of the channel.
     least: Floats
     most: Floats
+    channel_ratios: Floats
     anomalous: Bools  # (P,) whether any sample of the point is anomalous
 
 

@@ -134,7 +134,10 @@ def _batches(begin: int) -> Iterator[tuple[str, ScoreBatch]]:
         times = begin + (second + np.array(earlier, np.int64)) * _SECOND
         scores, thresholds = 2.0 * np.array(ratios), np.full(len(streams), 2.0)
         high = scores >= thresholds
-        return ScoreBatch(streams, times, scores, thresholds, np.array(ratios), high, high)
+        channels = (("load", 'température "1"'),) * len(streams)
+        known = (np.array([[1.0, 0.5, 1.5, 3.0], [1e9, -np.inf, np.inf, 0.0]]),) * len(streams)
+        numbers = scores, thresholds, np.array(ratios), high, high
+        return ScoreBatch(streams, times, *numbers, channels, known)
 
     yield "one score", batch(0, [0.5], "press-1")
     yield "scores of one stream", batch(10, [0.25, 0.5, 3.5], *["press-1"] * 3)

@@ -4,10 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
-from itertools import groupby
 from typing import Any
-
-import numpy as np
 
 from newnormal.errors import ParameterError
 from newnormal.io.http import authorization, checked_headers
@@ -20,12 +17,16 @@ from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
 # Other names than those of /metrics, so that nothing is counted twice where both are used.
 RATIO = "newnormal_sample_ratio"
 ALARM = "newnormal_sample_alarm"
-_NAME, _STREAM = "__name__", "stream"
+# Of a channel, in the order of `ScoreBatch.channel_values`.
+CHANNELS = tuple(f"newnormal_channel_{kind}" for kind in ("expected", "low", "high", "ratio"))
+_NAME, _STREAM, _CHANNEL = "__name__", "stream", "channel"
 
+_Labels = tuple[tuple[str, str], ...]
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*\Z")
 _MS = 1_000_000  # ns
 _IN_PARTS = 120.0  # s for a batch that is sent again in parts
 _SPLITS = 32  # of a batch that is refused
+_SAMPLES = 20_000  # of a request, about
 _REFUSED = "they are left out; see the log of the receiver, and whether another service writes them"
 _HINTS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "check the token, or user and password",
@@ -36,18 +37,18 @@ _HINTS: dict[int, str] = {
 
 
 class RemoteWriteSink(ScoreSink):
-    """Writes ratio and alarm of each stream to Prometheus, Mimir or VictoriaMetrics.
+    """Writes ratio and alarm of streams, and channels, to Prometheus, Mimir or VictoriaMetrics.
 
     Options: `url`; `token`, sent as ``Authorization: Bearer``, or `user` and `password`; `labels`,
     which all series get; `headers`, such as ``X-Scope-OrgID``; `every`, seconds of a stream that
     become one sample (1); `keep`, seconds after which a sample is too old (3000: Prometheus takes
-    none that is older than an hour); `timeout` in seconds (10); `ca_file`, certificates to trust
-    instead of the system's.
+    none that is older than an hour); `channels`, whether each channel has series, too (yes);
+    `timeout` in seconds (10); `ca_file`, certificates to trust instead of the system's.
     """
 
     secrets = ("token", "password")
     private = ("url",)
-    at_once = 1000  # two samples each
+    at_once = 1000  # two samples each, and four a channel
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
@@ -60,6 +61,7 @@ class RemoteWriteSink(ScoreSink):
         # Times of samples are in ms: two stretches must not have one in common.
         self.every = math.ceil(given.number("every", 1.0, least=0.001) * 1000) / 1000
         self.keep = given.number("keep", 3000.0, least=1.0)
+        self.channels = given.flag("channels", default=True)
         seconds: float = given.number("timeout", 10.0, least=0.1)
         ca_file: str | None = given.text("ca_file", None)
         given.end()
@@ -79,7 +81,9 @@ class RemoteWriteSink(ScoreSink):
 
     def send(self, batch: ScoreBatch) -> None:
         """Write a batch; one that is refused is sent again in parts, as only some of it is bad."""
-        parts, splits = [batch], _SPLITS
+        most = max(1, _SAMPLES // (2 + 4 * max(map(len, batch.channels), default=0)))
+        starts = range(0, len(batch), most)
+        parts, splits = [batch.part(at, at + most) for at in reversed(starts)], _SPLITS
         refused, why = 0, None
         while parts:
             part = parts.pop()
@@ -111,30 +115,44 @@ class RemoteWriteSink(ScoreSink):
 
     def _write(self, batch: ScoreBatch) -> None:
         request = request_kind()()
-        times = (batch.times // _MS).tolist()
-        ratios, alarms = batch.ratios.tolist(), batch.alarms.astype(np.float64).tolist()
-        begin = 0
-        for stream, own in groupby(batch.streams):
-            end = begin + sum(1 for _ in own)
-            for name, values in ((ALARM, alarms), (RATIO, ratios)):
-                series = request.timeseries.add()
-                # In the order of their names, as the protocol demands.
-                for label, text in sorted({**self._labels, _NAME: name, _STREAM: stream}.items()):
-                    series.labels.add(name=label, value=text)
-                for at in range(begin, end):
-                    series.samples.add(value=values[at], timestamp=times[at])
-            begin = end
+        for labels, samples in _series(batch).items():
+            series = request.timeseries.add()
+            # In the order of their names, as the protocol demands.
+            for label, text in sorted({**self._labels, **dict(labels)}.items()):
+                series.labels.add(name=label, value=text)
+            for time, value in samples:
+                series.samples.add(value=value, timestamp=time)
         self._receiver.judge(self._receiver.ask("POST", body=pack(request)))
+
+
+def _series(batch: ScoreBatch) -> dict[_Labels, list[tuple[int, float]]]:
+    """Return times in ms and values by the labels of their series."""
+    series: dict[_Labels, list[tuple[int, float]]] = {}
+    ratios, alarms = batch.ratios.tolist(), batch.alarms.astype(float).tolist()
+    times = (batch.times // _MS).tolist()
+    for at, stream in enumerate(batch.streams):
+        values: dict[_Labels, float] = {
+            ((_NAME, ALARM),): alarms[at],
+            ((_NAME, RATIO),): ratios[at],
+        }
+        if batch.channels:
+            for channel, known in zip(batch.channels[at], batch.channel_values[at], strict=True):
+                for name, value in zip(CHANNELS, known.tolist(), strict=True):
+                    values[(_NAME, name), (_CHANNEL, channel)] = value
+        for labels, value in values.items():
+            if not math.isnan(value):
+                series.setdefault((*labels, (_STREAM, stream)), []).append((times[at], value))
+    return series
 
 
 def _checked_labels(where: str, labels: dict[str, str]) -> dict[str, str]:
     for name, value in labels.items():
-        reserved = name == _STREAM or name.startswith("__")
+        reserved = name in (_STREAM, _CHANNEL) or name.startswith("__")
         if reserved or not _LABEL.match(name) or not value:
             raise ParameterError(
                 f"{where}: labels: expected names of letters, digits and _ with a text each, "
                 f"found {name!r}",
-                hint=f'such as labels = {{site = "north"}}; {_STREAM} and names that begin with __ '
-                "are taken",
+                hint=f'such as labels = {{site = "north"}}; {_STREAM}, {_CHANNEL} and names that '
+                "begin with __ are taken",
             )
     return labels

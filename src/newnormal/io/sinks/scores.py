@@ -24,13 +24,17 @@ class ScoreBatch:
     times
         (N,) of the samples, in ns since 1970.
     scores, thresholds
-        (N,) a score of at least its threshold is anomalous.
+        (N,) what ranks samples, and the limit of the joint score.
     ratios
-        (N,) score over threshold; may be infinite, is never NaN.
+        (N,) how far, in units of the limit: 1 and above is anomalous; may be infinite, is never
+        NaN.
     anomalous
         (N,) whether any of the samples is anomalous.
     alarms
         (N,) whether an alarm of the stream was open.
+    channels, channel_values
+        (N,) the names of the stream's C channels; and of that sample (C, 4): expected, low, high
+        and ratio of each, NaN where not known. Both are empty unless `ScoreSink.channels`.
     attempt
         Counted from 1: how often it was tried to send them.
     """
@@ -42,6 +46,8 @@ class ScoreBatch:
     ratios: Floats
     anomalous: Bools
     alarms: Bools
+    channels: tuple[tuple[str, ...], ...] = ()
+    channel_values: tuple[Floats, ...] = ()
     attempt: int = 1
 
     def __len__(self) -> int:
@@ -80,6 +86,8 @@ class ScoreSink(Connector):
         Seconds after which a sample is too old to be sent; None: none is.
     at_once
         The most scores of a batch.
+    channels
+        Whether it gets what is known of each channel.
 
     Notes
     -----
@@ -99,6 +107,7 @@ class ScoreSink(Connector):
     every: float = 1.0
     keep: float | None = None
     at_once: int = 1000
+    channels: bool = False
 
     @abstractmethod
     def send(self, batch: ScoreBatch) -> None:

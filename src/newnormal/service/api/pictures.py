@@ -27,12 +27,14 @@ def series_json(series: ThinnedSeries, known: Sequence[str], period: int | None)
     """
     x = np.asarray(series.times, np.int64) / 1e9
     gaps = _gaps(series, period)
-    columns = {"score": _column(series.scores, gaps), "threshold": _column(series.thresholds, gaps)}
+    columns = {
+        name: _column(getattr(series, f"{name}s"), gaps) for name in ("score", "threshold", "ratio")
+    }
     position_of = {name: position for position, name in enumerate(known)}
     for k, name in enumerate(series.channels):
-        for kind in ("low", "high", "expected", "least", "most"):
-            values = getattr(series, kind)[:, k]
-            columns[f"{kind}:{position_of[name]}"] = _column(values, gaps)
+        for kind in ("low", "high", "expected", "least", "most", "channel_ratios"):
+            column = f"{kind.removeprefix('channel_').removesuffix('s')}:{position_of[name]}"
+            columns[column] = _column(getattr(series, kind)[:, k], gaps)
     middles = (x[gaps - 1] + x[gaps]) / 2
     return {
         "x": np.insert(x, gaps, middles).round(6).tolist(),
@@ -78,7 +80,7 @@ def picture_json(
         In ns: only what happened between is given; None: whenever.
     """
     store = service.store
-    first, margins = _edges(store, view)
+    first = _oldest(store, view)
     newest = view.newest
     alarms, changes = (
         sorted(
@@ -104,8 +106,7 @@ def picture_json(
         "period": None if view.period is None else seconds(view.period),
         "first": 0,
         "channels": [
-            {"name": name, "concern": round(concern.get(name, 0.0), 6), "margin": margins.get(name)}
-            for name in view.channels
+            {"name": name, "concern": round(concern.get(name, 0.0), 6)} for name in view.channels
         ],
         "alarms": [_alarm(item, view) for item in alarms],
         "changes": [_change(item, newest) for item in changes],
@@ -121,19 +122,13 @@ def picture_json(
     return {"axis": {"kind": "time", "zone": "UTC"}, "stream": stream}
 
 
-def _edges(store: Store, view: StreamView) -> tuple[int | None, dict[str, float | None]]:
-    """Return the time of the oldest sample, and the margins of the channels at the newest."""
-    count = store.samples.count(view.id)
+def _oldest(store: Store, view: StreamView) -> int | None:
+    """Return the time of the oldest sample."""
     first = store.samples.first_kept(view.id)
-    if count <= first:
-        return view.newest, {}
     try:
-        oldest = store.samples.rows(view.id, first, first)
-        newest = store.samples.rows(view.id, count - 1, count - 1)
-    except StateError:  # retention removed it meanwhile
-        return view.newest, {}
-    margins = dict(zip(newest.channels, finite(newest.margins), strict=True))
-    return int(oldest.times[0]), margins
+        return int(store.samples.rows(view.id, first, first).times[0])
+    except StateError:  # there is none, or retention removed it meanwhile
+        return view.newest
 
 
 def _concern(alarms: Sequence[Item], changes: Sequence[Item]) -> dict[str, float]:

@@ -71,8 +71,8 @@ class SeriesColumns(BaseModel):
 
     x: list[float] = Field(description="seconds since 1970")
     columns: dict[str, list[float | None]] = Field(
-        description="score, threshold, and low, high, expected, least, most of each channel, as "
-        "low:0, by its position"
+        description="score, threshold, ratio, and low, high, expected, least, most, ratio of each "
+        "channel, as low:0, by its position"
     )
     per: int = Field(description="samples a point stands for")
     exact: bool

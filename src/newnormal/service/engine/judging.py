@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newnormal.alarms.log import margins
 from newnormal.fleet.results import FleetVerdicts, Part
 from newnormal.service.engine.aligning import ClosedSteps
 from newnormal.service.engine.streams import StreamRecord
@@ -125,18 +124,21 @@ def _rows_of(part: Part) -> Iterator[tuple[str, StoredRows, Floats, float]]:
     columns = part.judged.columns
     for k, span in part.spans.items():
         kept = part.streams[k]
-        of_channels = margins(kept.fitted)
-        width = len(kept.fitted.channels)
+        expected = columns.expected[span]
         rows = StoredRows(
             0,
             kept.fitted.channels,
             part.judged.times[span],
-            np.empty((0, width)),  # the values are the batch's
+            np.empty((0, expected.shape[1])),  # the values are the batch's
             columns.scores[span],
             columns.thresholds[span],
+            columns.ratios[span],
             columns.anomalous[span],
-            columns.expected[span],
-            np.full(width, np.nan) if of_channels is None else of_channels,
+            expected,
+            expected - columns.lows[span],
+            columns.highs[span] - expected,
+            # Three digits take half the room of seven; cut off, so that none reaches 1.
+            (columns.channel_ratios[span].view(np.uint32) & 0xFFFFF000).view(np.float32),
         )
         distances = columns.distances[span]
         yield kept.name, rows, columns.ratios[span], float(distances[-1])
@@ -147,14 +149,9 @@ def _stored(stream: StreamRecord, first: int, steps: ClosedSteps, rows: StoredRo
     columns = model_columns(stream)
     if columns is None:
         return replace(rows, first=first, values=steps.values)
-    count, width = steps.values.shape
-    expected, margin = np.full((count, width), np.nan), np.full(width, np.nan)
-    expected[:, columns], margin[columns] = rows.expected, rows.margins
-    return replace(
-        rows,
-        first=first,
-        channels=stream.aligner.channels[:width],
-        values=steps.values,
-        expected=expected,
-        margins=margin,
-    )
+    wide: dict[str, Any] = {}
+    for name in ("expected", "below", "above", "channel_ratios"):
+        wide[name] = np.full(steps.values.shape, np.nan)
+        wide[name][:, columns] = getattr(rows, name)
+    channels = stream.aligner.channels[: steps.values.shape[1]]
+    return replace(rows, first=first, channels=channels, values=steps.values, **wide)

@@ -35,21 +35,26 @@ SAMPLES = _columns(
     times="<i8",
     scores="<f4",
     thresholds="<f4",
+    ratios="<f4",
     anomalous="|b1",
     values="<f8*",
     expected="<f4*",
-    margins="<f4*",
+    below="<f4*",
+    above="<f4*",
+    channel_ratios="<f4*",
 )
 POINTS = _columns(
     times="<i8",
     scores="<f4",
     thresholds="<f4",
+    ratios="<f4",
     anomalous="|b1",
     low="<f8*",
     high="<f8*",
     expected="<f4*",
     least="<f4*",
     most="<f4*",
+    channel_ratios="<f4*",
 )
 
 
@@ -104,12 +109,9 @@ class BlockColumns:
         return {name: array.astype(kinds[array.dtype.kind]) for name, array in self.arrays.items()}
 
     def as_rows(self, first: int) -> StoredRows:
-        """Return samples as the service has them; the margins are those of the last one."""
+        """Return samples as the service has them."""
         assert self.layout is SAMPLES
-        arrays = self.widened()
-        if not len(self):
-            arrays["margins"] = np.full((1, len(self.channels)), np.nan)
-        return StoredRows(first, self.channels, **{**arrays, "margins": arrays["margins"][-1]})
+        return StoredRows(first, self.channels, **self.widened())
 
 
 def join(parts: Sequence[BlockColumns]) -> BlockColumns:

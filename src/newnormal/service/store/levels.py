@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.plots.thinning import extremes, means, starts_every, worst
 from newnormal.service.store.columns import POINTS, SAMPLES, BlockColumns
 
 BLOCK = 256  # samples or points of a block
@@ -34,36 +34,32 @@ def as_points(samples: BlockColumns) -> BlockColumns:
         return samples
     a = samples.arrays
     arrays = {
-        "times": a["times"],
-        "scores": a["scores"],
-        "thresholds": a["thresholds"],
-        "anomalous": a["anomalous"],
+        **{column.name: a[column.name] for column in POINTS if column.name in a},
         "low": a["values"],
         "high": a["values"],
-        "expected": a["expected"],
-        "least": a["expected"] - a["margins"],
-        "most": a["expected"] + a["margins"],
+        "least": a["expected"] - a["below"],
+        "most": a["expected"] + a["above"],
     }
     return BlockColumns(POINTS, samples.channels, arrays)
 
 
 def thin(columns: BlockColumns, per: int) -> BlockColumns:
-    """Return a point for each `per` rows, fewer at the end: extremes, means, the worst score."""
+    """Return a point for each `per` rows, fewer at the end: extremes, means, the worst ratio."""
     points = as_points(columns)
     if per == 1 or not len(points):
         return points
     starts = starts_every(len(points), per)
-    worst_rows = worst(excess(points["scores"], points["thresholds"]), per)
+    worst_rows = worst(points["ratios"], per)
     a = points.arrays
     arrays = {
         "times": a["times"][starts],
-        "scores": a["scores"][worst_rows],
-        "thresholds": a["thresholds"][worst_rows],
+        **{name: a[name][worst_rows] for name in ("scores", "thresholds", "ratios")},
         "anomalous": np.logical_or.reduceat(a["anomalous"], starts),
         "low": extremes(a["low"], starts)[0],
         "high": extremes(a["high"], starts)[1],
         "expected": means(a["expected"], starts).astype(np.float32),
         "least": extremes(a["least"], starts)[0],
         "most": extremes(a["most"], starts)[1],
+        "channel_ratios": extremes(a["channel_ratios"], starts)[1],
     }
     return BlockColumns(POINTS, points.channels, arrays)

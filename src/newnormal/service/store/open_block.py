@@ -51,24 +51,16 @@ class OpenBlock:
         start, stop = self.length, self.length + end - begin
         if stop > len(self._columns):
             self._grow(stop)
-        times, scores, thresholds, anomalous, values, expected, margins = self._arrays
-        times[start:stop] = rows.times[begin:end]
-        scores[start:stop] = rows.scores[begin:end]
-        thresholds[start:stop] = rows.thresholds[begin:end]
-        anomalous[start:stop] = rows.anomalous[begin:end]
-        if rows.channels == self.channels:
-            values[start:stop] = rows.values[begin:end]
-            expected[start:stop] = rows.expected[begin:end]
-            margins[start:stop] = rows.margins
-        else:
-            columns = [self.channels.index(name) for name in rows.channels]
-            for array, added in (
-                (values, rows.values[begin:end]),
-                (expected, rows.expected[begin:end]),
-                (margins, rows.margins),
-            ):
+        own = None
+        if rows.channels != self.channels:
+            own = [self.channels.index(name) for name in rows.channels]
+        for column, array in zip(SAMPLES, self._arrays, strict=True):
+            added = getattr(rows, column.name)[begin:end]
+            if own is None or not column.wide:
+                array[start:stop] = added
+            else:
                 array[start:stop] = np.nan
-                array[start:stop, columns] = added
+                array[start:stop, own] = added
         self.length = stop
 
     def next_block(self) -> None:
