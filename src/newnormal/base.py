@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from newnormal import hooks, thresholds
+from newnormal import fitting, hooks, thresholds
 from newnormal import state as state_file
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.changes import open_changes, slot_of
@@ -200,6 +200,23 @@ class BaseDetector:
         twin._begin(refit_threshold(fitted, config, spec, before, history, anew=anew), history)
         return twin
 
+    def with_limit(self, **options: Any) -> Self:
+        """Return what `set_options` makes of it, at the start of a stream; nothing changes."""
+        fitting.check_live(self._settings()[1], options)
+        return self.with_options(**{"alarms_per_day": None, "risk": None, **options})
+
+    @in_turn
+    def set_options(self, **options: Any) -> Self:
+        """Change the limit on alarms of a live stream: `alarms_per_day`, or `risk` instead.
+
+        From the next sample on it has the limits that a fit with this option gives. By how much
+        alarms have raised them stays. `rollback` and `reset` keep the option; nothing is trained.
+        """
+        twin = self.with_limit(**options)
+        fitting.move_limits(self._state, self._fitted, twin._fitted)
+        self._fitted = twin._fitted
+        return self.set_params(**twin.get_params())
+
     # ------------------------------------------------------------------ live
 
     def step(self, sample: ArrayLike | Mapping[str, float], time: object = None) -> list[Verdict]:
@@ -222,9 +239,7 @@ class BaseDetector:
             before = state.times.before(pending)
             state.times.add(when)
             verdicts, _ = self._advance(values, state.times.newest(pending + 1), False, before)
-            if state.model.step.counts[PENDING]:
-                return []
-            return list(verdicts)
+            return [] if state.model.step.counts[PENDING] else list(verdicts)
 
     @in_turn
     def run(self, X: Any, times: Any = None, flush: bool = True) -> Verdicts:
@@ -261,11 +276,10 @@ class BaseDetector:
             late = verdicts.rows(slice(None, pending))
             judged = counts[PENDING] < pending + len(table.values)
             verdicts = verdicts.rows(slice(pending, None), late if judged else None)
-        zone = self.zone_
         observed = Observed(
             table.values,
             margins(self._fitted),
-            tuple(in_zone(event, zone) for event in events),
+            tuple(in_zone(event, self.zone_) for event in events),
             (*self.alarms_, *self.changes_),
             None if table.labels is None else table.labels.astype(bool),
             rejected,
@@ -322,10 +336,7 @@ class BaseDetector:
 
     @in_turn
     def frozen_copy(self) -> Self:
-        """Return a copy, at the start of a stream, that judges as `score` does and never learns.
-
-        For a series in pieces, or for the events of one. It accepts nothing.
-        """
+        """Return a copy at the start of a stream that judges as `score` does, and never learns."""
         twin = self._twin()
         twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
@@ -393,10 +404,7 @@ class BaseDetector:
 
     @in_turn
     def take_events(self) -> list[Event]:
-        """Return what happened to alarms and changes since the last call.
-
-        The newest thousand are kept.
-        """
+        """Return the events of alarms and changes since the last call, the newest thousand."""
         self._live()
         events = [in_zone(event, self.zone_) for event in self._events]
         self._events.clear()
@@ -582,10 +590,8 @@ class BaseDetector:
         """The open alarms, the oldest first: one by the score and one by silence at most."""
         state, fitted = self._live(), self._fitted
         with self._lock:
-            alarms = (
-                open_alarm(fitted, state.log),
-                silence_alarm(fitted, state.silence, state.judged - 1, self.last_judged_time_),
-            )
+            newest = state.judged - 1, self.last_judged_time_
+            alarms = open_alarm(fitted, state.log), silence_alarm(fitted, state.silence, *newest)
             opened = [in_zone(alarm, self.zone_) for alarm in alarms if alarm]
             return sorted(opened, key=lambda alarm: alarm.number)
 
@@ -748,8 +754,7 @@ class BaseDetector:
         """Return a detector with a live state of its own, which leaves this one alone."""
         state = self._live().copy()
         twin = self._shallow()
-        twin._state, twin._events = state, deque(maxlen=EVENTS)
-        twin._past = self._past.copy()
+        twin._state, twin._events, twin._past = state, deque(maxlen=EVENTS), self._past.copy()
         return twin
 
     def _shallow(self) -> Self:
@@ -762,8 +767,7 @@ class BaseDetector:
     @in_turn
     def to_parts(self) -> Parts:
         """Return what was fitted, and copies of the live state and of the newest alarms."""
-        state = self._live().copy()
-        return Parts(self._fitted, state, tuple(self._past), self._zone)
+        return Parts(self._trained(), self._state.copy(), tuple(self._past), self._zone)
 
     def with_parts(self, parts: Parts) -> Self:
         """Return a detector with these options that goes on from `parts`, which it shares."""
@@ -842,8 +846,7 @@ class BaseDetector:
                 hint=f"newnormal.load returns either; {kind.__name__}.load this one",
             )
         detector = _made(kind, unpacked.options, unpacked.threshold, origin, model)
-        detector._begin(unpacked.fitted, scores)
-        detector._state = unpacked.state
+        detector._begin(unpacked.fitted, scores, unpacked.state)
         detector._events.extend(unpacked.events)
         detector._past.extend(unpacked.past)
         assert isinstance(detector, cls)

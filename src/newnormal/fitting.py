@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +19,13 @@ from newnormal.acceptance.review import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
 from newnormal.alarms.moving import threshold_of
+from newnormal.alarms.tail import Peaks, known_scores
 from newnormal.config import Config, samples_per_day
 from newnormal.core.outliers import find_outliers, without
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
-from newnormal.core.state import Fitted, copied
+from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.core.windows import threshold_scores
 from newnormal.errors import NewnormalError, NewnormalWarning, ParameterError
 from newnormal.kernels.alarm import HEIGHT, START_HEIGHT
@@ -116,6 +118,12 @@ class ThresholdSpec:
         if not self.is_budget:
             return 0.0
         return Budget(self.alarms_per_day, self.risk, samples_per_day(period)).rate
+
+    def peaks(self, history_scores: HistoryScores) -> Peaks | None:
+        """Return where any budget puts the threshold; None without one."""
+        if not self.is_budget:
+            return None
+        return Peaks.of(known_scores(log_scores(history_scores.ordered)), Budget.gap)
 
     def threshold(
         self, history_scores: HistoryScores, period: np.timedelta64 | None, share: float = 1.0
@@ -295,6 +303,7 @@ def _assembled(
         drift=None if normal is None else normal.params,
         channel=channel,
         spread=model.expected_spread(params) if channel is None else _spread(channel, params.scale),
+        peaks=spec.peaks(history_scores),
         never_missing=np.asarray(~np.isnan(history).any(axis=0)),
     )
     if normal is not None:
@@ -315,15 +324,15 @@ def refit_threshold(
 ) -> Fitted:
     """Return the same fit with other options: threshold, budget, memory, learning rate.
 
-    Without history's scores, only a threshold that does not need them can be set. One that is as
-    `before` stays, unless it is to be taken `anew` from these scores.
+    Without history's scores, only a threshold that does not need them can be set, or another budget
+    than the one `before`. What is as before stays, unless it is to be taken `anew` from the scores.
     """
     params = fitted.step
     channel = fitted.channel
     joint_share = 1.0 if channel is None else JOINT_SHARE
+    rate = spec.rate(fitted.period)
     if channel is not None:
-        rate = CHANNELS_SHARE * spec.rate(fitted.period)
-        limits, slow = limits_of(channel.tails, channel.flags != 0, rate)
+        limits, slow = limits_of(channel.tails, channel.flags != 0, CHANNELS_SHARE * rate)
         channel = channel._replace(limits=limits, slow_limits=slow)
     if fitted.choice is None:
         decay = config.decay_per_window(fitted.period) if config.detrend else 1.0
@@ -331,9 +340,13 @@ def refit_threshold(
         assert isinstance(fitted.model, Model)
         _check_adapts(config, fitted.model)
         params = params._replace(decay=decay, lr=np.float32(lr))
+    peaks = fitted.peaks if spec.is_budget else None
+    moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
     if spec == before and not anew:
         threshold = _start(fitted)
-        moving: dict[str, Any] = {"rule": fitted.rule, "moving_start": fitted.moving_start}
+    elif peaks is not None and not anew:
+        threshold = _moved(fitted, peaks.height(joint_share * rate))
+        threshold = threshold._replace(params=fitted.alarm._replace(rate=rate))
     elif history_scores is None and (
         spec.is_budget or fitted.alarm.rate or not isinstance(spec.rule, Fixed)
     ):
@@ -351,7 +364,7 @@ def refit_threshold(
                 hint="leave scores out, or pass a score for each of history's samples in "
                 "their order",
             )
-        moving = spec.moving_parts(history_scores)
+        moving, peaks = spec.moving_parts(history_scores), spec.peaks(history_scores)
         if spec.is_budget or fitted.alarm.rate:
             threshold = spec.threshold(history_scores, fitted.period, joint_share)
         else:  # the tail of the scores stays
@@ -378,6 +391,7 @@ def refit_threshold(
         channel=channel,
         drift=fitted.drift if accepts else None,
         baseline=None,
+        peaks=peaks,
     )
     if accepts:
         kept = fitted.baseline
@@ -385,6 +399,38 @@ def refit_threshold(
         baseline = _baseline(changed, kept.trend, kept.lows, kept.highs)
         changed = replace(changed, baseline=baseline)
     return _with_learn_threshold(changed)
+
+
+def check_live(spec: ThresholdSpec, options: Mapping[str, Any]) -> None:
+    """Raise a ParameterError unless these options of a live stream can be changed."""
+    for name in options:
+        if name not in ("alarms_per_day", "risk"):
+            raise ParameterError(
+                f"{name}: expected an option that a live stream can change, found {name}",
+                hint="these are alarms_per_day and risk; with_options has the other options that "
+                "need no training and begins a stream anew, fit has the rest",
+            )
+    check_target(options.get("alarms_per_day"), options.get("risk"))
+    if not spec.is_budget:
+        raise ParameterError(
+            f"{next(iter(options))}: expected a detector with a limit on alarms, found one with a "
+            "threshold, which has no tail to take a limit from",
+            hint="with_options(threshold=None, alarms_per_day=1) begins a stream anew with a limit",
+        )
+
+
+def move_limits(state: StreamState, before: Fitted, after: Fitted) -> None:
+    """Move what a live stream is judged by from one limit on alarms to that of another fit.
+
+    By how much alarms have raised it stays. What `rollback` goes back to moves likewise.
+    """
+    old, new = (fitted.alarm_start.levels[START_HEIGHT] for fitted in (before, after))
+    kept = [part.levels for part in (state.last_quiet, state.accepted, *state.undo) if part]
+    heights = [KEPT_LEVELS.index(at) for at in (HEIGHT, START_HEIGHT)]
+    for levels, at in [(state.alarm.levels, [HEIGHT, START_HEIGHT]), *((k, heights) for k in kept)]:
+        levels[at] = levels[at] / old * new  # in this order `old` itself becomes `new`, exactly
+    threshold = state.learn_threshold
+    threshold[0] = threshold[0] / before.step.learn_threshold * after.step.learn_threshold
 
 
 def _start(fitted: Fitted) -> AlarmThreshold:

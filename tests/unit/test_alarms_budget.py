@@ -571,4 +571,4 @@ def test_rate_that_no_height_has_gives_the_height_with_the_most_alarms() -> None
     scores = np.random.default_rng(5).normal(size=2_000)
     fit = Peaks.of(scores, gap=10)
     assert fit.height(0.9) == fit.floor
-    assert fit.rates.max() < 0.1
+    assert fit.counted[1].max() < 0.1

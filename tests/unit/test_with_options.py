@@ -9,6 +9,8 @@ import pytest
 import newnormal
 from newnormal import M2N2, Detector, Fixed, NotFittedError, ParameterError
 from newnormal.base import BaseDetector
+from newnormal.kernels.alarm import START_HEIGHT
+from newnormal.kernels.channels import HIDDEN
 from newnormal.types import Floats, Verdicts
 from tests.strategies import nasty_series
 
@@ -66,16 +68,102 @@ def test_a_loaded_detector_needs_the_scores_of_history(history: Floats, tmp_path
     fitted.save(tmp_path / "plant.nn")
     loaded = newnormal.load(tmp_path / "plant.nn")
     assert loaded.history_scores_ is None
-    for options in ({"alarms_per_day": 2.0}, {"alarms_per_day": None, "threshold": Fixed(4.0)}):
-        with pytest.raises(ParameterError) as caught:
-            loaded.with_options(**options)
-        assert str(caught.value) == (
-            "scores: expected history's scores for this threshold, found none\n"
-            "hint: pass scores=, or threshold=newnormal.Fixed(...) where there was no budget"
-        )
-    assert fitted.history_scores_ is not None
-    comp = loaded.with_options(alarms_per_day=2.0, scores=fitted.history_scores_)
-    same(Detector(epochs=2, alarms_per_day=2).fit(history).run(LIVE), comp.run(LIVE))
+    with pytest.raises(ParameterError) as caught:
+        loaded.with_options(alarms_per_day=None, threshold=Fixed(4.0))
+    assert str(caught.value) == (
+        "scores: expected history's scores for this threshold, found none\n"
+        "hint: pass scores=, or threshold=newnormal.Fixed(...) where there was no budget"
+    )
+    ref = Detector(epochs=2, alarms_per_day=2).fit(history).run(LIVE)
+    for scores in (None, fitted.history_scores_):  # the tail for another limit is in the state
+        same(ref, loaded.with_options(alarms_per_day=2.0, scores=scores).run(LIVE))
+
+
+# ---------------------------------------------------------------------- of a live stream
+
+
+def tensors(detector: BaseDetector, part: str = "") -> dict[str, bytes]:
+    arrays = detector.to_state().tensors.items()
+    return {name: array.tobytes() for name, array in arrays if name.startswith(part)}
+
+
+@pytest.mark.parametrize("kind", [Detector, M2N2])
+@pytest.mark.parametrize("options", [{"alarms_per_day": 40.0}, {"risk": 1e-4}])
+def test_a_limit_set_live_gives_the_limits_of_a_fit_with_it(
+    history: Floats, tmp_path: Path, kind: type[Any], options: dict[str, float]
+) -> None:
+    training = {"epochs": 2} if kind is Detector else {"epochs": 2, "window": 5}
+    ref: BaseDetector = kind(**training, **options).fit(history)
+    kind(**training, alarms_per_day=1).fit(history).save(tmp_path / "plant.nn")
+    new, live = (newnormal.load(tmp_path / "plant.nn") for _ in range(2))
+    live.run(LIVE)
+    weights = tensors(live, "live.model.")
+    for detector in (new, live):
+        assert detector.set_options(**options).get_params() == ref.get_params()
+    assert tensors(new) == tensors(ref)
+    assert tensors(live, "fitted.") == tensors(ref, "fitted.")
+    assert tensors(live, "live.model.") == weights
+    same(ref.run(LIVE), new.run(LIVE))
+
+
+def test_a_limit_set_live_counts_at_the_next_sample_and_leaves_all_that_is_open(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(2)
+    history, live = rng.normal(size=(3000, 3)), rng.normal(size=(4000, 3))
+    live[60:, 0] += 9
+    live[150:, 1] += 9
+    live[230:300, 2] += 30
+    detector = Detector(epochs=1, accept_after=400).fit(history)
+    detector.run(live[:120], flush=False)
+    detector.accept().run(live[120:240], flush=False)
+    opened = detector.alarms_, detector.changes_, detector.past_
+    assert all(opened) and detector._state.channel.counts[2, HIDDEN]
+    detector.save(tmp_path / "few.nn")
+    few = newnormal.load(tmp_path / "few.nn")
+    assert opened == (*[detector.set_options(alarms_per_day=50).alarms_], *opened[1:])
+    detector.save(tmp_path / "many.nn")
+    many = newnormal.load(tmp_path / "many.nn")
+    same(detector.run(live[240:], flush=False), many.run(live[240:], flush=False))
+    assert tensors(detector) == tensors(many)
+    rest = few.run(live[240:], flush=False)
+    assert many.alarm_rate_.alarms > 3 * few.alarm_rate_.alarms
+    assert rest.thresholds[0] > detector.threshold_
+    start = Detector(epochs=1, alarms_per_day=50).fit(history)._state.alarm.levels[START_HEIGHT]
+    assert many.rollback()._state.alarm.levels[START_HEIGHT] == start  # the limit stays
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "text"),
+    [
+        ({}, {}, "expected either alarms_per_day or risk, found neither"),
+        ({}, {"alarms_per_day": 0}, "alarms_per_day: expected a number above 0, found 0"),
+        ({}, {"alarms_per_day": 1440}, "alarms_per_day: expected less than the 1440 samples"),
+        (
+            {},
+            {"accept_after": "2d"},
+            "accept_after: expected an option that a live stream can change, found accept_after\n"
+            "hint: these are alarms_per_day and risk; with_options has the other options that need "
+            "no training and begins a stream anew, fit has the rest",
+        ),
+        (
+            {"threshold": 0.9, "alarms_per_day": None},
+            {"alarms_per_day": 1},
+            "alarms_per_day: expected a detector with a limit on alarms, found one with a "
+            "threshold, which has no tail to take a limit from\n"
+            "hint: with_options(threshold=None, alarms_per_day=1) begins a stream anew with a limit",
+        ),
+    ],
+)
+def test_an_option_that_cannot_be_set_live_changes_nothing(
+    history: Floats, given: dict[str, Any], options: dict[str, Any], text: str
+) -> None:
+    detector = M2N2(**{"epochs": 1, "window": 5, "alarms_per_day": 2, **given}).fit(history)
+    before = detector.get_params(), tensors(detector)
+    with pytest.raises(ParameterError) as caught:
+        detector.set_options(**options)
+    assert str(caught.value).startswith(text)
+    assert before == (detector.get_params(), tensors(detector))
 
 
 def test_a_fixed_threshold_needs_no_scores(history: Floats, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.kernels.alarm import KNOTS, p_values, peaks
 from newnormal.types import Floats
+from newnormal.types.tables import NOT_NEGATIVE, Array, Scalar
 
 # Peaks the tail is fitted to: enough for a scale within a fifth, few enough to be the tail.
 _PEAKS = 30
@@ -24,20 +26,20 @@ _PRIOR_PEAKS = 3
 _SHAPES = (0.0, 0.5)
 
 
-@dataclass(frozen=True, eq=False)
-class Peaks:
+class Peaks(NamedTuple):
     """How many alarms history's scores would have raised, by the threshold's height.
 
     A height is a score in spreads above the location. Alarms are counted by the rule that will
-    raise them, so that what is extrapolated is alarms and not samples.
+    raise them, so that what is extrapolated is alarms and not samples. A state file has them: the
+    limit of a live stream can be changed.
 
     Attributes
     ----------
     location, spread
         The scores' median, and their interquartile range as a standard deviation.
-    levels, rates
+    counted
         Heights from the third quartile up, and the alarms a sample that a threshold there, or
-        the best one above it, would have raised.
+        the best one above it, would have raised, (2, Q).
     floor
         The height with the most alarms: below it they run into each other.
     start, rate
@@ -53,15 +55,14 @@ class Peaks:
     Technometrics 29 (1987).
     """
 
-    location: float
-    spread: float
-    levels: Floats
-    rates: Floats
-    floor: float
-    start: float
-    rate: float
-    scale: float
-    shape: float
+    location: Annotated[float, Scalar(-1e300, 1e300)]
+    spread: Annotated[float, Scalar(0, 1e300, above=True)]
+    counted: Annotated[Floats, Array(2, "Q", range=NOT_NEGATIVE)]
+    floor: Annotated[float, Scalar(0, 1e300, above=True)]
+    start: Annotated[float, Scalar(0, 1e300, above=True)]
+    rate: Annotated[float, Scalar(0, 1, above=True)]
+    scale: Annotated[float, Scalar(0, 1e300, above=True)]
+    shape: Annotated[float, Scalar(0, 1)]
 
     @classmethod
     def of(cls, scores: Floats, gap: int) -> Peaks:
@@ -82,8 +83,7 @@ class Peaks:
         return cls(
             location,
             spread,
-            levels,
-            best / len(heights),
+            np.array([levels, best / len(heights)]),
             float(levels[np.flatnonzero(counts == best[0])[-1]]),
             float(start),
             # Even where nothing ever rose, the next sample may.
@@ -98,8 +98,8 @@ class Peaks:
         Where no height has that many, the one with the most.
         """
         if rate >= self.rate:
-            reached = np.flatnonzero(self.rates >= rate)
-            return float(self.levels[reached[-1]]) if len(reached) else self.floor
+            reached = np.flatnonzero(self.counted[1] >= rate)
+            return float(self.counted[0, reached[-1]]) if len(reached) else self.floor
         times = self.rate / rate
         if self.shape == 0:
             return self.start + self.scale * math.log(times)

@@ -108,6 +108,7 @@ class Fitted:
     channel: ChannelParams | None = None  # None where channels are not judged by themselves
     drift: DriftParams | None = None
     baseline: Baseline | None = None  # normal as fitted
+    peaks: Any = None  # of history's scores, for another limit on alarms; None without a limit
     rule: Any = None  # of a threshold that moves by itself; None for all others
     moving_start: Floats | None = None  # the rule's state before the first sample
     spread: Floats | None = None  # (C,) usual distance from what is expected, in the user's units

@@ -20,7 +20,7 @@ from newnormal.types.tables import flatten
 # The parts of a Fitted that are arrays; its model has its own.
 _FITTED = (
     *("step", "alarm", "tail_chances", "alarm_start", "channel", "drift", "baseline"),
-    *("moving_start", "spread"),
+    *("moving_start", "spread", "peaks"),
 )
 
 

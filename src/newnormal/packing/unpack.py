@@ -21,6 +21,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.review import KEPT
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.moving import threshold_of
+from newnormal.alarms.tail import Peaks
 from newnormal.config import Config
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
@@ -240,6 +241,7 @@ class _StateReader:
             baseline=baseline,
             **self._moving(tracks_alarms),
             spread=self._spread(),
+            peaks=read(Peaks, "fitted.peaks.", self.take) if self.has("fitted.peaks.") else None,
             never_missing=self._never_missing(channels),
             rhythm=self._rhythm(model),
             zone=zone_of(facts),
