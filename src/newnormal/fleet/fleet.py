@@ -61,6 +61,7 @@ from newnormal.types.zones import common_zone
 
 EVENTS = 10_000  # kept until they are taken
 _Path: TypeAlias = str | os.PathLike[str]
+_Target: TypeAlias = Alarm | Change | int | None
 OnReplay: TypeAlias = Callable[[Replayed], None]
 
 
@@ -424,21 +425,13 @@ class Fleet:
     # ------------------------------------------------------------------ alarms and changes
 
     def accept(
-        self,
-        name: str,
-        alarm: Alarm | Change | int | None = None,
-        *,
-        change: Change | int | None = None,
+        self, name: str, alarm: _Target = None, *, change: Change | int | None = None
     ) -> Self:
         """Accept a change of a stream, or what an alarm is about, as `Detector.accept` does."""
         return self._act(name, "accept", alarm, change)
 
     def reject(
-        self,
-        name: str,
-        alarm: Alarm | Change | int | None = None,
-        *,
-        change: Change | int | None = None,
+        self, name: str, alarm: _Target = None, *, change: Change | int | None = None
     ) -> Self:
         """Reject a change of a stream, as `Detector.reject` does."""
         return self._act(name, "reject", alarm, change)
@@ -460,6 +453,21 @@ class Fleet:
             group.refresh(at)
             zone = group.streams[at].zone
             self._events.extend(FleetEvent(name, in_zone(event, zone)) for event in events)
+        return self
+
+    def set_options(self, names: str | Iterable[str] | None = None, **options: Any) -> Self:
+        """Change the limit on alarms of live streams, as `Detector.set_options` does.
+
+        None: of all streams, and of those that are added or fitted anew later. If a stream cannot
+        have it, nothing changes.
+        """
+        with self._lock:
+            named = [names] if isinstance(names, str) else list(self if names is None else names)
+            self._streams.set_options(dict.fromkeys(named), options)
+            if names is None:
+                self.detector.set_params(**{"alarms_per_day": None, "risk": None, **options})
+                self.fleet_alarms_per_day = None
+            self._restructured()
         return self
 
     def take_events(self) -> list[FleetEvent]:

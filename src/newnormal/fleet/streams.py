@@ -1,6 +1,6 @@
 """The streams of a fleet: by name, in order, and in groups of one shape."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary, finalize
 
@@ -10,7 +10,8 @@ from newnormal.alarms import AlarmLog
 from newnormal.base import BaseDetector
 from newnormal.core.arena import Layout, Memory
 from newnormal.core.state import Fitted
-from newnormal.errors import InputError
+from newnormal.errors import InputError, ParameterError
+from newnormal.fitting import move_limits
 from newnormal.fleet.group import CompiledGroup, Group
 from newnormal.fleet.stream import FitBlock, Shape, Stream
 from newnormal.tabular.columns import alike, listed
@@ -142,6 +143,28 @@ class FleetStreams:
         self._where = {other: self._where[other] for other in order}
         self._changed()
         return stream
+
+    def set_options(self, names: Collection[str], options: Mapping[str, Any]) -> None:
+        """Change options of live streams; if one of them cannot take them, nothing changes."""
+        made: dict[tuple[int, int], tuple[BaseDetector, Fitted]] = {}  # streams share fits
+        for name in names:
+            stream = self[name]
+            key = id(stream.fitted), id(stream.template)
+            if key not in made:
+                try:
+                    twin = stream.live().with_limit(**options)
+                except ParameterError as error:
+                    raise ParameterError(
+                        f"stream {name}: {error.message}", hint=error.hint
+                    ) from None
+                made[key] = twin.unfitted(), twin.to_parts().fitted
+        for name in names:
+            group, at = self._where[name]
+            stream = group.streams[at]
+            template, fitted = made[id(stream.fitted), id(stream.template)]
+            move_limits(stream.open(), stream.fitted, fitted)
+            stream.template, stream.fit = template, self._fit(fitted)
+            group.refresh(at)
 
     def _changed(self) -> None:
         self._names = None

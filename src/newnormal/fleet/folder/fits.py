@@ -53,6 +53,10 @@ class FitWriter:
         self._places[id(fitted), self._text(template)] = place
         self._kept.append(fitted)
 
+    def has(self, stream: Stream) -> bool:
+        """Whether the file has the fit of a stream, with its options."""
+        return (id(stream.fitted), self._text(stream.template)) in self._places
+
     def place(self, stream: Stream) -> tuple[int, int]:
         """Return where the fit of a stream is: its offset and its length."""
         return self._places[id(stream.fitted), self._text(stream.template)]

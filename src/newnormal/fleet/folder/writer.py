@@ -106,7 +106,8 @@ class FolderWriter:
         self._ids.clear()
         orders = {name: entry.order for name, entry in self._entries.items()}
         for name, entry in list(self._entries.items()):
-            if name not in streams or streams[name] is not entry.stream:
+            kept = name in streams and streams[name] is entry.stream
+            if not kept or not self.fits.has(entry.stream):
                 del self._entries[name], entry.shard.members[name]
                 entry.shard.changed = True
                 self._listing = None
