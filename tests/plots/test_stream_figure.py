@@ -141,7 +141,7 @@ def test_channels_concerned_come_first_and_say_by_what() -> None:
         "c30": "alarms 1 and 2",
         "c1": "",
         "c2": "",
-        "score": "",
+        "ratio": "",
     }
     written = " · ".join(texts(figure))
     assert "300 samples of 38 channels · 2 alarms, 1 change (1 pending)" in written
@@ -150,9 +150,9 @@ def test_channels_concerned_come_first_and_say_by_what() -> None:
 
 def test_channels_can_be_chosen_by_number_and_by_name() -> None:
     verdicts = run(channels=6)
-    assert list(titles(verdicts.plot(channels=1))) == ["c0", "score"]
-    assert list(titles(verdicts.plot(channels=["c5", "c2"]))) == ["c5", "c2", "score"]
-    assert list(titles(verdicts.plot(channels="c4"))) == ["c4", "score"]
+    assert list(titles(verdicts.plot(channels=1))) == ["c0", "ratio"]
+    assert list(titles(verdicts.plot(channels=["c5", "c2"]))) == ["c5", "c2", "ratio"]
+    assert list(titles(verdicts.plot(channels="c4"))) == ["c4", "ratio"]
     with pytest.raises(ParameterError) as caught:
         verdicts.plot(channels=["c9"])
     assert str(caught.value) == (
@@ -312,7 +312,7 @@ def test_a_model_without_alarms_shows_its_anomalous_samples() -> None:
     figure = newnormal.plot(verdicts)
     assert texts(figure)[0] == "2 of 300 samples anomalous"
     assert lane(figure, "anomalous").collections
-    assert titles(figure)["score"] == "2 anomalous"
+    assert titles(figure)["ratio"] == "2 anomalous"
 
 
 def test_a_million_samples_are_few_points_and_few_seconds() -> None:

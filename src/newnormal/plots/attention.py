@@ -1,7 +1,9 @@
 """Which streams of a fleet a person looks at first."""
 
+import numpy as np
+
 from newnormal.alarms.words import urgency
-from newnormal.plots.thinning import excess
+from newnormal.plots.thinning import ratios_of
 from newnormal.types import Alarm, Change, Timeline
 
 
@@ -36,7 +38,4 @@ def needs_attention(timeline: Timeline) -> bool:
 
 
 def _highest(timeline: Timeline) -> float:
-    verdicts = timeline.verdicts
-    if not len(verdicts):
-        return float("-inf")
-    return float(excess(verdicts.scores, verdicts.thresholds).max())
+    return float(np.nan_to_num(ratios_of(timeline.verdicts)).max(initial=-np.inf))

@@ -49,25 +49,28 @@ def range_panel(
     values: Floats,
     labels: Bools | None,
     expected: Floats | None,
-    margin: float | None,
+    band: tuple[Floats, Floats] | None,
+    beyond: Bools | None,
     style: Style,
 ) -> None:
-    """Draw one channel in front of what was expected: a line, and the range of nearly all values.
+    """Draw one channel in front of what was expected: a line, and the range as a band.
 
-    The range is from `margin` below what was expected to as much above.
+    Samples that are `beyond` the range are marked.
     """
     axes.set_facecolor(style.paper)
     shade(axes, x, labels, style.true)
     limits = [signal_limits(values)]
     if expected is not None:
-        places, centre = broken(*middle(x, expected))
-        axes.plot(places, centre, color=style.expected, linewidth=1.1)
-        if margin is not None:
-            low, high = centre - margin, centre + margin
-            axes.fill_between(places, low, high, color=style.band, alpha=0.45, linewidth=0)
-            limits.append(signal_limits(np.concatenate([low, high]), 0.02))
+        axes.plot(*broken(*middle(x, expected)), color=style.expected, linewidth=1.1)
+    if band is not None:
+        (places, low), (_, high) = (broken(*middle(x, edge)) for edge in band)
+        axes.fill_between(places, low, high, color=style.band, alpha=0.45, linewidth=0)
+        limits.append(signal_limits(np.concatenate([low, high]), 0.02))
     _dots(axes, x, values, style.value)
     axes.plot(*broken(*outline(x, values)), color=style.value, linewidth=0.75)
+    for flags, colour in () if beyond is None else _kinds(beyond, labels, style):
+        marked = broken(*outline(x, np.where(flags, values, np.nan)))
+        axes.plot(*marked, ".-", color=colour, linewidth=1.1, markersize=3)
     _signal_scale(axes, limits, style)
 
 
@@ -148,7 +151,7 @@ def score_panel(
     shade(axes, x, labels, style.true)
     _dots(axes, x, scores, style.line)
     axes.plot(*broken(*outline(x, scores)), color=style.line, linewidth=0.6)
-    for flags, colour in _alarms(verdicts, labels, style):
+    for flags, colour in _kinds(verdicts.anomalous, labels, style):
         places, tops = peaks(x, scores, flags)
         axes.vlines(places, peaks(x, bars, flags)[1], tops, color=colour, linewidth=1.0)
     bars[bars != verdicts.thresholds] = np.nan  # an infinite one has no place
@@ -176,7 +179,7 @@ def alarm_strip(
     style: Style = LIGHT,
 ) -> None:
     """Draw the anomalous samples as a bar code."""
-    strip(axes, x, name, _alarms(verdicts, labels, style), style)
+    strip(axes, x, name, _kinds(verdicts.anomalous, labels, style), style)
 
 
 def strip(
@@ -240,13 +243,11 @@ def legend_rows(marks: Iterable[str], width: float = 9.0) -> int:
     return 1 if sum(0.075 * len(name) + 0.55 for name in marks) < width else 2
 
 
-def _alarms(
-    verdicts: Verdicts, labels: Bools | None, style: Style
-) -> tuple[tuple[Bools, str], ...]:
-    """Return the anomalous samples; with labels, those for nothing and those that meet one."""
+def _kinds(flags: Bools, labels: Bools | None, style: Style) -> tuple[tuple[Bools, str], ...]:
+    """Return flags and their colour; with labels, those for nothing and those that meet one."""
     if labels is None:
-        return ((verdicts.anomalous, style.alarm),)
-    return (verdicts.anomalous & ~labels, style.alarm), (verdicts.anomalous & labels, style.true)
+        return ((flags, style.alarm),)
+    return (flags & ~labels, style.alarm), (flags & labels, style.true)
 
 
 def shade(axes: Axes, x: Floats, flags: Bools | None, colour: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from newnormal.plots.canvas import INK, NORMAL, SMALL, blank
 from newnormal.plots.panels import alarm_strip, key, score_panel, score_range, signal_panel, tidy
 from newnormal.plots.style import LIGHT, Style
+from newnormal.plots.thinning import in_ratios
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
@@ -74,6 +75,11 @@ class DetectorRun(NamedTuple):
     remark: str
     verdicts: Verdicts
 
+    @property
+    def decides(self) -> bool:
+        """Whether the ratio decides, and not the score."""
+        return self.verdicts.channel_ratios is not None
+
 
 class ChangeMark(NamedTuple):
     """A sample at which something lasting begins, and what it is."""
@@ -107,12 +113,14 @@ def stack(
         panel = next(panels)
         signal_panel(panel, ruler.x, signal.values, labels, signal.over)
         tidy(panel, signal.name)
+    # The score of `Detector` ranks: what decides is the ratio.
+    runs = [run._replace(verdicts=in_ratios(run.verdicts)) if run.decides else run for run in runs]
     everyone = [run.verdicts for run in runs]
     for run in runs:
         limits = score_range(everyone if comparable else [run.verdicts])
         panel = next(panels)
         score_panel(panel, ruler.x, run.verdicts, labels, limits)
-        tidy(panel, "score")
+        tidy(panel, "ratio" if run.decides else "score")
         _entitle(panel, run.name, run.remark)
         panel = next(panels)
         alarm_strip(panel, ruler.x, run.verdicts, labels)

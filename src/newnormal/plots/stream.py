@@ -31,6 +31,7 @@ from newnormal.plots.panels import (
 )
 from newnormal.plots.stack import Ruler, column, scale
 from newnormal.plots.style import Style
+from newnormal.plots.thinning import in_ratios
 from newnormal.plots.words import shortened, write
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Floats, Ints, Timeline, Verdicts
 
@@ -61,7 +62,7 @@ def stream_figure(
     channels: int | Sequence[str] | None = None,
     evaluation: Evaluation | None = None,
 ) -> Figure:
-    """Draw a timeline: headline, lanes, the channels concerned, the score, alarms in words."""
+    """Draw a timeline: headline, lanes, the channels concerned, the ratio, alarms in words."""
     if not len(timeline):
         return _empty(timeline, style)
     shown = _chosen(timeline, channels)
@@ -150,14 +151,15 @@ def _lane(axes: Axes, kind: str, timeline: Timeline, x: Floats, style: Style) ->
 def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Style) -> None:
     """Draw a channel, and shade it where it has a part in an alarm or in a change."""
     name = timeline.channels[channel]
-    expected, margins = timeline.verdicts.expected, timeline.observed.margins
+    expected, ratios = timeline.verdicts.expected, timeline.verdicts.channel_ratios
     range_panel(
         axes,
         x,
         timeline.values[:, channel],
         timeline.labels,
         None if expected is None else expected[:, channel],
-        None if margins is None else float(margins[channel]),
+        timeline.ranges and (timeline.ranges[0][:, channel], timeline.ranges[1][:, channel]),
+        None if ratios is None else ratios[:, channel] >= 1,
         style,
     )
     bars = alarm_bars(timeline, x, style)
@@ -204,11 +206,11 @@ def _entitle(axes: Axes, name: str, remark: str, style: Style) -> None:
 
 
 def _score(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:
-    verdicts = timeline.verdicts
+    verdicts = in_ratios(timeline.verdicts)
     score_panel(axes, x, verdicts, timeline.labels, score_range([verdicts]), style)
     tidy(axes, "", style)
     anomalous = int(verdicts.anomalous.sum())
-    _entitle(axes, "score", f"{anomalous:,} anomalous" if anomalous else "", style)
+    _entitle(axes, "ratio", f"{anomalous:,} anomalous" if anomalous else "", style)
 
 
 def _texts(timeline: Timeline, shown: Ints, why: str, evaluation: Evaluation | None) -> _Texts:
@@ -268,10 +270,13 @@ def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
     marks: dict[str, Artist] = {"value": Line2D([], [], color=style.value, linewidth=1.5)}
     if timeline.verdicts.expected is not None:
         marks["expected"] = Line2D([], [], color=style.expected, linewidth=1.5)
-        if timeline.observed.margins is not None:
-            marks["expected range"] = Patch(facecolor=style.band, alpha=0.45)
-    marks["score"] = Line2D([], [], color=style.line, linewidth=1.5)
-    marks["threshold"] = Line2D([], [], color=style.ink, linewidth=1.0, linestyle=(0, (4, 3)))
+    if timeline.ranges is not None:
+        marks["expected range"] = Patch(facecolor=style.band, alpha=0.45)
+    ratios = timeline.verdicts.channel_ratios
+    if timeline.labels is None and ratios is not None and (ratios >= 1).any():
+        marks["beyond it"] = Line2D([], [], color=style.alarm, marker=".", linewidth=1.1)
+    marks["ratio"] = Line2D([], [], color=style.line, linewidth=1.5)
+    marks["limit"] = Line2D([], [], color=style.ink, linewidth=1.0, linestyle=(0, (4, 3)))
     alarms = bool(timeline.alarms) or bool(timeline.verdicts.anomalous.any())
     if timeline.labels is not None:
         marks["labelled"] = Patch(facecolor=style.true, alpha=0.25)

@@ -1,5 +1,7 @@
 """A million samples on a thousand pixels: extremes are kept, so no spike is lost."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from newnormal.metrics.events import runs
@@ -168,20 +170,20 @@ def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, fl
 
 
 def excess(scores: Floats, thresholds: Floats) -> Floats:
-    """Return how bad each sample is: from 1 on it is anomalous, or from 0 on; -inf without a score.
+    """Return how bad each sample is: from 1 on it is anomalous; -inf without a score.
 
     The ratio of score and threshold. Where a threshold is not positive, as that of a foreign model
-    may be, ratios mean nothing: then it is their difference.
+    may be, ratios mean nothing: then it is 1 plus their difference.
 
     Examples
     --------
     >>> excess(np.array([1.0, 3.0, np.nan]), np.array([2.0, 2.0, 2.0])).tolist()
     [0.5, 1.5, -inf]
     >>> excess(np.array([-1.0, 3.0]), np.array([-2.0, 4.0])).tolist()
-    [1.0, -1.0]
+    [2.0, 0.0]
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        badness = scores - thresholds if (thresholds <= 0).any() else scores / thresholds
+        badness = 1 + scores - thresholds if (thresholds <= 0).any() else scores / thresholds
     badness[np.isnan(badness)] = -np.inf
     return badness
 
@@ -195,3 +197,8 @@ def ratios_of(verdicts: Verdicts) -> Floats:
     if ratios is None:
         ratios = excess(verdicts.scores, verdicts.thresholds)
     return np.where(np.isneginf(ratios), np.nan, ratios)
+
+
+def in_ratios(verdicts: Verdicts) -> Verdicts:
+    """Return verdicts whose scores are ratios, and whose threshold is 1."""
+    return replace(verdicts, scores=ratios_of(verdicts), thresholds=np.ones(len(verdicts)))

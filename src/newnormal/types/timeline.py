@@ -86,6 +86,16 @@ class Timeline:
         """The samples, shape (T, C)."""
         return self.observed.values
 
+    @cached_property
+    def ranges(self) -> tuple[Floats, Floats] | None:
+        """The expected range of each channel, low and high, each (T, C); None if not known."""
+        verdicts, margins = self.verdicts, self.observed.margins
+        if verdicts.lows is not None and verdicts.highs is not None:
+            return verdicts.lows, verdicts.highs
+        if verdicts.expected is None or margins is None:
+            return None
+        return verdicts.expected - margins, verdicts.expected + margins
+
     @property
     def labels(self) -> Bools | None:
         """Which samples are labelled as a fault; None without labels."""
