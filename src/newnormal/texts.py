@@ -1,7 +1,8 @@
-"""Names and counts as a person is shown them."""
+"""Names, counts and numbers as a person is shown them."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
@@ -9,6 +10,13 @@ _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
+
+_PREFIXES = {5: "P", 4: "T", 3: "G", 2: "M", 1: "k", 0: "", -1: "m", -2: "µ", -3: "n"}
+# Units that a prefix is written to; before any other one it stands alone: "2.5 M req/s".
+_PREFIXED = {*"BbAFHJLNVWglms", "bit", "bps", "Bps", "Hz", "Wh", "VA", "Ah", "Pa", "mol", "Ω"}
+_PLAIN = {True: (0.1, 1e4), False: (1e-4, 1e5)}  # written without prefix; True: of those units
+_ALIKE_DIGITS = 7  # of numbers beside each other, of which some resemble each other
+_MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a float has
 
 
 def shown(text: object, *, lines: bool = False) -> str:
@@ -61,3 +69,87 @@ def counted(count: int, what: str) -> str:
     ('1 alarm', '2,000 alarms')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def number_text(value: float, unit: str = "", digits: int = 3) -> str:
+    """Return a number with its unit, in so many significant digits, and an SI prefix if large.
+
+    Examples
+    --------
+    >>> [number_text(value) for value in (71.04, 0.0034, 1440, 9.35e10, -3.0, 2e-9)]
+    ['71', '0.0034', '1,440', '93.5 G', '-3', '2 n']
+    >>> number_text(9.35e10, "B"), number_text(2.5e6, "req/s"), number_text(0.0034, "s")
+    ('93.5 GB', '2.5 M req/s', '3.4 ms')
+    """
+    return number_texts(value, unit=unit, digits=digits)[0]
+
+
+def number_texts(*values: float, unit: str = "", digits: int = 3) -> list[str]:
+    """Return numbers beside each other: one prefix and precision, and different ones differ.
+
+    Prefix and precision are those of the second largest, so that one that is far out hides nothing
+    of the others. `newnormal/reports/page/format.js` has the same rule.
+
+    Examples
+    --------
+    >>> number_texts(26.04, 25.91, 25.97), number_texts(425, 162.3, 194.1)
+    (['26.04', '25.91', '25.97'], ['425', '162', '194'])
+    >>> number_texts(93.5e9, 40e9, 41e9, unit="B"), number_texts(12, 40e9, 41e9)
+    (['93.5 GB', '40 GB', '41 GB'], ['12', '40 G', '41 G'])
+    >>> number_texts(5e12, 5e12 + 0.5, 2)
+    ['5,000,000,000,000', '5,000,000,000,000.5', '2']
+    """
+    sizes = sorted((abs(x) for x in values if x and math.isfinite(x)), reverse=True)
+    typical = sizes[:2][-1] if sizes else 1.0
+    texts = [""] * len(values)
+    for significant in range(digits, _MOST_DIGITS + 1):
+        alike: dict[str, set[float]] = {}
+        for value, text in zip(values, texts, strict=True):
+            alike.setdefault(text, set()).add(value)
+        if significant > digits and len(alike) == len(set(values)):
+            break
+        texts = [
+            _written(value, typical, significant, unit)
+            if significant <= _ALIKE_DIGITS or len(alike[text]) > 1
+            else text
+            for value, text in zip(values, texts, strict=True)
+        ]
+    return texts
+
+
+def between_text(texts: Sequence[str]) -> str:
+    """Return numbers in words as a range, with what they have in common at its end.
+
+    >>> between_text(["40 GB", "41 GB"]), between_text(["900 MB", "1.1 GB"])
+    ('40 to 41 GB', '900 MB to 1.1 GB')
+    """
+    tails = {text.partition(" ")[2] for text in texts}
+    if len(tails) > 1:
+        return " to ".join(texts)
+    return f"{' to '.join(text.partition(' ')[0] for text in texts)} {tails.pop()}".rstrip()
+
+
+def _written(value: float, typical: float, significant: int, unit: str) -> str:
+    """Return a number with the prefix and the decimals of a typical one; else with its own."""
+    if value and not 1e-9 <= abs(value) < 1e18:  # nor is NaN
+        return f"{value:.{significant}g} {unit}".rstrip()
+    is_prefixed = unit.partition("/")[0] in _PREFIXED
+    least, most = _PLAIN[is_prefixed]
+    own = abs(value) or typical
+    for like in (min(max(typical, 1e-9), 1e17), own):
+        # Of one that is far out, as many digits as it has alone.
+        sizes = (like, own if own >= 10 * like else like)
+        exponent, digits_of = (int(f"{x:.{significant - 1}e}".partition("e")[2]) for x in sizes)
+        power = 0
+        if significant <= _ALIKE_DIGITS and not least <= like < most:
+            power = min(exponent // 3, 0 if unit == "s" else 5)
+        decimals = max(0, significant - 1 - digits_of + 3 * power)
+        scaled = value * 1000**-power if power < 0 else value / 1000**power
+        if 9.5 * 10**-decimals <= abs(scaled) < (1e4 if power else most):
+            break
+    if value == 0 and not is_prefixed:
+        power = 0
+    text = f"{scaled + 0.0:,.{decimals}f}"  # no minus before 0
+    prefix = _PREFIXES[power]
+    tail = f"{prefix}{unit}" if is_prefixed else f"{prefix} {unit}"
+    return f"{text.rstrip('0').rstrip('.') if decimals else text} {tail.strip()}".rstrip()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from newnormal.reports.writing import page_of
+from newnormal.texts import number_texts
 from tests.browser import made
 from tests.browser.conftest import SPIKE, Visit, run_of
+from tests.unit.test_texts import NUMBERS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -496,15 +498,17 @@ def test_every_change_is_seen_where_many_are_pending(visit: Visit) -> None:
 def test_numbers_and_ticks_that_differ_look_different(visit: Visit) -> None:
     page = visit("quiet")
 
-    def numbers(*values: float | None) -> list[str]:
-        found: list[str] = page.evaluate("values => NN.numbers(values, 4)", list(values))
+    def numbers(values: list[float | None], unit: str = "") -> list[str]:
+        found: list[str] = page.evaluate("([v, u]) => NN.numbers(v, 3, u)", [values, unit])
         return found
 
-    assert numbers(71.04, 20, 30, None) == ["71.04", "20", "30", "\u2013"]
-    assert numbers(1e15, 1e15 + 12) == ["1000000000000000", "1000000000000012"]
-    assert numbers(26.0412, 26.0413, 5) == ["26.0412", "26.0413", "5"]
+    assert numbers([71.04, 20, 30, None]) == ["71", "20", "30", "\u2013"]
+    for values in NUMBERS:
+        for unit in ("", "B", "s", "%", "B/s"):
+            shown = [text.replace("\u2212", "-") for text in numbers([*values], unit)]
+            assert shown == number_texts(*values, unit=unit)
     ticks = "splits => NN.ticks(splits)"
-    assert page.evaluate(ticks, [1e15, 1e15 + 5, 1e15 + 10]) == ["1.000e15", "+5", "+10"]
+    assert page.evaluate(ticks, [1e15, 1e15 + 5, 1e15 + 10]) == ["1.000P", "+5", "+10"]
     assert page.evaluate(ticks, [0, 50_000, 100_000]) == ["0", "50k", "100k"]
 
 

@@ -56,6 +56,7 @@ _EVIDENCE = {
     "low": (*NUMBER, type(None)),
     "high": (*NUMBER, type(None)),
     "direction": str,
+    "unit": str,
 }
 _CHANGE = {
     "number": int,
@@ -64,6 +65,7 @@ _CHANGE = {
     "channels": list,
     "before": dict,
     "after": dict,
+    "units": dict,
     "since": str,
     "alarm": (int, type(None)),
     "steps": list,

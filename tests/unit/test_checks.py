@@ -196,7 +196,7 @@ def test_far_values_few_values_and_clipped_ones() -> None:
     frame["clipped"] = np.minimum(load, 10.9)
     found = found_in(frame)
     assert found["far_values", "far"].sentence == (
-        "'far': 2 of 600 values are far from all others: -9999 at samples "
+        "'far': 2 of 600 values are far from all others: -9,999 at samples "
         "5 (2026-01-01T00:05:00), 90 (2026-01-01T01:30:00)"
     )
     assert found["far_values", "far"].option == "write NaN for -9999"

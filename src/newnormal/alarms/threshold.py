@@ -29,6 +29,7 @@ from newnormal.kernels.alarm import (
     judge,
     threshold_at,
 )
+from newnormal.texts import number_text
 from newnormal.types import Floats
 from newnormal.types.tables import first
 
@@ -63,9 +64,10 @@ class AlarmRate:
     def __str__(self) -> str:
         text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"
         if self.samples:
-            text += f": {self.per_day:.3g} a day, {self.recent_per_day:.3g} a day lately"
+            rate, lately = map(number_text, (self.per_day, self.recent_per_day))
+            text += f": {rate} a day, {lately} a day lately"
         if not math.isnan(self.limit_per_day):
-            text += f"; limit on false ones: {self.limit_per_day:.3g} a day"
+            text += f"; limit on false ones: {number_text(self.limit_per_day)} a day"
         return text
 
 

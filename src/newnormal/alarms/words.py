@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from newnormal.texts import counted
+from newnormal.texts import between_text, counted, number_text, number_texts
 from newnormal.types import (
     ACCEPTED,
     BACK_TO_NORMAL,
@@ -52,9 +52,6 @@ WAITS = "waits"
 GOOD = "good"
 PLAIN = "plain"
 
-_ALIKE_DIGITS = 7  # of numbers beside each other, of which some resemble each other
-_MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a float has
-_PLAIN = {True: 1e9, False: 1e17}  # numbers below are written without an exponent
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 _FASTER, _STILL = 2.0, 0.1  # times its usual steps, from which on a channel is fast, or still
@@ -78,49 +75,6 @@ _STATES = {
 _Item = TypeVar("_Item", bound=Alarm | Change | Event)
 
 
-def number_text(value: float, significant: int = 3) -> str:
-    """Return a number with three significant digits, and all digits before the point.
-
-    Examples
-    --------
-    >>> [number_text(value) for value in (71.04, 0.012345, 123456.7, -3.0, 1e-9)]
-    ['71', '0.0123', '123457', '-3', '1e-09']
-    """
-    if value == 0 or not math.isfinite(value):
-        return f"{value:g}"
-    if not 1e-4 <= abs(value) < _PLAIN[significant <= _ALIKE_DIGITS]:
-        return f"{value:.{significant}g}"
-    digits = max(0, significant - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def number_texts(*values: float) -> list[str]:
-    """Return numbers beside each other, with enough digits that different ones look different.
-
-    Examples
-    --------
-    >>> number_texts(26.04, 25.91, 25.97), number_texts(71.04, 20, 30)
-    (['26.04', '25.91', '25.97'], ['71', '20', '30'])
-    >>> number_texts(1e15, 1e15 + 12), number_texts(5e12, 5e12 + 0.5, 2)
-    (['1000000000000000', '1000000000000012'], ['5000000000000', '5000000000000.5', '2'])
-    """
-    texts: list[str] = []
-    for significant in range(3, _ALIKE_DIGITS + 1):
-        texts = [number_text(value, significant) for value in values]
-        if len(set(texts)) == len(set(values)):
-            return texts
-    for significant in range(_ALIKE_DIGITS + 1, _MOST_DIGITS + 1):
-        alike: dict[str, set[float]] = {}
-        for value, text in zip(values, texts, strict=True):
-            alike.setdefault(text, set()).add(value)
-        texts = [
-            number_text(value, significant) if len(alike[text]) > 1 else text
-            for value, text in zip(values, texts, strict=True)
-        ]
-    return texts
-
-
 def duration_text(samples: int, seconds: float | None) -> str:
     """Return a length of time, or as many samples where times are not known.
 
@@ -134,7 +88,7 @@ def duration_text(samples: int, seconds: float | None) -> str:
     size, unit = next(
         ((size, unit) for size, unit in _UNITS if seconds >= 1.5 * size or size == 1), _UNITS[-1]
     )
-    return f"{number_text(float(f'{seconds / size:.2g}'))} {unit}"
+    return f"{number_text(seconds / size, digits=2)} {unit}"
 
 
 def length_text(alarm: Alarm) -> str:
@@ -165,7 +119,7 @@ def alarm_sentence(alarm: Alarm, length: str | None, at_this_hour: bool) -> str:
     first, *others = evidence
     if length is not None and first.start is not None and first.end is not None:
         lasted = f" for {_own_length(alarm, first.end - first.start + 1)}"
-    text = f"{first.channel} {_observed_text(first)}"
+    text = f"{first.channel} {first.text}"
     if at_this_hour and first.expected is not None:
         text += " at this hour"
     if _in_range(first):
@@ -189,7 +143,7 @@ def _course(evidence: Evidence, others: Sequence[Evidence]) -> str:
     """Return what is unusual about a channel whose value lies in its range."""
     pace = 1.0 if evidence.pace is None else evidence.pace
     if pace >= _FASTER:
-        return f"it changes {number_text(pace, 2)} times as fast as usual"
+        return f"it changes {number_text(pace, digits=2)} times as fast as usual"
     if pace <= _STILL:
         return "it hardly moves"
     if others:
@@ -200,21 +154,6 @@ def _course(evidence: Evidence, others: Sequence[Evidence]) -> str:
 def _in_range(evidence: Evidence) -> bool:
     """Whether a value lies in the range that is known of its channel."""
     return evidence.direction == "within" and None not in (evidence.low, evidence.high)
-
-
-def _observed_text(evidence: Evidence) -> str:
-    """Return what was observed, and what was expected."""
-    expected: tuple[float, ...] = ()
-    if evidence.low is not None and evidence.high is not None:
-        expected = (evidence.low, evidence.high)
-    elif evidence.expected is not None:
-        expected = (evidence.expected,)
-    if evidence.observed is None:
-        observed, texts = "missing", number_texts(*expected)
-    else:
-        observed, *texts = number_texts(evidence.observed, *expected)
-    how = "within" if _in_range(evidence) else "expected"
-    return f"{observed}, {how} {' to '.join(texts)}" if texts else observed
 
 
 def missing_sentence(channels: Sequence[str], length: str | None = None) -> str:
@@ -457,16 +396,11 @@ def evidence_lines(evidence: Sequence[Evidence]) -> tuple[tuple[str, str], ...]:
 
 
 def _evidence_text(evidence: Evidence) -> str:
-    numbers = (evidence.observed, evidence.expected, evidence.low, evidence.high)
-    values = [value for value in numbers if value is not None]
-    texts = dict(zip(values, number_texts(*values), strict=True))
-    text = "missing" if evidence.observed is None else texts[evidence.observed]
-    if evidence.expected is not None:
-        text += f", expected {texts[evidence.expected]}"
-    if evidence.low is not None and evidence.high is not None:
-        reach = f"{texts[evidence.low]} to {texts[evidence.high]}"
-        text += f" ({reach})" if evidence.expected is not None else f", expected {reach}"
-    return text
+    texts = evidence.texts
+    if "low" not in texts or "high" not in texts or "expected" not in texts:
+        return evidence.text
+    reach = between_text([texts["low"], texts["high"]])
+    return f"{texts.get('observed', 'missing')}, expected {texts['expected']} ({reach})"
 
 
 def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from newnormal.checks.facts import ChannelFacts
 from newnormal.checks.findings import Finding, Level, Remedies
-from newnormal.checks.texts import amount, percent
+from newnormal.checks.texts import percent
+from newnormal.texts import between_text, number_text, number_texts
 from newnormal.types import Floats, Times
 
 _FEW = 12  # different values at most of a channel of few values
@@ -131,14 +132,15 @@ def _label(column: _Column) -> Finding | None:
     if binary and is_named:
         which = f"0 or 1, {percent(ones)} of it 1"
         if facts.distinct == 1:
-            which = f"always {amount(facts.low)} here"
+            which = f"always {number_text(facts.low)} here"
         text = f"looks like a label ({which})"
         return column.finding("warning", "label_like", text, remedies.label)
     signs = facts.distinct <= 2 and {facts.low, facts.high} <= {-1.0, 0.0, 1.0}
     is_class = _CLASS.search(_words(facts.name)) is not None
     classes = facts.low in (0, 1) and facts.high <= 20 and is_class
     if is_named and (signs or classes):
-        which = f"{facts.distinct} whole numbers, {amount(facts.low)} to {amount(facts.high)}"
+        reach = between_text(number_texts(facts.low, facts.high))
+        which = f"{facts.distinct} whole numbers, {reach}"
         text = f"looks like a label ({which})"
         return column.finding("warning", "label_like", text, remedies.drop)
     if binary and facts.distinct == 2 and ones <= _RARE:
@@ -150,7 +152,7 @@ def _label(column: _Column) -> Finding | None:
 def _constant(column: _Column) -> Finding | None:
     if column.facts.distinct != 1 or len(column.seen) < 2:
         return None
-    text = f"is constant, {amount(float(column.seen[0]))}: any other value will be a change"
+    text = f"is constant, {number_text(float(column.seen[0]))}: any other value will be a change"
     return column.finding("note", "constant", text, column.remedies.drop)
 
 
@@ -185,7 +187,7 @@ def _row_number(column: _Column) -> Finding | None:
     seen = column.seen
     if column.facts.missing or len(seen) < _STEPS or not bool(np.all(np.diff(seen) == 1)):
         return None
-    text = f"is a number of rows ({amount(seen[0])}, {amount(seen[1])}, ...)"
+    text = f"is a number of rows ({', '.join(number_texts(*seen[:2]))}, ...)"
     return column.finding("warning", "row_number", text, column.remedies.drop)
 
 
@@ -223,7 +225,8 @@ def _saturated(column: _Column) -> Finding | None:
     for end, word in ((facts.high, "highest"), (facts.low, "lowest")):
         share = float(np.count_nonzero(seen == end) / len(seen))
         if end and share >= _AT_END:  # many things have a natural 0
-            text = f"may be clipped: {percent(share)} of its values are its {word}, {amount(end)}"
+            text = f"may be clipped: {percent(share)} of its values are its {word}, "
+            text += number_text(end)
             return column.finding("note", "saturated", text)
     return None
 
@@ -284,5 +287,5 @@ def _related(one: Floats, other: Floats) -> str | None:
     if not linear:
         return None
     sign, rest = ("plus", offset) if offset >= 0 else ("minus", -offset)
-    tail = f" {sign} {rest:.3g}" if rest > _LINEAR * y.std() else ""
-    return f"is {slope:.3g} times {{one}}{tail}"
+    tail = f" {sign} {number_text(rest)}" if rest > _LINEAR * y.std() else ""
+    return f"is {number_text(slope)} times {{one}}{tail}"

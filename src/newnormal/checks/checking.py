@@ -18,7 +18,7 @@ from newnormal.checks.loading import Loaded, loaded, of_table
 from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
-from newnormal.checks.texts import amount, length, percent, shown
+from newnormal.checks.texts import length, percent, shown
 from newnormal.core.outliers import ChannelOutliers, find_outliers
 from newnormal.detector import Detector, load
 from newnormal.tabular import InputProfile, Table, default_channels
@@ -289,7 +289,7 @@ def _far_findings(
         name = channels[outlier.channel]
         sentence = _far_sentence(outlier.sentence(channels, table.times), name)
         low, high = float(outlier.values.min()), float(outlier.values.max())
-        option = remedies.missing(amount(low)) if low == high else None
+        option = remedies.missing(f"{low:.15g}") if low == high else None
         findings.append(Finding("warning", "far_values", name, sentence, option))
     return findings
 

@@ -16,6 +16,7 @@ from newnormal.errors import ParameterError
 from newnormal.fitting import ThresholdSpec
 from newnormal.kernels.members import KINDS
 from newnormal.tabular import InputProfile, Table
+from newnormal.texts import number_text
 from newnormal.thresholds import Budget
 from newnormal.tuning.choose import early_samples, outline
 from newnormal.types import Floats
@@ -101,7 +102,7 @@ class FitPlan:
             return "never: nothing is accepted"
         if math.isinf(self.accept_after):
             return "never without a person"
-        samples = f"{self.accept_after:,.6g} samples"
+        samples = f"{number_text(self.accept_after, digits=6)} samples"
         if self.period is None:
             return samples
         took = np.timedelta64(round(self.accept_after * seconds(self.period) * 1e9), "ns")

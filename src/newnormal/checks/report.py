@@ -7,8 +7,8 @@ from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
 from newnormal.checks.plan import FitPlan
-from newnormal.checks.texts import amount, length, moment, named, percent, shown
-from newnormal.texts import counted
+from newnormal.checks.texts import length, moment, named, percent, shown
+from newnormal.texts import counted, number_text
 
 _WIDTH = 80
 _APART = 3  # findings of one kind that have a line each
@@ -203,7 +203,7 @@ def plan_rows(plan: FitPlan) -> list[tuple[str, str]]:
         rows.insert(0, ("take time from", " and ".join(plan.time)))
     if plan.left_out:
         rows.append(("leave out", ", ".join(plan.left_out)))
-    day = f"{plan.samples_per_day:,.6g} samples a day"
+    day = f"{number_text(plan.samples_per_day, digits=6)} samples a day"
     rows.append(("period", day if plan.period is None else f"{length(plan.period)}, {day}"))
     if plan.held_out:
         rows.append(("test on", f"the newest {plan.held_out:,} samples, with planted faults"))
@@ -213,7 +213,7 @@ def plan_rows(plan: FitPlan) -> list[tuple[str, str]]:
     if plan.not_used:
         rows.append(("not used", ", ".join(f"{kind} ({why})" for kind, why in plan.not_used)))
     if plan.alarms_per_day is not None:
-        rows.append(("false alarms", f"at most {amount(plan.alarms_per_day)} a day"))
+        rows.append(("false alarms", f"at most {number_text(plan.alarms_per_day)} a day"))
     elif plan.risk is not None:
         rows.append(("false alarms", f"at most a chance of {plan.risk:g} a sample"))
     rows.append(("accept after", plan.accept_text))

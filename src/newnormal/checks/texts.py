@@ -1,10 +1,11 @@
-"""Numbers, lengths of time and names as people read them."""
+"""Shares, lengths of time and names as people read them."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from newnormal.config import duration_text
+from newnormal.texts import number_text
 from newnormal.types import time_text
 from newnormal.types.zones import utc_offset
 
@@ -22,15 +23,6 @@ def shown(text: str) -> str:
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
-
-
-def amount(value: float) -> str:
-    """Return a number as briefly as it can be written.
-
-    >>> amount(3.0), amount(0.123456)
-    ('3', '0.123')
-    """
-    return f"{value:.6g}" if float(value).is_integer() and abs(value) < 1e6 else f"{value:.3g}"
 
 
 def percent(share: float) -> str:
@@ -62,7 +54,7 @@ def length(value: np.timedelta64) -> str:
         return exact
     total = seconds(value)
     unit, size = next(((unit, size) for unit, size in _UNITS if total >= 2 * size), _UNITS[-1])
-    return f"{float(f'{total / size:.2g}'):,g} {unit}"
+    return f"{number_text(total / size, digits=2)} {unit}"
 
 
 def moment(time: np.datetime64, zone: str | None) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from newnormal.texts import number_text
+
 if TYPE_CHECKING:
     from newnormal.fleet.fitting import Progress
     from newnormal.models.base import OnEpoch, OnPhase
@@ -49,7 +51,7 @@ def fit_progress() -> Iterator[FitCallbacks]:
         def on_epoch(done: int, loss: float) -> None:
             nonlocal last
             del done  # it begins anew for each model of a committee
-            last = f", loss {loss:.4g}"
+            last = f", loss {number_text(loss)}"
             update(description=now + last)
 
         yield {"on_epoch": on_epoch, "on_phase": on_phase}

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
-from newnormal.texts import shown
+from newnormal.texts import number_text, shown
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -155,4 +155,4 @@ def _cell(text: str, *, highlight: bool = False) -> "Text":
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return number_text(value, digits=4) if isinstance(value, float) else str(value)

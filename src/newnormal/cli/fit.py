@@ -13,7 +13,7 @@ from newnormal.cli.options import argument, importable, option, samples_or_time
 from newnormal.cli.reading import read_streams, read_table
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.errors import ParameterError
-from newnormal.texts import counted
+from newnormal.texts import counted, number_text
 
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 _paper = partial(option, panel="Options of --method m2n2")
@@ -159,12 +159,12 @@ def fit(
         say(f"{detector.explain()}\n")
     elif loss is not None and loss > _LITTLE_LEARNED:
         say(
-            f"the model learned little more than the mean (loss {loss:.3g} of 1): "
+            f"the model learned little more than the mean (loss {number_text(loss)} of 1): "
             "try --fit-stride 1, more --epochs or a smaller --batch, or no --method at all"
         )
     say(
-        f"wrote {output}: threshold {detector.alarm_threshold_:.6g}"
-        f"{'' if loss is None else f', loss {loss:.4g}'}\n"
+        f"wrote {output}: threshold {number_text(detector.alarm_threshold_)}"
+        f"{'' if loss is None else f', loss {number_text(loss)}'}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )
 

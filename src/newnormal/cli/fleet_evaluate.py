@@ -12,6 +12,7 @@ from newnormal.cli.bars import progress
 from newnormal.cli.console import print_table, put
 from newnormal.cli.measuring import measure, print_summary
 from newnormal.errors import InputError
+from newnormal.texts import number_text
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
@@ -95,7 +96,7 @@ def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
         "found": counts.found,
         "delay": delay_text(counts.median_delay, seconds) if counts.found else None,
         "false": counts.false,
-        "false a day": f"{counts.false_per_day:.2g}",
+        "false a day": number_text(counts.false_per_day, digits=2),
         "in alarm": share_text(counts.in_alarm_share),
         "pending": share_text(counts.pending_share),
         "F1": None if f1 is None else f"{f1:.2f}",

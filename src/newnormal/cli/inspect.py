@@ -14,7 +14,7 @@ from newnormal.cli.options import Classes, Loading, Model, Rule, argument, from_
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.written import Written, check_written
 from newnormal.errors import ParameterError
-from newnormal.texts import counted
+from newnormal.texts import counted, number_text
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
@@ -116,7 +116,7 @@ def _facts(shown: InspectedState) -> dict[str, Any]:
         "feedback": feedback_text(shown.feedback_waiting),
         "alarms": str(detector.alarm_rate_),
         "threshold": _threshold(detector),
-        "distance from normal": f"{detector.distance_:.3g} × the limit"
+        "distance from normal": f"{number_text(detector.distance_)} × the limit"
         if not math.isnan(detector.distance_)
         else None,
         "samples seen": counters["seen"],
@@ -223,10 +223,10 @@ def _threshold(detector: BaseDetector) -> str:
     from newnormal.fitting import DEFAULT_QUANTILE
 
     if not math.isnan(detector.alarm_rate_.limit_per_day):
-        return f"{detector.alarm_threshold_:.6g} now, moved by the limit on alarms"
+        return f"{number_text(detector.alarm_threshold_)} now, moved by the limit on alarms"
     if detector.threshold is None or isinstance(detector.threshold, float):
         quantile = DEFAULT_QUANTILE if detector.threshold is None else detector.threshold
-        return f"{detector.threshold_:.6g} ({quantile!r} of history's scores)"
+        return f"{number_text(detector.threshold_)} ({quantile!r} of history's scores)"
     return repr(detector.threshold)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.console import put
-from newnormal.texts import shown
+from newnormal.texts import number_text, shown
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
@@ -123,7 +123,7 @@ def _alarm_rows(evaluation: Evaluation) -> dict[str, str]:
         **rows,
         "alarms": f"{counts.openings:,} ({counts.true:,} true)",
         "false": f"{counts.false:,}",
-        "false a day": f"{counts.false_per_day:.3g}",
+        "false a day": number_text(counts.false_per_day),
         "normal in alarm": f"{counts.in_alarm:,} ({share_text(counts.in_alarm_share)})",
         "normal pending": f"{counts.pending:,} ({share_text(counts.pending_share)})",
     }
@@ -131,5 +131,5 @@ def _alarm_rows(evaluation: Evaluation) -> dict[str, str]:
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return number_text(value, digits=4)
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -27,6 +27,7 @@ from newnormal.cli.reading import summary
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import StreamNaming, check_one_stream, check_streams, is_fleet
 from newnormal.errors import NewnormalError, ParameterError, StateError
+from newnormal.texts import number_text
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
@@ -173,7 +174,7 @@ def watch(
             if not quiet:
                 say(
                     f"watching {resumed.source.name}: {len(detector.channels_)} channels, "
-                    f"threshold {detector.alarm_threshold_:.6g}"
+                    f"threshold {number_text(detector.alarm_threshold_)}"
                 )
             try:
                 watching.run()

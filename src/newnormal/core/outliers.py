@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newnormal.texts import between_text, number_texts
 from newnormal.types import Floats, Ints, Times, time_text
 
 # A group of values is left out if each of them is ten times as far from the median as every other
@@ -44,7 +45,7 @@ class ChannelOutliers:
 
         >>> found = ChannelOutliers(0, np.array([3]), np.array([-9999.0]), 500)
         >>> found.sentence(["load"])
-        "channel 'load': 1 of 500 values left out of history: -9999 at sample 3"
+        "channel 'load': 1 of 500 values left out of history: -9,999 at sample 3"
         """
         places = []
         for sample in self.samples[:_NAMED]:
@@ -54,7 +55,7 @@ class ChannelOutliers:
         noun = "samples" if len(self.samples) > 1 else "sample"
         others = f" and {more} more" if more else ""
         low, high = float(self.values.min()), float(self.values.max())
-        size = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+        size = between_text(number_texts(*sorted({low, high}), digits=6))
         return (
             f"channel {channels[self.channel]!r}: {len(self.samples)} of {self.count:,} values "
             f"left out of history: {size} at {noun} {', '.join(places)}{others}"

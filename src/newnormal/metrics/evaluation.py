@@ -14,6 +14,7 @@ from newnormal.config import SAMPLES_PER_DAY, duration_text
 from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, trace_alarms
 from newnormal.metrics.report import Report, report
 from newnormal.metrics.timing import Period, period_seconds
+from newnormal.texts import number_text
 from newnormal.types import Event, Verdicts
 
 _DAY = 86_400
@@ -217,10 +218,10 @@ def _found(counts: AlarmCounts, seconds: float) -> str:
 
 def _false(counts: AlarmCounts, seconds: float) -> str:
     assumed = f" of {SAMPLES_PER_DAY:,} samples" if math.isnan(seconds) else ""
-    days = f"{counts.days:.3g} day{'' if counts.days == 1 else 's'}"
+    days = f"{number_text(counts.days)} day{'' if counts.days == 1 else 's'}"
     if not counts.false:
         return f"no false alarm in {days} of normal samples"
-    rate = f"{counts.false_per_day:.2g} false alarms a day{assumed}"
+    rate = f"{number_text(counts.false_per_day, digits=2)} false alarms a day{assumed}"
     return f"{rate}: {counts.false} in {days} of normal samples"
 
 

@@ -71,13 +71,18 @@ def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
     return {
         **facts,
         "peak": {**peak, "channels": [[*each] for each in peak["channels"].items()]},
-        "evidence": [vars(each) for each in alarm.evidence],
+        "evidence": [_without_empty(vars(each), "unit") for each in alarm.evidence],
         "votes": [as_json(vote) for vote in alarm.votes],
     }
 
 
 def _change_facts(change: Change) -> dict[str, Any]:
-    return {**in_zone(change, None).as_dict(), "distance": as_json(change.distance)}
+    facts = {**in_zone(change, None).as_dict(), "distance": as_json(change.distance)}
+    return _without_empty(facts, "units")
+
+
+def _without_empty(facts: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if value or key != name}
 
 
 class EventReader:
@@ -166,6 +171,7 @@ class EventReader:
         if not all(isinstance(name, str) and name in self.channels for name in channels):
             raise facts.wrong("channels", "known names", channels)
         before, after = facts.part("before"), facts.part("after")
+        units = facts.part("units") if facts.has("units") else Facts({})
         change = {
             "number": facts.count("number", 1),
             "start": facts.count("start"),
@@ -178,8 +184,9 @@ class EventReader:
             "distance": facts.number("distance", 0),
             "kind": _one_of(CHANGE_KINDS, facts, "kind"),
             "sentence": facts.text("sentence"),
+            "units": {name: units.text(name) for name in channels if units.has(name)},
         }
-        for part in (before, after, facts):
+        for part in (before, after, units, facts):
             part.done()
         return change
 
@@ -195,7 +202,9 @@ class EventReader:
         return shares
 
     def _evidence(self, facts: Facts) -> dict[str, Any]:
-        evidence: dict[str, Any] = {"channel": facts.text("channel")}
+        evidence: dict[str, Any] = {"channel": facts.text("channel"), "unit": ""}
+        if facts.has("unit"):
+            evidence["unit"] = facts.text("unit")
         self._check_name(facts, "channel", evidence["channel"])
         for name in ("observed", "expected", "low", "high", "ratio", "pace"):
             evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)

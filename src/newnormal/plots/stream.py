@@ -33,6 +33,7 @@ from newnormal.plots.stack import Ruler, column, scale
 from newnormal.plots.style import Style
 from newnormal.plots.thinning import in_ratios
 from newnormal.plots.words import shortened, write
+from newnormal.texts import number_text
 from newnormal.types import ACCEPTED, PENDING, REJECTED, Alarm, Floats, Ints, Timeline, Verdicts
 
 if TYPE_CHECKING:
@@ -245,7 +246,7 @@ def _wrapped(parts: Sequence[str]) -> list[str]:
 def _figures(evaluation: Evaluation) -> list[str]:
     alarms = evaluation.alarms
     events = [f"{alarms.found} of {alarms.events} events found"] if alarms.events else []
-    false = f"{alarms.false_per_day:.2g} false alarms a day"
+    false = f"{number_text(alarms.false_per_day, digits=2)} false alarms a day"
     return [*events, false, f"F1 {evaluation.report.f1:.2f}"]
 
 

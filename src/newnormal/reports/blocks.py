@@ -3,20 +3,20 @@
 The first blocks are levels that cover everything, from coarse to fine; blocks of every sample
 around alarms and changes follow, where the finest level is not that already. A point of a level
 stands for a bin of consecutive samples and lies at the first of them. It has the extremes of
-each channel, and score and threshold of the sample that is worst, so that neither a spike nor a
-crossing is lost.
+each channel and of its range, and the highest ratios, so that neither a spike nor a crossing is
+lost.
 """
 
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.plots.thinning import extremes, means, ratios_of, starts_every
 from newnormal.reports.axis import Axis
 from newnormal.reports.packing import Packer, base_of, packed
-from newnormal.reports.stream import number
 from newnormal.types import Floats, Timeline
 
 COARSEST = 2_000  # points of the first level: what fills a screen
@@ -48,25 +48,22 @@ class Blocks:
         self.order = self.timeline.order[:channels].tolist()
 
     @cached_property
-    def _excess(self) -> Floats:
-        verdicts = self.timeline.verdicts
-        return excess(verdicts.scores, verdicts.thresholds)
+    def _ratios(self) -> Floats:
+        return ratios_of(self.timeline.verdicts)
 
     @cached_property
     def _bases(self) -> list[float]:
         return [base_of(self.timeline.values[:, channel]) for channel in self.order]
 
-    def margin(self, channel: int) -> float | None:
-        """Return how far from what is expected nearly all values lie; None if that is not known."""
-        margins = self.timeline.observed.margins
-        return None if margins is None else number(margins[channel])
-
     def bytes_a_point(self, per: int) -> int:
-        """Return how many bytes a point has, before they are deflated."""
-        expects = 1 if self.timeline.verdicts.expected is not None else 0
-        ranges = expects * (self.timeline.observed.margins is not None)
+        """Return how many bytes a point has, before they are deflated, of what is seldom the same.
+
+        How far a range reaches is mostly the same, and few channels are beyond their limits.
+        """
+        expects = self.timeline.verdicts.expected is not None
+        ranges = self.timeline.ranges is not None
         columns = 1 + expects if per == 1 else 2 + expects + 2 * ranges
-        return 16 + 4 * len(self.order) * columns
+        return 12 + 4 * len(self.order) * columns
 
     def cut(self, rows: slice, per: int, *, detail: bool) -> tuple[dict[str, Any], _Columns]:
         """Return some rows as a block: its description without columns, and the columns."""
@@ -86,9 +83,11 @@ class Blocks:
         verdicts, values = self.timeline.verdicts, self.timeline.values
         starts = starts_every(len(x), per)
         yield "x", (x[starts].astype("<f8"), 0.0)
-        worst_rows = worst(self._excess[rows], per)
-        for name, column in (("score", verdicts.scores), ("threshold", verdicts.thresholds)):
-            yield name, (packed(column[rows][worst_rows], 0.0), 0.0)
+
+        def highest(numbers: Any) -> tuple[NDArray[Any], float]:
+            return packed(extremes(numbers, starts)[1], 0.0), 0.0
+
+        yield "ratio", highest(self._ratios[rows])
         for nth, channel in enumerate(self.order):
             base = self._bases[nth]
 
@@ -106,11 +105,18 @@ class Blocks:
                 continue
             expected = verdicts.expected[rows, channel]
             yield f"expected:{nth}", kept(means(expected, starts) if per > 1 else expected)
-            margin = self.margin(channel)
-            if margin is not None and per > 1:  # else the page adds it to what is expected
-                least, most = extremes(expected, starts)
-                yield f"least:{nth}", kept(least - margin)
-                yield f"most:{nth}", kept(most + margin)
+            if verdicts.channel_ratios is not None:
+                ratios = verdicts.channel_ratios[rows, channel]
+                yield f"ratio:{nth}", highest(np.where(ratios >= 1, ratios, 0))
+            if self.timeline.ranges is None:
+                continue
+            lows, highs = (edge[rows, channel] for edge in self.timeline.ranges)
+            if per > 1:
+                yield f"least:{nth}", kept(extremes(lows, starts)[0])
+                yield f"most:{nth}", kept(extremes(highs, starts)[1])
+            else:
+                yield f"below:{nth}", (packed(expected - lows, 0.0), 0.0)
+                yield f"above:{nth}", (packed(highs - expected, 0.0), 0.0)
 
 
 def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:

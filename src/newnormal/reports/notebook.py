@@ -14,7 +14,6 @@ from newnormal.alarms.words import (
     duration_text,
     headline,
     most_important,
-    number_texts,
     range_text,
     short_moment_text,
     since_text,
@@ -24,7 +23,7 @@ from newnormal.base import BaseDetector
 from newnormal.fleet import Fleet, FleetVerdicts
 from newnormal.plots.attention import attention
 from newnormal.reports.writing import page_of
-from newnormal.texts import counted
+from newnormal.texts import between_text, counted, number_text, number_texts
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, Verdicts
 
 PAGE = 400_000  # bytes of the page inside a notebook
@@ -100,7 +99,7 @@ def _detector(detector: BaseDetector) -> str:
         seen += f", the newest at {short_moment_text(detector.last_time_, 0, detector.zone_)}"
     facts += [
         ("samples since fit", seen),
-        ("alarm threshold", number_texts(detector.alarm_threshold_)[0]),
+        ("alarm threshold", number_text(detector.alarm_threshold_)),
     ]
     return text + _table((), facts) + _alarms(detector.alarms_) + _changes(detector.changes_)
 
@@ -183,11 +182,10 @@ def _incidents(incidents: Iterable[Incident]) -> str:
 def _evidence(channels: Sequence[Evidence]) -> str:
     rows = []
     for channel in channels:
-        values = (channel.observed, channel.expected, channel.low, channel.high)
-        texts = iter(number_texts(*(value for value in values if value is not None)))
-        observed, expected, low, high = ("" if value is None else next(texts) for value in values)
-        span = f"{low} to {high}" if low and high else ""
-        rows.append((channel.channel, observed or "missing", expected, span, channel.direction))
+        texts = channel.texts
+        span = between_text([texts["low"], texts["high"]]) if {"low", "high"} <= {*texts} else ""
+        observed, expected = texts.get("observed", "missing"), texts.get("expected", "")
+        rows.append((channel.channel, observed, expected, span, channel.direction))
     return _table(("channel", "observed", "expected", "range", ""), rows)
 
 

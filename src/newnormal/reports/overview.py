@@ -83,7 +83,7 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     verdicts = timeline.verdicts
     length = len(timeline)
     if not length:
-        return {"score": [], "alarms": []}
+        return {"ratio": [], "alarms": []}
     starts = bin_starts(length, points)
     worst = np.fmax.reduceat(ratios_of(verdicts), starts)
     tracked = verdicts.alarms is not None
@@ -92,7 +92,7 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
         flags[max(alarm.start - timeline.first, 0) : alarm.end - timeline.first + 1] = True
     first, after = runs(np.logical_or.reduceat(flags, starts))
     return {
-        "score": [_short(ratio) for ratio in np.clip(worst, -999, 999).tolist()],
+        "ratio": [_short(ratio) for ratio in np.clip(worst, -999, 999).tolist()],
         "alarms": [[a, b - 1] for a, b in zip(first.tolist(), after.tolist(), strict=True)],
     }
 

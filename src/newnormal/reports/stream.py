@@ -130,6 +130,7 @@ def change_data(axis: Axis, span: ChangeSpan) -> dict[str, Any]:
         "channels": list(change.channels),
         "before": _finite(change.before),
         "after": _finite(change.after),
+        "units": dict(change.units),
         "since": axis.text(change.start, change.start_time),
         "alarm": change.alarm,
         "steps": [[axis.at(sample), state] for sample, state in _timed_steps(axis, span)],
@@ -177,7 +178,7 @@ def _labelled(axis: Axis, labels: Bools) -> list[list[Any]]:
 
 def _evidence(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the page shows of a channel of an alarm."""
-    shown = ("channel", "observed", "expected", "low", "high", "direction")
+    shown = ("channel", "observed", "expected", "low", "high", "direction", "unit")
     return _finite({name: facts[name] for name in shown})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from newnormal import hooks
+from newnormal.texts import between_text, number_texts
 from newnormal.types.arrays import text_of_time, time_of_text, time_text, zone_of_text
 
 # Kinds of event: of an alarm, of a change, and of neither.
@@ -61,6 +62,8 @@ class Evidence:
     pace
         How many times its usual size its steps were, where the joint score was highest; None for
         other alarms.
+    unit
+        Of the values, as the user gave it; empty where that is not known.
     """
 
     channel: str
@@ -73,6 +76,7 @@ class Evidence:
     sample: int | None = None
     ratio: float | None = None
     pace: float | None = None
+    unit: str = ""
 
     @property
     def direction(self) -> str:
@@ -85,14 +89,26 @@ class Evidence:
             return "low"
         return "within"
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """Observed, expected, low and high with the unit, as far as they are known."""
+        names = ("observed", "expected", "low", "high")
+        known = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return dict(zip(known, number_texts(*known.values(), unit=self.unit), strict=True))
+
+    @property
+    def text(self) -> str:
+        """What was observed, and the range; or what was expected."""
+        texts = self.texts
+        text = texts.get("observed", "missing")
+        if "low" in texts and "high" in texts:
+            is_within = self.direction == "within"
+            reach = between_text([texts["low"], texts["high"]])
+            return f"{text}, {'within' if is_within else 'expected'} {reach}"
+        return f"{text}, expected {texts['expected']}" if "expected" in texts else text
+
     def __repr__(self) -> str:
-        observed = "missing" if self.observed is None else f"{self.observed:.6g}"
-        text = f"{self.channel}: {observed}"
-        if self.low is not None and self.high is not None:
-            text += f", expected {self.low:.6g} to {self.high:.6g}"
-        elif self.expected is not None:
-            text += f", expected {self.expected:.6g}"
-        return f"Evidence({text}; {self.direction})"
+        return f"Evidence({self.channel}: {self.text}; {self.direction})"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as plain Python values."""
@@ -206,7 +222,8 @@ class Alarm:
         an object of `sample`, `time`, `score`, `ratio`, `p_value` and `channels` (shares by
         name, largest first); `open`; `reason` (None while open); `cause`; `evidence`, a list of
         objects of `channel`, `observed`, `expected`, `low`, `high`, `start`, `end`, `sample`,
-        `ratio`, `pace` and `direction`; `severity`, from 0 to 100, and `severity_word`; `sentence`.
+        `ratio`, `pace`, `unit` and `direction`; `severity`, from 0 to 100, and `severity_word`;
+        `sentence`.
         """
         return {
             "number": self.number,
@@ -275,6 +292,8 @@ class Change:
         history never had.
     sentence
         All of it in one sentence.
+    units
+        Of the channels, as the user gave them; none where that is not known.
     zone
         The zone that times are given out in, as in an `Alarm`.
     """
@@ -290,6 +309,7 @@ class Change:
     distance: float = 0.0
     kind: str = "level"
     sentence: str = ""
+    units: Mapping[str, str] = field(default_factory=dict, repr=False)
     zone: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -310,6 +330,7 @@ class Change:
             "channels": list(self.channels),
             "before": dict(self.before),
             "after": dict(self.after),
+            "units": dict(self.units),
         }
 
     @classmethod

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from newnormal import hooks
 from newnormal.errors import ParameterError
+from newnormal.texts import number_text
 from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at, time_text
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.observed import Observed
@@ -122,8 +123,8 @@ class Verdict:
     def __repr__(self) -> str:
         time = "" if self.time is None else f", time={time_text(self.time, self.zone)}"
         return (
-            f"Verdict(sample={self.sample}{time}, score={self.score:.6g}, "
-            f"threshold={self.threshold:.6g}, anomalous={self.anomalous})"
+            f"Verdict(sample={self.sample}{time}, score={number_text(self.score, digits=6)}, "
+            f"threshold={number_text(self.threshold, digits=6)}, anomalous={self.anomalous})"
         )
 
 

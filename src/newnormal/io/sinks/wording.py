@@ -46,7 +46,10 @@ def _evidence_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     sent = body.get("evidence") or ()
     names = Evidence.__dataclass_fields__
-    evidence = [Evidence(**{name: each.get(name) for name in names}) for each in sent]
+    evidence = [
+        Evidence(**{"observed": None, **{name: each[name] for name in names if name in each}})
+        for each in sent
+    ]
     lines = [(shown(name), text) for name, text in evidence_lines(evidence)]
     more = len(lines) - _MOST_EVIDENCE
     return lines if more <= 0 else [*lines[:_MOST_EVIDENCE], ("…", f"and {more:,} more")]

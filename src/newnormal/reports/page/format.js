@@ -2,7 +2,10 @@
 (function () {
   "use strict";
 
-  const MANY = 7; // significant digits from which on a large number is written without an exponent
+  const MANY = 7; // significant digits above which a number has no prefix
+  const PREFIXES = { 5: "P", 4: "T", 3: "G", 2: "M", 1: "k", 0: "", "-1": "m", "-2": "µ", "-3": "n" };
+  // Units that a prefix is written to; before any other one it stands alone: "2.5 M req/s".
+  const PREFIXED = new Set([..."BbAFHJLNVWglms", "bit", "bps", "Bps", "Hz", "Wh", "VA", "Ah", "Pa", "mol", "Ω"]);
   const two = (value) => String(value).padStart(2, "0");
 
   /** Make an element: attributes by name, `on…` for listeners, children as text or elements. */
@@ -23,36 +26,65 @@
   /** The name of a stream or a channel: written from right to left, it changes nothing around it. */
   NN.name = (text) => NN.h("bdi", {}, text);
 
-  /** A number with so many significant digits, all digits before the point, and no idle zeros. */
-  NN.number = function (value, significant = 5) {
-    if (value === null || value === undefined || Number.isNaN(value)) return "–";
-    if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-    const size = Math.abs(value);
-    if (size > 0 && (size < 1e-4 || size >= (significant > MANY ? 1e17 : 1e9)))
-      return minus(value.toExponential(significant - 2).replace(/\.?0+e/, "e"));
-    const digits = size ? Math.max(0, significant - 1 - Math.floor(Math.log10(size))) : 0;
-    return minus(
-      value
-        .toFixed(Math.min(12, digits))
-        .replace(/(\.\d*?)0+$/, "$1")
-        .replace(/\.$/, ""),
-    );
-  };
+  /** A number with its unit, in so many significant digits, with an SI prefix where it is large. */
+  NN.number = (value, digits = 5, unit = "") => NN.numbers([value], digits, unit)[0];
 
   const minus = (text) => text.replace(/^-/, "−");
 
-  /** Numbers beside each other: different ones look different, with as many digits as that takes. */
-  NN.numbers = function (values, significant = 5) {
-    let texts = values.map((value) => NN.number(value, significant));
-    for (let digits = significant + 1; digits <= 17; digits++) {
+  /**
+   * Numbers beside each other: one prefix and precision, and different ones look different.
+   * `newnormal.texts.number_texts` has the same rule.
+   */
+  NN.numbers = function (values, digits = 5, unit = "") {
+    const sizes = values.filter((v) => v && Number.isFinite(v)).map(Math.abs);
+    const typical = sizes.sort((a, b) => b - a).slice(0, 2).at(-1) || 1;
+    let texts = values.map((v) => written(v, typical, digits, unit));
+    for (let more = digits + 1; more <= 17; more++) {
       const before = texts;
       const alike = (k) => before.some((text, j) => text === before[k] && values[j] !== values[k]);
-      if (digits <= MANY && !before.some((_, k) => alike(k))) break;
-      const all = digits <= MANY;
-      texts = values.map((value, k) => (all || alike(k) ? NN.number(value, digits) : before[k]));
+      if (!before.some((_, k) => alike(k))) break;
+      texts = values.map((v, k) => (more <= MANY || alike(k) ? written(v, typical, more, unit) : before[k]));
     }
     return texts;
   };
+
+  /** A number with the prefix and the decimals of a typical one; else with its own. */
+  function written(value, typical, digits, unit) {
+    if (value === null || value === undefined || Number.isNaN(value)) return "–";
+    if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+    const size = Math.abs(value);
+    if (size && !(size >= 1e-9 && size < 1e18))
+      return `${minus(value.toExponential(digits - 1).replace(/\.?0+e/, "e"))} ${unit}`.trimEnd();
+    const isPrefixed = PREFIXED.has(unit.split("/")[0]);
+    const [least, most] = isPrefixed ? [0.1, 1e4] : [1e-4, 1e5];
+    let power, decimals, scaled;
+    const own = size || typical;
+    for (const like of [Math.min(Math.max(typical, 1e-9), 1e17), own]) {
+      const [exponent, digitsOf] = [like, own >= 10 * like ? own : like].map(
+        (x) => +x.toExponential(digits - 1).split("e")[1],
+      );
+      power = 0;
+      if (digits <= MANY && !(like >= least && like < most))
+        power = Math.min(Math.floor(exponent / 3), unit === "s" ? 0 : 5);
+      decimals = Math.max(0, digits - 1 - digitsOf + 3 * power);
+      scaled = power < 0 ? value * 1000 ** -power : value / 1000 ** power;
+      const shown = Math.abs(scaled);
+      if (shown >= 9.5 * 10 ** -decimals && shown < (power ? 1e4 : most)) break;
+    }
+    if (!value && !isPrefixed) power = 0;
+    const [whole, part = ""] = fixed(scaled, Math.min(75, decimals)).split(".");
+    const rest = part.replace(/0+$/, "");
+    const number = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest && `.${rest}`);
+    return `${minus(number)} ${PREFIXES[power]}${isPrefixed || !power ? "" : " "}${unit}`.trimEnd();
+  }
+
+  /** A number with so many decimals; one in the middle between two goes to the even one. */
+  function fixed(value, decimals) {
+    const long = value.toFixed(decimals + 25); // all of a number that is in the middle
+    const cut = long.slice(0, -25);
+    const isEven = /[02468]\.?$/.test(cut) && /^50+$/.test(long.slice(-25));
+    return isEven ? cut : value.toFixed(decimals);
+  }
 
   NN.count = (value) => value.toLocaleString("en-US");
 
@@ -76,7 +108,7 @@
     const size = Math.max(...splits.map(Math.abs));
     if (size > 0 && (size >= 1e5 || size < 1e-3)) {
       const power = Math.floor(Math.log10(size) / 3) * 3;
-      const unit = { 3: "k", 6: "M", 9: "G", 12: "T" }[power] || `e${power}`;
+      const unit = PREFIXES[power / 3] || `e${power}`;
       const digits = needed(step / 10 ** power, 3);
       return apart(splits, (v) => (v === 0 ? "0" : minus((v / 10 ** power).toFixed(digits)) + unit));
     }

@@ -312,7 +312,7 @@
   function evidence(alarm) {
     const rows = alarm.evidence.map((each) => {
       const known = [each.observed, each.expected, each.low, each.high];
-      const [observed, expected, low, high] = NN.numbers(known, 4);
+      const [observed, expected, low, high] = NN.numbers(known, 3, each.unit);
       const share = (alarm.shares || {})[each.channel];
       return h(
         "tr",
@@ -346,7 +346,7 @@
         "tr",
         {},
         h("th", { scope: "row" }, name),
-        NN.numbers([change.before[name], change.after[name]]).map((text) => h("td", {}, text)),
+        NN.numbers([change.before[name], change.after[name]], 3, (change.units || {})[name]).map((text) => h("td", {}, text)),
       ),
     );
     return table("Levels", ["Channel", "Before", "After"], rows);

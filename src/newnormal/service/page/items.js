@@ -78,6 +78,8 @@
       ),
     );
 
+  const texts = (each) => NN.numbers([each.observed, each.expected, each.low, each.high], 3, each.unit);
+
   /** What was observed beside what was expected. */
   NN.evidence = function (item) {
     const { body } = item;
@@ -101,15 +103,11 @@
             h(
               "td",
               { class: /high|low|missing/.test(each.direction) ? "nn-bad" : "" },
-              h("b", {}, each.observed === null ? "no value" : NN.number(each.observed, 4)),
+              h("b", {}, each.observed === null ? "no value" : texts(each)[0]),
               each.observed === null ? null : h("small", {}, ` ${WORDS[each.direction] || ""}`),
             ),
-            h("td", {}, NN.number(each.expected, 4)),
-            h(
-              "td",
-              {},
-              each.low === null || each.low === undefined ? "–" : `${NN.number(each.low, 4)} to ${NN.number(each.high, 4)}`,
-            ),
+            h("td", {}, texts(each)[1]),
+            h("td", {}, each.low === null || each.low === undefined ? "–" : texts(each).slice(2).join(" to ")),
           ),
         ),
       );
@@ -118,15 +116,11 @@
       return table(
         "Levels",
         ["Channel", "Before", "After"],
-        body.channels.map((name) =>
-          h(
-            "tr",
-            {},
-            h("th", { scope: "row" }, NN.name(name)),
-            h("td", {}, NN.number(body.before[name], 4)),
-            h("td", {}, h("b", {}, NN.number((body.after || {})[name], 4))),
-          ),
-        ),
+        body.channels.map((name) => {
+          const levels = [body.before[name], (body.after || {})[name]];
+          const [before, after] = NN.numbers(levels, 3, (body.units || {})[name]);
+          return h("tr", {}, h("th", { scope: "row" }, NN.name(name)), h("td", {}, before), h("td", {}, h("b", {}, after)));
+        }),
       );
     }
     if (item.kind === "channels") {

@@ -77,14 +77,12 @@
   NN.sentence = (text) => (text || "").replace(/ since \d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)?\.?$/, "");
 
   /** Score over threshold, short; a score far below the threshold is 0. */
-  NN.ratio = (value) => (value < 9.95 ? String(+Math.max(0, value).toFixed(value < 0.995 ? 2 : 1)) : NN.count(Math.round(value)));
+  NN.ratio = (value) => NN.number(Math.max(0, value), 2);
 
   /** Bytes in the unit that suits them. */
   NN.bytes = function (count) {
     if (count === null || count === undefined) return "–";
-    const units = ["bytes", "kB", "MB", "GB", "TB"];
-    const power = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, count)) / 3)));
-    return `${NN.number(count / 1000 ** power, 3)} ${units[power]}`;
+    return NN.number(count, 3, "B");
   };
 
   const STATUS = {

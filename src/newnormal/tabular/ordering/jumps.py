@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.core.times import is_late
+from newnormal.texts import number_text
 from newnormal.types import Bools, Ints, Times, time_text
 
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
@@ -203,5 +204,5 @@ def span_text(nanoseconds: int) -> str:
     """
     seconds = nanoseconds / 1e9
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
-    text = f"{seconds / size:.3g}" if seconds < 1000 * size else f"{seconds / size:,.0f}"
+    text = number_text(seconds / size)
     return f"{text} {unit}" + ("" if text == "1" else "s")
