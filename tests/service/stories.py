@@ -66,6 +66,8 @@ class Story:
             return [log.Removed(stream.id)]
         if chance < 0.98:
             return [self._uploaded()]
+        if chance < 0.985:
+            return [log.Configured((("m-[12]", None, None, float(self.rng.integers(1, 40))),))]
         source = f"source-{self.rng.integers(2)}"
         place, past = {"at": int(self.rng.integers(1000))}, bool(self.rng.integers(2))
         return [log.SamplesArrived((self._arrival(),), source, place, past=past)]

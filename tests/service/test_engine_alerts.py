@@ -301,7 +301,7 @@ def test_a_period_that_is_set_later_holds_for_the_streams_that_are_there(service
     go_live(service)
     stream = service.applier.streams.named("m")
     assert stream is not None and stream.aligner.period == 60 * SECOND
-    for patterns, period in (((("m*", 600 * SECOND, None),), 600), ((), 600)):
+    for patterns, period in (((("m*", 600 * SECOND, None, None),), 600), ((), 600)):
         service._engine.submit(log.Configured(patterns), internal=True).applied.result()
         assert stream.aligner.period == period * SECOND
         assert stream.period_given == bool(patterns)

@@ -9,11 +9,24 @@ import pytest
 
 from newnormal.errors import NewnormalError
 from newnormal.io import Arrival
-from newnormal.service.config import Limits, SinkConfig, SourceConfig
+from newnormal.service.config import Limits, Override, SinkConfig, SourceConfig
 from newnormal.service.connectors import check_connections
 from newnormal.service.service import Service
 from newnormal.testing import MemoryPullSource
-from tests.service.running import START, Start, config_of
+from tests.service.killing import assert_same, contents, replayed
+from tests.service.running import (
+    HISTORY,
+    START,
+    Start,
+    arrival,
+    config_of,
+    fits,
+    go_live,
+    number,
+    push,
+    samples,
+    settle,
+)
 from tests.waiting import until
 
 PLANT = SourceConfig("plant", "tests.service.test_reload:Plant", {})
@@ -87,6 +100,44 @@ def test_a_configuration_that_works_is_taken_over(service: Service, tmp_path: Pa
     service.reload(new)
     assert service.config is new
     until(lambda: service.stream_named("m"), "the sample of the source")
+
+
+def test_another_limit_on_alarms_holds_for_live_streams_at_once_and_in_a_replay(
+    tmp_path: Path, start: Start
+) -> None:
+    def limits(service: Service) -> dict[str, float]:
+        blocks = {block.name: block for block in service.applier.fleet.blocks()}
+        return {
+            name: block.template.get_params()["alarms_per_day"] for name, block in blocks.items()
+        }
+
+    data = tmp_path / "data"
+    streams = {"streams": {"alarms_per_day": 50.0}}
+    with start(**streams) as service:
+        go_live(service, "m", "n")
+        service.refit(number(service)).result()  # begins with the limit of before
+        few = Override("m*", {"alarms_per_day": 0.5})
+        service.reload(config_of(tmp_path, overrides=(few,), **streams))
+        noise = samples(HISTORY, 200)
+        noise[50] += 0.5
+        push(service, *(arrival(HISTORY, noise, name) for name in "mn"))
+        assert limits(service) == {"m": 0.5, "n": 50.0}
+        fits(service).fit()
+        settle(service)
+        assert limits(service)["m"] == 0.5
+        service.restore_model(number(service), 1).result()
+        assert limits(service)["m"] == 0.5
+        counts = {view.name: view.counts["alarms"] for view in service.streams()}
+        assert counts["m"] < counts["n"]
+        comp = contents(service.applier)
+        (tmp_path / "again").mkdir()
+        ref = replayed(data / "log.sqlite", data / "models", tmp_path / "again", ())
+        assert_same(comp, ref)
+    with start(overrides=(few,), **streams) as service:
+        assert limits(service) == {"m": 0.5, "n": 50.0}
+        service.reload(config_of(tmp_path, service_alarms_per_day=1.0))
+        settle(service)
+        assert limits(service) == {"m": 0.5, "n": 50.0}  # those of their fits, then
 
 
 def test_a_source_that_connects_when_it_is_made_may_be_unreachable(tmp_path: Path) -> None:

@@ -160,13 +160,21 @@ class Service:
         self.config = config
 
     def _configure(self, config: ServiceConfig) -> None:
-        """Log the settings that new streams are put in order by, if they are others."""
-        patterns = (
-            ("*", config.streams.period, config.streams.lateness),
-            *((o.match, o.given.get("period"), o.given.get("lateness")) for o in config.overrides),
+        """Log the settings of streams that their models do not have, and their limits on alarms."""
+        shared = config.service_alarms_per_day is not None  # each fit has its part of it
+        patterns = tuple(
+            (
+                match,
+                given.get("period"),
+                given.get("lateness"),
+                None if shared else given.get("alarms_per_day"),
+            )
+            for match, given in (
+                ("*", vars(config.streams)),
+                *((override.match, override.given) for override in config.overrides),
+            )
         )
-        if patterns != self._engine.applier.patterns:
-            self._engine.submit(log.Configured(patterns), internal=True)
+        self._engine.submit(log.Configured(patterns), internal=True)
 
     # ------------------------------------------------------------------ in
 

@@ -21,7 +21,13 @@ from newnormal.service.engine import items
 from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.service.engine.channels import compare_channels
 from newnormal.service.engine.judging import LiveBatch, judge
-from newnormal.service.engine.modelling import begin_fit, fail_fit, restore_model, take_fit
+from newnormal.service.engine.modelling import (
+    begin_fit,
+    fail_fit,
+    follow_limits,
+    restore_model,
+    take_fit,
+)
 from newnormal.service.engine.outages import Outages, come_back, fall_silent, leave
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.streams import StreamRecord, StreamRecords
@@ -137,7 +143,7 @@ class Applier:
 
     def _appear(self, arrival: Arrival) -> StreamRecord:
         """Begin a stream that was not known."""
-        period, lateness = self._configured_times(arrival.stream)
+        period, lateness, _ = self.configured(arrival.stream)
         number = self.streams.next_id
         self.store.samples.truncate(number, 0)
         stream = StreamRecord(number, arrival.stream, Aligner(period, lateness))
@@ -146,14 +152,14 @@ class Applier:
         self.report.state_of(stream, int(arrival.times.max()))
         return stream
 
-    def _configured_times(self, name: str) -> tuple[int | None, int | None]:
-        """Return the period and the lateness that the settings have for a stream."""
-        period = lateness = None
-        for pattern, its_period, its_lateness in self.patterns:
+    def configured(self, name: str) -> list[Any]:
+        """Return period, lateness and limit on alarms that the settings have for a stream."""
+        values: list[Any] = [None, None, None]
+        for pattern, *given in self.patterns:
             if fnmatchcase(name, pattern):
-                period = its_period if its_period is not None else period
-                lateness = its_lateness if its_lateness is not None else lateness
-        return period, lateness
+                pairs = zip(given, values, strict=True)
+                values = [old if new is None else new for new, old in pairs]
+        return values
 
     def _take(self, stream: StreamRecord, steps: ClosedSteps) -> None:
         """Take closed time steps: judged if the stream is live, kept as history if not."""
@@ -326,11 +332,12 @@ class Applier:
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns
         for stream in self.streams:
-            period, _ = self._configured_times(stream.name)
+            period, *_ = self.configured(stream.name)
             stream.period_given = period is not None
             if period is not None and period != stream.aligner.period:
                 stream.aligner.follow(period)
                 self.touched[stream.id] = stream
+        follow_limits(self)
 
     def _stream(self, number: int) -> StreamRecord:
         stream = self.streams.get(number)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newnormal import detector as detectors
 from newnormal.base import BaseDetector
+from newnormal.config import samples_per_day
+from newnormal.core.history import median_period
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.results import FleetEvent
 from newnormal.service.engine import items
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from newnormal.service.config import StreamDefaults
     from newnormal.service.engine.applying import Applier
 
-_DAY = 86_400e9  # ns
 _OTHER_PERIOD = 1.5  # times a period, from which on it is another one
 _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day
 _OURS = re.compile(r"\d+-\d+(-kept)?\.nn")  # files of models
@@ -110,15 +111,32 @@ def history_of(applier: Applier, stream: StreamRecord) -> Table:
 
 
 def new_detector(history: Table, limit: float, accept_after: str) -> BaseDetector:
-    """Return the detector that is to be fitted on a history.
-
-    The limit on false alarms a day is at most one in ten samples: a stream may be slow.
-    """
-    times = history.times
-    if times is not None and len(times) > 1:
-        period = float(np.median(np.diff(times.astype(np.int64))))
-        limit = min(limit, _DAY / max(period, 1.0) / _SAMPLES_AN_ALARM)
+    """Return the detector that is to be fitted on a history."""
+    limit = _possible(limit, median_period(history.times))
     return detectors.Detector(alarms_per_day=limit, accept_after=accept_after)
+
+
+def _possible(limit: float, period: np.timedelta64 | None) -> float:
+    """Return a limit on alarms a day of at most one in ten samples: a stream may be slow."""
+    return min(limit, samples_per_day(period) / _SAMPLES_AN_ALARM)
+
+
+def _other_limit(applier: Applier, name: str, detector: BaseDetector, period: Any) -> float | None:
+    """Return the limit on alarms that the settings have for a stream; None: it has that."""
+    limit: float | None = applier.configured(name)[-1]
+    limit = None if limit is None else _possible(limit, period)
+    return None if limit == detector.get_params()["alarms_per_day"] else limit
+
+
+def follow_limits(applier: Applier) -> None:
+    """Give live streams the limits on alarms that the settings have for them."""
+    changed: dict[float, list[str]] = {}
+    for stream in applier.fleet.blocks():
+        limit = _other_limit(applier, stream.name, stream.template, stream.fitted.period)
+        if limit is not None:
+            changed.setdefault(limit, []).append(stream.name)
+    for limit, names in changed.items():
+        applier.fleet.set_options(names, alarms_per_day=limit)
 
 
 def fail_fit(applier: Applier, stream: StreamRecord, entry: FitFailed) -> None:
@@ -201,6 +219,9 @@ def remove_models(applier: Applier) -> None:
 def _replace(applier: Applier, stream: StreamRecord, detector: BaseDetector) -> None:
     """Put another detector in the place of the one that a stream has, which is kept."""
     _end_items(applier, stream)
+    limit = _other_limit(applier, stream.name, detector, detector.period_)
+    if limit is not None:  # set since it was fitted
+        detector.set_options(alarms_per_day=limit)
     fleet, old = applier.fleet, stream.model
     if old is not None and stream.name in fleet:
         kept = f"{stream.id}-{old.generation}-kept.nn"

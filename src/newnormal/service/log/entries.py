@@ -128,12 +128,12 @@ class Started:
 
 @dataclass(frozen=True)
 class Configured:
-    """From here on, new streams are put in order by these settings."""
+    """From here on, new streams are put in order by these settings, and limits on alarms hold."""
 
     kind: ClassVar[str] = "configured"
-    # (pattern, period, lateness): of the streams whose names match, in ns or None; later ones hold
-    # more.
-    patterns: tuple[tuple[str, int | None, int | None], ...]
+    # (pattern, period, lateness, alarms_per_day): of the streams whose names match, times in ns,
+    # or None; later ones hold more.
+    patterns: tuple[tuple[str, int | None, int | None, float | None], ...]
 
 
 Entry = (
