@@ -62,21 +62,3 @@ def test_each_sample_is_judged_as_by_the_slow_twin(seed: int) -> None:
     width = (comp.highs - comp.lows)[:, ~flags] / 2
     np.testing.assert_allclose(width, ref["width"][:, ~flags], rtol=1e-5)
     assert ref["hidden"].any(axis=1).mean() > 0.05
-
-
-def test_a_louder_channel_hides_nothing_in_another() -> None:
-    rng = np.random.default_rng(3)
-    params = fit_channels(stream(rng, 4000, 3), 1 / 1440, 1440.0, None, None)
-    live = stream(rng, 400, 3)
-    live[100:300, 0] = 1e7
-    live[200:220, 1] += 12
-    normal = first(HomeState, {"C": 3}, lows=params.lows.copy(), highs=params.highs.copy())
-    state, out = first(ChannelState, {"C": 3}, normal=normal), blank_out(400, 3)
-    nothing = np.zeros((1, 3), np.float32)
-    advance(
-        *(blank_work(3), live, np.full(400, np.nan), state, params),
-        *(np.zeros(3), np.ones(3), nothing, out),
-    )
-    assert out.hidden[100:300, 0].all() and out.hidden[200:220, 1].all()
-    assert not out.hidden[220:260, 1].any() and not out.hidden[:, 2].any()
-    assert np.abs(out.expected[100:300, 0]).max() < 5

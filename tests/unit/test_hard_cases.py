@@ -1,0 +1,98 @@
+"""Streams that made a detector deaf or untrue: a channel far out, dead, or where it never was."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newnormal import Detector
+from newnormal.types import Event, Evidence, Floats
+from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
+
+FLOW, LEVEL, POWER = range(3)
+
+
+def evidence_of(events: list[Event], channel: int) -> list[tuple[int, Evidence]]:
+    """Return what the alarms of events show of a channel, with the sample of each event."""
+    return [
+        (event.sample, part)
+        for event in events
+        if event.alarm and event.kind in ("opened", "updated", "closed")
+        for part in event.alarm.evidence
+        if part.channel == CHANNELS[channel] and part.ratio is not None
+    ]
+
+
+def assert_true(parts: list[tuple[int, Evidence]], at: int, normal: Floats, how: str) -> None:
+    """Assert that a fault from a sample on is told at once, with its direction and normal value."""
+    assert parts[0][0] <= at + 1
+    for _, part in parts:
+        assert part.sample is not None and part.low is not None and part.high is not None
+        assert part.direction == how
+        assert part.low <= normal[part.sample] <= part.high
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+@pytest.mark.parametrize("size", [30.0, 1e4, 1e7])
+def test_channel_held_far_out_hides_no_fault_of_another(size: float, accepted: bool) -> None:
+    detector, live, at = fresh(), plant(1, 2_000), AT + (600 if accepted else 30)
+    normal = live[:, POWER].copy()
+    live[AT:, FLOW] = 20 + size * SIGMA[FLOW]
+    live[at : at + 30, POWER] -= 12 * SIGMA[POWER]
+    detector.run(live[: AT + 20])
+    if accepted:
+        detector.run(live[AT + 20 : AT + 200])
+        detector.accept()
+    detector.run(live[AT + (200 if accepted else 20) : at])
+    detector.take_events()
+    detector.run(live[at : at + 60])
+    assert_true(evidence_of(detector.take_events(), POWER), at, normal, "low")
+
+
+@pytest.mark.parametrize(
+    ("channel", "value"), [(0, 9_999_999.0), (1, 9_999_999.0), (2, 2.0**32 - 1), (0, -1e300)]
+)
+def test_hour_of_9999999_is_one_alarm_and_leaves_nothing_behind(
+    channel: int, value: float, tmp_path: Path
+) -> None:
+    normal, other = plant(1, 2_000), (channel + 1) % 3
+    ref = fresh().run(normal)
+    live, again = normal.copy(), AT + 300
+    live[AT : AT + 60, channel] = value
+    live[again : again + 30, channel] += 8 * SIGMA[channel]
+    detector = fresh()
+    first = detector.run(live[: AT + 30], flush=False)
+    detector.save(tmp_path / "plant.nn")
+    detector = Detector.load(tmp_path / "plant.nn")
+    rest = detector.run(live[AT + 30 :])
+    events = detector.take_events()
+    opened, closed = alarms_of(events, "opened"), alarms_of(events, "closed")
+    assert [(each.start, list(each.channels)) for each in opened] == [
+        (AT, [CHANNELS[channel]]),
+        (again, [CHANNELS[channel]]),
+    ]
+    assert [each.end for each in closed] == [AT + 59, again + 29]
+    assert [each.kind for each in changes_of(events, "changed")] == ["still"]
+    assert detector.changes_ == []
+    found = [part for part in evidence_of(events, channel) if part[0] >= again]
+    assert_true(found, again, normal[:, channel], "high")
+    assert first.expected is not None and rest.expected is not None and ref.expected is not None
+    comp = np.concatenate([first.expected, rest.expected])
+    np.testing.assert_array_equal(comp[:, other], ref.expected[:, other])
+    assert np.abs(comp - ref.expected)[AT + 90 : again, channel].max() < 0.01 * SIGMA[channel]
+
+
+@pytest.mark.parametrize("until", [AT + 400, 2_000])
+@pytest.mark.parametrize("channel", range(3))
+def test_dead_sensor_costs_no_alarm_of_others_and_hides_none(channel: int, until: int) -> None:
+    detector, live, other = fresh(timed=True), plant(2, 2_000), (channel + 1) % 3
+    normal, at = live[:, other].copy(), AT + 200
+    live[AT:until, channel] = np.nan
+    live[at : at + 30, other] += 8 * SIGMA[other]
+    detector.run(live, times=minutes(2_000))
+    events = detector.take_events()
+    (dead, fault) = alarms_of(events, "opened")
+    assert (dead.cause, dead.sentence) == ("silence", f"{CHANNELS[channel]} missing")
+    assert (fault.start, list(fault.channels)) == (at, [CHANNELS[other]])
+    assert_true(evidence_of(events, other), at, normal, "high")
+    assert changes_of(events, "changed") == []
