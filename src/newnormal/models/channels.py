@@ -35,7 +35,7 @@ _OFTEN = 0.9
 # Times as rare as where its tail begins, that a limit is at most: there are 30 peaks in a tail, so
 # this is once in 30 histories.
 _FARTHEST_TAIL = 900.0
-_MARGIN = 0.1  # of history's range, beyond which a value is outside of it
+MARGIN = 0.1  # of history's range, beyond which a value is outside of it
 _ALWAYS = 0.99  # of its steps, for a channel that grows: a counter, a disk
 _MOVES = 30  # of these at least
 
@@ -70,7 +70,7 @@ def fit_channels(
     lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
     for c in range(C):
         grows = _grows(history[:, c])
-        margin = _MARGIN * (highs[c] - lows[c])
+        margin = MARGIN * (highs[c] - lows[c])
         lows[c] = -np.inf if grows < 0 else lows[c] - margin
         highs[c] = np.inf if grows > 0 else highs[c] + margin
     return ChannelParams(
