@@ -297,14 +297,15 @@ class Story:
         self.alone[other], self.feeds[other] = self.alone.pop(name), self.feeds.pop(name)
 
     def act(self, name: str, act: str) -> bool:
-        """Accept, reject or roll back; return whether that was possible."""
+        """Accept, reject, roll back, or set another limit; return whether that was possible."""
         comp = ref = ""
+        limit = {"alarms_per_day": self.rng.integers(1, 40)} if act == "set_options" else {}
         try:
-            getattr(self.fleet, act)(name)
+            getattr(self.fleet, act)(name, **limit)
         except FeedbackError as error:
             comp = str(error)
         try:
-            getattr(self.alone[name], act)()
+            getattr(self.alone[name], act)(**limit)
         except FeedbackError as error:
             ref = str(error)
         assert comp == ref

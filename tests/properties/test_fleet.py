@@ -66,7 +66,7 @@ def test_streams_of_all_kinds_are_detectors_alone(seed: int) -> None:
 def test_nothing_that_a_person_does_goes_another_way_in_a_fleet() -> None:
     """Few streams, so that each is accepted, rejected and rolled back many times."""
     told = story(11, ["learning", "risky"])
-    done = {"accept": 0, "reject": 0, "rollback": 0}
+    done = {"accept": 0, "reject": 0, "rollback": 0, "set_options": 0}
     while any(feed.left for feed in told.feeds.values()):
         told.run(list(told.alone), 60)
         for name in told.alone:

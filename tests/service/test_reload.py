@@ -13,20 +13,9 @@ from newnormal.service.config import Limits, Override, SinkConfig, SourceConfig
 from newnormal.service.connectors import check_connections
 from newnormal.service.service import Service
 from newnormal.testing import MemoryPullSource
+from tests.service import running
 from tests.service.killing import assert_same, contents, replayed
-from tests.service.running import (
-    HISTORY,
-    START,
-    Start,
-    arrival,
-    config_of,
-    fits,
-    go_live,
-    number,
-    push,
-    samples,
-    settle,
-)
+from tests.service.running import START, Start, config_of, fits, number, push, settle
 from tests.waiting import until
 
 PLANT = SourceConfig("plant", "tests.service.test_reload:Plant", {})
@@ -58,17 +47,9 @@ class Unreachable(MemoryPullSource):
         raise ConnectionRefusedError("nobody listens")
 
 
+UP = {"url": "http://127.0.0.1:9/", "query": "up"}
 WRONG = [
-    {
-        "sources": (
-            PLANT,
-            SourceConfig(
-                "hosts",
-                "prometheus",
-                {"url": "http://127.0.0.1:9/", "query": "up", "every": "5 parsecs"},
-            ),
-        )
-    },
+    {"sources": (PLANT, SourceConfig("hosts", "prometheus", {**UP, "every": "5 parsecs"}))},
     {"sources": (SourceConfig("bus", "mqtt", {"topics": ["a/{channel}"], "tpoics": 1}),)},
     {"sources": (SourceConfig("plant", "tests.service.test_reload:Absent", {}),)},
     {"sources": (SourceConfig("lines", "files", {"paths": "*.csv", "from": "middle"}),)},
@@ -102,42 +83,31 @@ def test_a_configuration_that_works_is_taken_over(service: Service, tmp_path: Pa
     until(lambda: service.stream_named("m"), "the sample of the source")
 
 
-def test_another_limit_on_alarms_holds_for_live_streams_at_once_and_in_a_replay(
-    tmp_path: Path, start: Start
-) -> None:
-    def limits(service: Service) -> dict[str, float]:
-        blocks = {block.name: block for block in service.applier.fleet.blocks()}
-        return {
-            name: block.template.get_params()["alarms_per_day"] for name, block in blocks.items()
-        }
+def test_live_streams_take_another_limit_on_alarms_at_once(tmp_path: Path, start: Start) -> None:
+    def limits(service: Service) -> list[float]:
+        settle(service)
+        blocks = service.applier.fleet.blocks()
+        return [block.template.get_params()["alarms_per_day"] for block in blocks]
 
-    data = tmp_path / "data"
-    streams = {"streams": {"alarms_per_day": 50.0}}
-    with start(**streams) as service:
-        go_live(service, "m", "n")
+    few, data = Override("m*", {"alarms_per_day": 0.5}), tmp_path / "data"
+    many = {"streams": {"alarms_per_day": 50.0}}
+    with start(**many) as service:
+        running.go_live(service, "m", "n")
         service.refit(number(service)).result()  # begins with the limit of before
-        few = Override("m*", {"alarms_per_day": 0.5})
-        service.reload(config_of(tmp_path, overrides=(few,), **streams))
-        noise = samples(HISTORY, 200)
-        noise[50] += 0.5
-        push(service, *(arrival(HISTORY, noise, name) for name in "mn"))
-        assert limits(service) == {"m": 0.5, "n": 50.0}
+        service.reload(config_of(tmp_path, overrides=(few,), **many))
+        noise = running.samples(running.HISTORY, 200)
+        push(service, *(running.arrival(running.HISTORY, noise, name) for name in "mn"))
+        assert limits(service) == [0.5, 50.0]
+        counts = [view.counts["alarms"] for view in service.streams()]
+        assert counts[0] < counts[1]
         fits(service).fit()
-        settle(service)
-        assert limits(service)["m"] == 0.5
+        assert limits(service)[-1] == 0.5  # it comes behind the others now
         service.restore_model(number(service), 1).result()
-        assert limits(service)["m"] == 0.5
-        counts = {view.name: view.counts["alarms"] for view in service.streams()}
-        assert counts["m"] < counts["n"]
-        comp = contents(service.applier)
-        (tmp_path / "again").mkdir()
+        assert limits(service) == [50.0, 0.5]
         ref = replayed(data / "log.sqlite", data / "models", tmp_path / "again", ())
-        assert_same(comp, ref)
-    with start(overrides=(few,), **streams) as service:
-        assert limits(service) == {"m": 0.5, "n": 50.0}
+        assert_same(contents(service.applier), ref)
         service.reload(config_of(tmp_path, service_alarms_per_day=1.0))
-        settle(service)
-        assert limits(service) == {"m": 0.5, "n": 50.0}  # those of their fits, then
+        assert limits(service) == [50.0, 0.5]  # those of their fits
 
 
 def test_a_source_that_connects_when_it_is_made_may_be_unreachable(tmp_path: Path) -> None:

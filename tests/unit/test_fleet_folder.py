@@ -107,6 +107,9 @@ def test_options_of_the_fleet_come_back(tmp_path: Path) -> None:
     assert found.fleet_alarms_per_day == 0.6
     assert found._reading == {"by": None, "times": None, "long": None, "file": None}
     assert found["a"].get_params()["alarms_per_day"] == pytest.approx(0.2)
+    found.set_options(alarms_per_day=3).save(tmp_path)
+    found = Fleet.load(tmp_path).add("d", histories["a"])
+    assert {found[name].get_params()["alarms_per_day"] for name in "abcd"} == {3}
 
 
 def test_saving_over_an_older_fleet_replaces_it(tmp_path: Path) -> None:
@@ -296,6 +299,11 @@ def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
             each.remove(f"narrow-{turn}")
             each.add(f"new-{turn}", fitted("wide") if turn % 2 else fitted("narrow"))
             each.refit({f"narrow-{turn + 5}": history}) if turn < 2 else None
+            each.set_options(("narrow-8", "narrow-9", f"wide-{turn}"), alarms_per_day=5 + turn)
+            with pytest.raises(ParameterError, match="stream paper-0: alarms_per_day: expected a"):
+                each.set_options(alarms_per_day=50)  # M2N2 without a limit: nothing changes
+        fits = [fleet._streams[f"narrow-{at}"].fit for at in (8, 9, 10, 11)]
+        assert fits[0] is fits[1] is not fits[2] is fits[3]
         assert_equal(fleet, Fleet.load(tmp_path))
         for _ in range(5):
             samples = {
@@ -626,37 +634,3 @@ def test_a_model_that_holds_objects_cannot_be_saved(tmp_path: Path) -> None:
     finally:
         del fleet._streams["paper-0"].fitted.model.__dict__["holds_objects"]
     assert_equal(fleet, Fleet.load(tmp_path))
-
-
-def test_a_limit_set_live_is_that_of_the_named_streams_and_is_there_after_a_kill(
-    tmp_path: Path,
-) -> None:
-    lived().save(tmp_path)
-    fleet = Fleet.open(tmp_path)
-    before = Fleet.load(tmp_path)
-    with pytest.raises(ParameterError, match="stream paper-0: alarms_per_day: expected a detector"):
-        fleet.set_options(alarms_per_day=30)
-    assert_equal(fleet, before)
-    names = ["narrow-0", "narrow-3", "wide-1"]
-    ref = {name: fleet[name] for name in fleet}
-    fleet.set_options(names, alarms_per_day=30)
-    fits = {name: fleet._streams[name].fit for name in fleet}
-    assert fits["narrow-0"] is fits["narrow-3"] and fits["narrow-1"] is fits["narrow-2"]
-    assert fits["narrow-0"] is not fits["narrow-1"]
-    for name in names:
-        ref[name].set_options(alarms_per_day=30)
-    for number in range(40, 60):
-        samples = tick(fleet, number)
-        fleet.step(samples)
-        for name, sample in samples.items():
-            ref[name].step(sample)
-    abandon(fleet)
-    again = Fleet.open(tmp_path)
-    again.checkpoint()
-    abandon(again)
-    for comp in (fleet, again, Fleet.load(tmp_path)):
-        assert_equal(comp, fleet)
-        for name, detector in ref.items():
-            own, other = ([x.tobytes() for x in arrays(d._state)] for d in (detector, comp[name]))
-            assert own == other, name
-            assert comp[name].get_params() == detector.get_params()
