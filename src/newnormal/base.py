@@ -183,8 +183,8 @@ class BaseDetector:
         """Return a copy with the same fit and other options, at the start of a stream.
 
         Options are those that need no training: threshold, alarms_per_day, risk and accept_after;
-        for M2N2 also decay, half_life, lr, detrend and adapt. A quantile and a limit on alarms are
-        taken from history's `scores`; None: those of `fit`.
+        for M2N2 also decay, half_life, lr, detrend and adapt. A quantile, and a limit where there
+        was none, is taken from history's `scores`; None: those of `fit`.
         """
         fitted = self._trained()
         for name in options:
@@ -200,10 +200,12 @@ class BaseDetector:
         twin._begin(refit_threshold(fitted, config, spec, before, history, anew=anew), history)
         return twin
 
-    def with_limit(self, **options: Any) -> Self:
-        """Return what `set_options` makes of it, at the start of a stream; nothing changes."""
-        fitting.check_live(self._settings()[1], options)
-        return self.with_options(**{"alarms_per_day": None, "risk": None, **options})
+    def with_limit(self, **options: Any) -> tuple[Self, Fitted]:
+        """Return a detector with the options of `set_options`, not fitted, and the fit of it."""
+        fitted, before = self._trained(), self._settings()[1]
+        fitting.check_live(before, options)
+        template = self.unfitted(**{"alarms_per_day": None, "risk": None, **options})
+        return template, refit_threshold(fitted, *template._settings(), before, None)
 
     @in_turn
     def set_options(self, **options: Any) -> Self:
@@ -212,10 +214,10 @@ class BaseDetector:
         From the next sample on it has the limits that a fit with this option gives. By how much
         alarms have raised them stays. `rollback` and `reset` keep the option; nothing is trained.
         """
-        twin = self.with_limit(**options)
-        fitting.move_limits(self._state, self._fitted, twin._fitted)
-        self._fitted = twin._fitted
-        return self.set_params(**twin.get_params())
+        template, fitted = self.with_limit(**options)
+        fitting.move_limits(self._state, self._fitted, fitted)
+        self._fitted = fitted
+        return self.set_params(**template.get_params())
 
     # ------------------------------------------------------------------ live
 
@@ -544,10 +546,7 @@ class BaseDetector:
 
     @property
     def history_scores_(self) -> Floats | None:
-        """History's scores as a quantile takes them; None after `load`.
-
-        Those of M2N2 are sorted: a limit on alarms, which needs their order, cannot use them.
-        """
+        """History's scores as a quantile takes them, those of M2N2 sorted; None after `load`."""
         self._live()
         return None if self._scores is None else self._scores.for_rule
 
@@ -576,10 +575,7 @@ class BaseDetector:
 
     @property
     def alarm_threshold_(self) -> float:
-        """What the next score is compared with.
-
-        It differs from `threshold_` where a limit on alarms or a rule of its own moves it.
-        """
+        """What the next score is compared with: `threshold_`, unless a limit or a rule moves it."""
         state = self._live()
         if state.moving is not None:
             return threshold_of(self._fitted.rule, state.moving)

@@ -152,12 +152,10 @@ class FleetStreams:
             key = id(stream.fitted), id(stream.template)
             if key not in made:
                 try:
-                    twin = stream.live().with_limit(**options)
+                    made[key] = stream.live().with_limit(**options)
                 except ParameterError as error:
-                    raise ParameterError(
-                        f"stream {name}: {error.message}", hint=error.hint
-                    ) from None
-                made[key] = twin.unfitted(), twin.to_parts().fitted
+                    text = f"stream {name}: {error.message}"
+                    raise ParameterError(text, hint=error.hint) from None
         for name in names:
             group, at = self._where[name]
             stream = group.streams[at]
