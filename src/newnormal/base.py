@@ -32,7 +32,7 @@ from newnormal.alarms.silence import forget_time, silence_alarm
 from newnormal.alarms.words import ended, in_zone
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core import loop
-from newnormal.core.history import check_history, median_period
+from newnormal.core.history import channel_units, check_history, median_period
 from newnormal.core.stages import NO_ACCEPTANCE
 from newnormal.core.state import Fitted, StreamState, nbytes
 from newnormal.errors import (
@@ -158,6 +158,8 @@ class BaseDetector:
         table = to_table(X, times=times)
         channels = table.channels or default_channels(table.values.shape[1])
         check_history(table.values, channels, config.window)
+        found = {} if table.profile is None else table.profile.channel_units
+        units = channel_units(config.units, found, channels)
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
@@ -166,7 +168,7 @@ class BaseDetector:
         if on_phase is not None:
             on_phase("done", 1.0)
         reading = None if table.profile is None else table.profile.reading
-        self._begin(replace(fitted, zone=table.zone, reading=reading), scores)
+        self._begin(replace(fitted, zone=table.zone, reading=reading, units=units), scores)
         return self
 
     def _begin(
@@ -853,7 +855,7 @@ class BaseDetector:
         options = {
             name: path_of(value) if name == "model" else option_as_json(value)
             for name, value in self.get_params().items()
-            if name != "threshold"
+            if name != "threshold" and (name != "units" or value)
         }
         rule = None if self.threshold is None else thresholds.to_json(self._settings()[1].rule)
         return {"method": self.method, "options": options, "threshold": rule}

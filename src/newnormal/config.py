@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeGuard
@@ -20,6 +21,7 @@ class _Default(float):
 
 DEFAULT_DECAY = _Default(0.99)
 NEVER = "never"  # of accept_after: nothing becomes normal without a person
+_LONGEST_UNIT = 100  # characters; also of the name of its channel
 _MOST = 1_000_000  # samples of a window, units of a bottleneck
 _MOST_SAMPLES = 2**53  # of accept_after
 SAMPLES_PER_DAY = 1440  # where a stream has no times
@@ -117,8 +119,18 @@ class Config:
     period: float | str | timedelta | np.timedelta64 | None = None
     seed: int = 0
     accept_after: float | str | timedelta | np.timedelta64 | None = None
+    units: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        units: Any = {} if self.units is None else self.units
+        if not isinstance(units, Mapping) or not all(
+            isinstance(text, str) and 0 < len(text) <= _LONGEST_UNIT
+            for text in (*units, *units.values())
+        ):
+            raise ParameterError(
+                f"units: expected short texts by channel, found {units!r}",
+                hint='such as units={"disk": "B", "temperature": "°C"}',
+            )
         _whole("window", self.window, 1, "the number of samples judged together, such as 12", _MOST)
         _whole("latent", self.latent, 1, "the width of the bottleneck, such as 16", _MOST)
         _whole("epochs", self.epochs, 1, "how often training sees the history, such as 10")

@@ -6,6 +6,7 @@ Here are their options and how they are fitted; `newnormal.base` has what they s
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -58,6 +59,9 @@ class Detector(BaseDetector):
         Time between samples; None: the median in history, where that has times.
     seed
         The same seed, data and machine give the same detector, bit for bit.
+    units
+        Units of channels by name, for words: ``{"disk": "B"}`` gives "disk 93.5 GB". A file may
+        have them, too, in a row below its header.
 
     Attributes
     ----------
@@ -92,6 +96,7 @@ class Detector(BaseDetector):
         batch: int | None = None,
         period: Duration | None = None,
         seed: int = 0,
+        units: Mapping[str, str] | None = None,
         **method: Any,
     ) -> None:
         _refuse(method)
@@ -104,6 +109,7 @@ class Detector(BaseDetector):
         self.batch = batch
         self.period = period
         self.seed = seed
+        self.units = units
         self._settings()
 
     def _settings(self) -> tuple[Config, ThresholdSpec]:
@@ -184,7 +190,7 @@ class M2N2(BaseDetector):
         How training goes through the history.
     accept_after
         As for `Detector`. None: no acceptance; the model learns as in the paper.
-    alarms_per_day, risk, period, seed
+    alarms_per_day, risk, period, seed, units
         As for `Detector`; without `alarms_per_day` there is no limit.
     threshold
         As for `Detector`. None: 0.99, unless there is a limit.
@@ -225,6 +231,7 @@ class M2N2(BaseDetector):
         batch: int = 64,
         period: Duration | None = None,
         seed: int = 0,
+        units: Mapping[str, str] | None = None,
     ) -> None:
         add_lock(self)
         self.window = window
@@ -245,6 +252,7 @@ class M2N2(BaseDetector):
         self.batch = batch
         self.period = period
         self.seed = seed
+        self.units = units
         self._settings()
 
     def _settings(self) -> tuple[Config, ThresholdSpec]:

@@ -1,6 +1,7 @@
 """Alarms as an operator meets them: one a fault, reported once, and none hides another."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -213,8 +214,39 @@ def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(story: l
     change = changes_of(story, "changed")[0]
     assert change.sentence == (
         f"flow from {change.before['flow']:.1f} to {change.after['flow']:.1f}, "
-        f"which history never had since sample {AT}"
+        f"above {plant(0, 2_000)[:, FLOW].max():.1f}, the most in history, since sample {AT}"
     )
+
+
+def _coupled(seed: int, length: int) -> Floats:
+    """Return a load, a temperature that follows it, and a disk."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(0, 1, (length, 3))
+    load = 50 + 4 * np.convolve(noise[:, 0], 0.9 ** np.arange(60))[:length]
+    return np.stack([load, 35 + load / 2 + noise[:, 1] / 3, 40e9 + 1e8 * noise[:, 2]], axis=1)
+
+
+def test_words_of_planted_faults_are_true() -> None:
+    detector = Detector(epochs=1, units={"1": "°C", "2": "B"}).fit(_coupled(0, 3_000))
+
+    def sentences(live: Floats) -> list[str]:
+        twin = detector.with_options()
+        twin.run(live)
+        return [
+            item.sentence
+            for event in twin.take_events()
+            if (item := event.change or event.alarm) is not None
+        ]
+
+    apart, stuck, full = (_coupled(1, 1_500) for _ in range(3))
+    apart[1_000:1_400, 1] = _coupled(2, 400)[:, 1]
+    stuck[1_000:1_400, 1] = 61.25
+    full[1_000:1_020, 2] = 93.5e9
+    assert any("within" in text and "but does not follow 0" in text for text in sentences(apart))
+    assert "1 stands still at 61.2 °C since sample 1000" in sentences(stuck)
+    *_, closed = (text for text in sentences(full) if "high for" in text)
+    said = re.fullmatch(r"2 93\.5 GB, expected (.+) to (.+) GB; high for 20 samples", closed)
+    assert said is not None and 39 < float(said[1]) < 40 < float(said[2]) < 41
 
 
 def test_what_is_closed_says_closed(story: list[Event]) -> None:

@@ -65,7 +65,8 @@ class Log:
 
     def fitted(self, spread: Any = None) -> Any:
         """What the log takes of a fitted detector."""
-        return SimpleNamespace(channels=self.channels, has_rhythm=False, spread=spread)
+        known = {"channels": self.channels, "has_rhythm": False, "spread": spread, "units": {}}
+        return SimpleNamespace(**known, channel=None, config=SimpleNamespace(window=12))
 
     @property
     def alarm(self) -> Alarm | None:
@@ -289,6 +290,7 @@ def test_event_has_a_documented_json_form() -> None:
                     "high": 26.0,
                     **dict.fromkeys(["start", "end", "sample", "ratio", "pace"]),
                     "unit": "",
+                    "unusual": "",
                     "direction": "high",
                 }
             ],
@@ -332,7 +334,7 @@ def evidence(observed: float, expected: float | None, spread: float | None) -> A
     [
         (71.0, "high", "level 71, expected 14 to 26; high"),
         (2.5, "low", "level 2.5, expected 14 to 26; low"),
-        (21.0, "within", "level 21, within 14 to 26, but it does not go on as it usually does"),
+        (21.0, "within", "level 21, within 14 to 26, but is not usual over its last 12 samples"),
         (math.nan, "missing", "level missing, expected 14 to 26"),
     ],
 )
@@ -365,14 +367,14 @@ def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
     )
     opened, *_, closed = alarms(events)
     assert [each.observed for each in closed.evidence] == [1.0]
-    assert opened.sentence == "flow 0, within -0.3 to 0.3, but it does not go on as it usually does"
+    assert opened.sentence == "flow 0, within -0.3 to 0.3, but is not usual over its last 12 samples"
     assert closed.sentence == "flow 1, expected -0.3 to 0.3; high for 8 min"
 
 
 @pytest.mark.parametrize(
     ("observed", "text"),
     [
-        (21.0, "level 21, within 14 to 26, but it does not go on as it usually does for 1 sample"),
+        (21.0, "level 21, within 14 to 26, but is not usual over its last 12 samples for 1 sample"),
         (math.nan, "level missing, expected 14 to 26; missing for 1 sample"),
     ],
 )

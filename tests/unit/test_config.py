@@ -42,6 +42,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "period": None,
         "seed": 0,
         "accept_after": None,
+        "units": None,
     }
     assert Config().judging_stride() == Config().training_stride() == 12
 

@@ -2,16 +2,19 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from newnormal import M2N2, Detector, InputError, NewnormalWarning, NotFittedError
+from newnormal import M2N2, Detector, Fleet, InputError, NewnormalWarning, NotFittedError
 from newnormal.base import BaseDetector
+from newnormal.errors import ParameterError
 from newnormal.kernels.step import CYCLE, HELD, advance
 from newnormal.state import codec
+from newnormal.tabular import read
 from newnormal.types import Floats
 from tests.inside import stream
 from tests.strategies import nasty_series
@@ -368,3 +371,30 @@ def test_a_constant_channel_is_kept_and_its_first_change_stands_out(history: Flo
     assert verdicts.shares is not None
     assert int(np.argmax(verdicts.scores)) == 20
     assert verdicts.shares[20, 1] > 0.9
+
+
+def test_units_come_from_a_row_of_the_file_or_the_option_and_stay(
+    history: Floats, tmp_path: Path
+) -> None:
+    path, saved = tmp_path / "history.csv", tmp_path / "a.nn"
+    rows = [f"a,{cpu},{disk}" for cpu, disk, _ in history.tolist()]
+    path.write_text("\n".join(["host,cpu,disk", "-,[%],B", *rows]))
+    table = read(path, drop="host")
+    M2N2(window=4, epochs=1).fit(table).save(saved)
+    assert M2N2.load(saved)._fitted.units == {"cpu": "%", "disk": "B"}
+    given = M2N2(window=4, epochs=1, units={"disk": "GB"}).fit(table)
+    assert given._fitted.units == {"cpu": "%", "disk": "GB"}
+    with pytest.raises(ParameterError, match="units: expected the name of a channel") as caught:
+        given.unfitted(units={"dsk": "B"}).fit(table)
+    assert caught.value.hint == "did you mean disk?"
+    with pytest.raises(ParameterError, match="units: expected short texts by channel"):
+        Detector(units={"disk": 5})  # type: ignore[dict-item]
+
+
+def test_a_fleet_gives_each_stream_the_units_of_its_channels(history: Floats) -> None:
+    streams = {name: pl.DataFrame({name: history[:, 0]}) for name in ("cpu", "disk")}
+    template = M2N2(window=4, epochs=1, units={"disk": "B"})
+    fleet = Fleet(template).fit(streams)
+    assert [fleet[name]._fitted.units for name in streams] == [{}, {"disk": "B"}]
+    with pytest.raises(ParameterError, match="found 'dsk'"):
+        Fleet(template, units={"dsk": "B"}).fit(streams)

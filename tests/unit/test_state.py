@@ -115,6 +115,7 @@ def test_every_option_comes_back_as_it_was_given(history: Floats, tmp_path: Path
         "period": "30s",
         "seed": 3,
         "accept_after": "2h",
+        "units": {"1": "°C"},
     }
     alternatives = {"decay", "alarms_per_day", "risk"}
     assert set(options) | alternatives == set(M2N2().get_params())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from newnormal.kernels.stream import (
     IS_REJECTED,
     ChangeState,
 )
+from newnormal.models.channels import MARGIN
 from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Change, Floats, time_of_ns
 
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
@@ -50,6 +52,10 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     rows = np.flatnonzero(changes.channels[slot])
     before = _levels(fitted.drift, changes.before[slot])
     after = _levels(fitted.drift, changes.after[slot])
+    kind = CHANGE_KINDS[counts[CHANGE_KIND]]
+    if kind == "still" and state.drift is not None and state.channel is not None:
+        stands = state.drift.unchanged_for > 0  # its median still has values of before
+        after[stands] = _levels(fitted.drift, state.channel.last)[stands]
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
     change = Change(
@@ -62,9 +68,28 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
         _STATES[counts[CHANGE_STATE]],
         counts[CHANGE_ALARM] or None,
         float(changes.distances[slot]),
-        CHANGE_KINDS[counts[CHANGE_KIND]],
+        kind,
+        units={name: fitted.units[name] for name in named if name in fitted.units},
     )
-    return replace(change, sentence=change_sentence(change, len(fitted.channels)))
+    ends = {name: _beyond(fitted, state, at, after[at]) for name, at in named.items()}
+    return replace(change, sentence=change_sentence(change, len(fitted.channels), ends))
+
+
+def _beyond(fitted: Fitted, state: StreamState, at: int, value: float) -> tuple[str, float] | None:
+    """Return how a value lies beyond all that was normal of a channel, and beyond which value."""
+    params, scaling = fitted.channel, fitted.drift
+    if params is None or scaling is None or state.channel is None:
+        return None
+    normal, margin = state.channel.normal, MARGIN / (1 + 2 * MARGIN)
+    margin = margin * (params.highs[at] - params.lows[at])  # of history's least and largest value
+    low, high = normal.lows[at], normal.highs[at]
+    low += margin if low == params.lows[at] else 0.0
+    high -= margin if high == params.highs[at] else 0.0
+    low, high = (float(end * scaling.scale[at] + scaling.mean[at]) for end in (low, high))
+    if value < low and math.isfinite(low):
+        return "below {}, the least in history", low
+    is_above = value > high and math.isfinite(high)
+    return ("above {}, the most in history", high) if is_above else None
 
 
 def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:

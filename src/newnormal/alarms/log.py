@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
-from newnormal.alarms.words import alarm_sentence, ended
+from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
 from newnormal.kernels.alarm import JOINT, OPEN, AlarmOut, blank_out, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
 from newnormal.kernels.channels import AGE
+from newnormal.kernels.members import SPANS
 from newnormal.kernels.stream import (
     END_TIME,
+    EXPECTED_VALUE,
     LOG_END,
     LOG_NEWEST,
     LOG_NUMBER,
     LOG_PEAK,
     LOG_START,
+    OBSERVED_VALUE,
     PEAK_P_VALUE,
     PEAK_RATIO,
     PEAK_SCORE,
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
     from newnormal.core.state import Fitted, StreamState
     from newnormal.kernels.channels import ChannelOut
 
+_FOLLOWS = 0.5  # of a channel's usual distance from its forecast, that another one explains
 _SPREADS = 3.0  # the range of a channel: so many of its usual distances from what is expected
 _LARGEST = sys.float_info.max
 _LEAST = 1e-30  # a score below this is as good as 0
@@ -258,7 +263,7 @@ def newest_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
     if counts[LOG_NEWEST] == 0:
         return None
     times = [time_of_ns(ns) for ns in log.times.tolist()]
-    evidence = _evidence(fitted.channels, log)
+    evidence = _evidence(fitted, log)
     peak = Peak(
         counts[LOG_PEAK],
         times[PEAK_TIME],
@@ -284,20 +289,51 @@ def newest_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
     return alarm.with_sentence(alarm_sentence(alarm, None, fitted.has_rhythm))
 
 
-def _evidence(channels: tuple[str, ...], log: LogState) -> tuple[Evidence, ...]:
+def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
     """Return what channels beyond their limits show, or those of a joint score; the worst first."""
-    found = []
+    channels, found = fitted.channels, []
     for c in _beyond(log):
         observed, expected, low, high = map(_known, log.values[:, c].tolist())
         start, end, sample = log.spans[c].tolist()
         where = start, end, sample, float(log.ratios[c])
-        found.append(Evidence(channels[c], observed, expected, low, high, *where))
+        unit = fitted.units.get(channels[c], "")
+        found.append(Evidence(channels[c], observed, expected, low, high, *where, unit=unit))
     if not found:
         for c, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True):
             observed, expected, low, high, pace = map(_known, values)
             if c >= 0:
-                found.append(Evidence(channels[c], observed, expected, low, high, pace=pace))
+                unit = fitted.units.get(channels[c], "")
+                part = Evidence(channels[c], observed, expected, low, high, pace=pace, unit=unit)
+                if part.direction == "within" and low is not None:
+                    part = replace(part, unusual=pace_text(pace) or _course(fitted, log, c))
+                found.append(part)
     return tuple(found)
+
+
+def _course(fitted: Fitted, log: LogState, c: int) -> str:
+    """Return what is unusual about the channel that leads a joint score, or another one of it.
+
+    A channel that follows another one on history does not do so now, if it leads without that one,
+    or if what both leave of their forecasts contradicts it.
+    """
+    leaders = [at for at in log.channels.tolist() if at >= 0]
+    others, params = [fitted.channels[at] for at in leaders if at != c], fitted.channel
+    if params is not None and c == leaders[0]:
+        sizes = params.tails[0, :, 4]  # of what is left of a forecast, times the same number
+        partner = int((np.abs(params.others[c]) * sizes).argmax())
+        weight = float(params.others[c, partner])
+        explains = abs(weight) * sizes[partner] >= _FOLLOWS * sizes[c]
+        if explains and partner in leaders:
+            left = log.evidence[OBSERVED_VALUE] - log.evidence[EXPECTED_VALUE]
+            left[: len(leaders)] /= fitted.step.scale[leaders]
+            explains = abs(left[0] - weight * left[leaders.index(partner)]) >= abs(left[0])
+        if explains:
+            return f"does not follow {fitted.channels[partner]}"
+    if others:
+        return f"is not usual together with {channels_text(others)}"
+    member = int(log.votes.argmax()) - len(log.votes) + len(SPANS) if len(log.votes) else -1
+    span = max(fitted.config.window, SPANS[member] if member >= 0 else 0)
+    return f"is not usual over its last {span} samples"
 
 
 def _beyond(log: LogState) -> list[int]:

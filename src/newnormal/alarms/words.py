@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -54,7 +54,7 @@ PLAIN = "plain"
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
-_FASTER, _STILL = 2.0, 0.1  # times its usual steps, from which on a channel is fast, or still
+_FASTER, _SLOWER, _STILL = 2.0, 0.5, 0.05  # times its usual steps: fast, slow and still
 _NAMED = 3  # channels in a heading
 _SENTENCE_MOVES = 5  # channels of a change in its sentence
 _MOVED = 8  # channels of a change, a line each: more would push an alarm off the screen
@@ -122,12 +122,14 @@ def alarm_sentence(alarm: Alarm, length: str | None, at_this_hour: bool) -> str:
     text = f"{first.channel} {first.text}"
     if at_this_hour and first.expected is not None:
         text += " at this hour"
-    if _in_range(first):
-        text += f", but {_course(first, others)}{lasted}"
+    if _in_range(first) and first.unusual:
+        text += f", but {first.unusual}{lasted}"
     elif first.direction != "missing" or lasted:
         text += f"; {'unusual' if first.direction == 'within' else first.direction}{lasted}"
-    if others:
-        text += f"; also {channels_text([part.channel for part in others])}"
+    # What is unusual about the first one may name others.
+    names = [part.channel for part in others if not first.unusual.endswith(f" {part.channel}")]
+    if names and " together with " not in first.unusual:
+        text += f"; also {channels_text(names)}"
     return text
 
 
@@ -139,16 +141,20 @@ def _own_length(alarm: Alarm, samples: int) -> str:
     return duration_text(samples, None)
 
 
-def _course(evidence: Evidence, others: Sequence[Evidence]) -> str:
-    """Return what is unusual about a channel whose value lies in its range."""
-    pace = 1.0 if evidence.pace is None else evidence.pace
-    if pace >= _FASTER:
-        return f"it changes {number_text(pace, digits=2)} times as fast as usual"
+def pace_text(pace: float | None) -> str:
+    """Return how fast a channel changes, in times its usual steps; empty where that is usual.
+
+    >>> pace_text(6.04), pace_text(0.01), pace_text(1.2)
+    ('changes 6 times as fast as usual', 'stands still', '')
+    >>> pace_text(0.3)
+    'changes only 0.3 times as fast as usual'
+    """
+    if pace is None or _SLOWER < pace < _FASTER:
+        return ""
     if pace <= _STILL:
-        return "it hardly moves"
-    if others:
-        return f"it does not go with {others[0].channel} as usual"
-    return "it does not go on as it usually does"
+        return "stands still"
+    often = "" if pace >= _FASTER else "only "
+    return f"changes {often}{number_text(pace, digits=2)} times as fast as usual"
 
 
 def _in_range(evidence: Evidence) -> bool:
@@ -183,8 +189,13 @@ def _usual(period: float | None) -> str:
     return "" if period is None else f", expected one every {duration_text(1, period)}"
 
 
-def change_sentence(change: Change, of: int = 0) -> str:
-    """Return what moved, from where to where, and since when; the stream has `of` channels."""
+def change_sentence(
+    change: Change, of: int = 0, ends: Mapping[str, tuple[str, float] | None] | None = None
+) -> str:
+    """Return what moved, from where to where, and since when; the stream has `of` channels.
+
+    `ends` has for each channel beyond all of history how it is, and beyond which value.
+    """
     since = f"sample {change.start}"
     if change.start_time is not None:
         since = time_text(change.start_time, change.zone)
@@ -194,18 +205,30 @@ def change_sentence(change: Change, of: int = 0) -> str:
         names = change.channels
         if len(names) > 1 and len(names) == of:
             return f"all {of} channels stand still since {since}"
-        (value,) = number_texts(change.after[names[0]])
-        at = f" at {value}" if len(names) == 1 else ""
+        at = f" {_level_text(change, names[0])}" if len(names) == 1 else ""
         return f"{channels_text(names)} {'stands' if at else 'stand'} still{at} since {since}"
     moves = [
-        f"{name} from {' to '.join(number_texts(change.before[name], change.after[name]))}"
+        f"{name} {_level_text(change, name, (ends or {}).get(name))}"
         for name in change.channels[:_SENTENCE_MOVES]
     ]
     more = len(change.channels) - len(moves)
     if more:
         moves.append(f"{more} more")
-    never = ", which history never had" if change.kind == "never" else ""
-    return f"{', '.join(moves)}{never} since {since}"
+    return f"{', '.join(moves)} since {since}"
+
+
+def _level_text(change: Change, name: str, end: tuple[str, float] | None = None) -> str:
+    """Return where a channel of a change was and is, and beyond which value of history."""
+    unit, levels = change.units.get(name, ""), [change.before[name], change.after[name]]
+    if change.kind == "still":
+        return f"at {number_text(levels[1], unit)}"
+    is_never = change.kind == "never"
+    known = [end[1]] if is_never and end is not None else []
+    *texts, last = number_texts(*levels, *known, unit=unit)
+    if not is_never:
+        return f"from {between_text([*texts, last])}"
+    beyond = "where history never was" if end is None else end[0].format(last)
+    return f"from {between_text(texts if known else [*texts, last])}, {beyond},"
 
 
 def seconds_between(start: np.datetime64 | None, end: np.datetime64 | None) -> float | None:
@@ -365,9 +388,7 @@ def unusual_text(alarm: Alarm) -> str:
         return alarm.sentence
     by_way: dict[str, list[str]] = {}
     for part in alarm.evidence:
-        way = "unusual" if part.direction == "within" else part.direction
-        if _in_range(part):
-            way = "unusual"
+        way = (part.unusual or "unusual") if part.direction == "within" else part.direction
         by_way.setdefault(way, []).append(part.channel)
     parts = [f"{channels_text(names)} {way}" for way, names in by_way.items()]
     return ", ".join(parts)
@@ -407,10 +428,7 @@ def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, st
     """Return a line a channel: its level when last normal, and now; of many, the first `most`."""
     if not change.channels:
         return (("", "The model's weights have moved far from the accepted ones."),)
-    lines = [
-        (name, f"from {' to '.join(number_texts(change.before[name], change.after[name]))}")
-        for name in change.channels[:most]
-    ]
+    lines = [(name, _level_text(change, name).partition(",")[0]) for name in change.channels[:most]]
     more = len(change.channels) - len(lines)
     if more:
         lines.append(("", f"and {counted(more, 'channel')} more"))
@@ -467,7 +485,7 @@ def _change_event_note(kind: str, change: Change, when: str, deciding: Deciding)
         text = "it stays a fault; nothing is learned until the stream is back"
         return Note(when, title, WAITS, text)
     if kind == REVERTED:
-        text = f"{moved_text(change)} back to normal"
+        text = f"{channels_text(change.channels) if change.channels else WEIGHTS} back to normal"
         return Note(when, f"change {change.number} over", GOOD, text)
     text = f"{moved_text(change)} since {clock_text(_start_text(change), when)}"
     if change.alarm is not None:
@@ -503,7 +521,9 @@ def streams_text(incident: Incident, most: int = _STREAMS) -> str:
 
 
 def moved_text(change: Change) -> str:
-    """Return what a change is about: its channels."""
+    """Return what a change is about: its channels; and what they do, where that is no move."""
+    if change.kind != "level":
+        return change_text(change)
     return channels_text(change.channels) if change.channels else WEIGHTS
 
 
@@ -539,10 +559,12 @@ def change_note(
     Of many channels the first are shown, or all if `full`.
     """
     when = _start_text(change)
-    text = f"{moved_text(change)} moved"
+    is_level = change.kind == "level"
+    text = f"{moved_text(change)}{' moved' if is_level else ''}"
     seconds = seconds_between(change.start_time, newest)
     if change.open and seconds is not None and seconds > 0:
-        text += f" {duration_text(0, seconds)} ago"
+        length = duration_text(0, seconds)
+        text += f" {length} ago" if is_level else f" for {length}"
     if change.alarm is not None:
         text += f", with alarm {change.alarm}"
     lines = list(move_lines(change, None) if full else move_lines(change))

@@ -65,6 +65,10 @@ def fit(
     batch: int | None = option("Windows in a training step.", shown="64"),
     period: str | None = option("Time between samples, such as 30s.", shown="from the times"),
     seed: int = option("The same seed gives the same detector.", default=0),
+    units: list[str] | None = option(
+        "The unit of a channel, for words; once for each, or a row of units in the file.",
+        metavar="CHANNEL=UNIT",
+    ),
     window: int | None = _paper("Samples judged together.", shown="12"),
     stride: int | None = _paper("Samples a verdict waits for; divides the window.", shown="window"),
     fit_stride: int | None = _paper("Step between training windows.", shown="window"),
@@ -139,6 +143,7 @@ def fit(
         risk=risk,
         period=period,
         seed=seed,
+        units=dict(map(_unit, units)) if units else None,
         accept_after=samples_or_time(accept_after),
     )
     if many:
@@ -167,6 +172,13 @@ def fit(
         f"{'' if loss is None else f', loss {number_text(loss)}'}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )
+
+
+def _unit(text: str) -> tuple[str, str]:
+    name, equals, unit = text.rpartition("=")
+    if not equals:
+        raise ParameterError(f"units: expected CHANNEL=UNIT, found {text!r}", hint="--units disk=B")
+    return name, unit
 
 
 def _chosen(**options: Any) -> dict[str, Any]:

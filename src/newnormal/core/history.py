@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 import numpy as np
 
-from newnormal.errors import InputError
+from newnormal.errors import InputError, ParameterError
+from newnormal.texts import did_you_mean
 from newnormal.types import Floats, Times
 
 MINIMUM_WINDOWS = 2
@@ -26,6 +29,24 @@ def check_history(values: Floats, channels: tuple[str, ...], window: int) -> Non
             f"history: channel {channels[never[0]]!r} is never observed{others}",
             hint="leave it out, or give history in which it has values",
         )
+
+
+def channel_units(
+    given: Mapping[str, str] | None, found: Mapping[str, str], channels: Collection[str]
+) -> dict[str, str]:
+    """Return the units of channels: those that the user gave, else those that a file has.
+
+    >>> channel_units({"disk": "B"}, {"cpu": "%", "note": "-"}, ("cpu", "disk"))
+    {'cpu': '%', 'disk': 'B'}
+    """
+    for name in given or ():
+        if name not in channels:
+            raise ParameterError(
+                f"units: expected the name of a channel, found {name!r}",
+                hint=did_you_mean(name, channels) or f"the channels are {', '.join(channels)}",
+            )
+    units = {**found, **(given or {})}
+    return {name: units[name] for name in channels if name in units}
 
 
 def median_period(times: Times | None) -> np.timedelta64 | None:

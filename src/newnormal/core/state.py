@@ -11,7 +11,7 @@ Shapes: L window length, C channels, P weights, N scores and K positions that a 
 from __future__ import annotations
 
 import copy as copying
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, TypeVar
 
@@ -118,6 +118,7 @@ class Fitted:
     losses: tuple[float, ...] = field(default=())
     zone: str | None = None  # of history's times; None: they had none, or there were no times
     reading: dict[str, Any] | None = None  # how history was read from a file, as JSON values
+    units: Mapping[str, str] = field(default_factory=dict)  # of channels, where they are known
 
     @property
     def has_rhythm(self) -> bool:

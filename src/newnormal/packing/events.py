@@ -33,6 +33,7 @@ from newnormal.types.arrays import time_of_text
 _OF_ALARMS = (OPENED, UPDATED, CLOSED)
 _OF_CHANGES = (CHANGED, ACCEPTED, REJECTED, REVERTED)
 _KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)
+_IF_ANY = ("unit", "unusual", "units")  # facts that are not there where they are empty
 _LONGEST_TIME = 40  # characters
 # Characters of the past, a third of what a file may have: a change of 200 channels takes 20,000.
 _ROOM = 1_000_000
@@ -71,18 +72,18 @@ def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
     return {
         **facts,
         "peak": {**peak, "channels": [[*each] for each in peak["channels"].items()]},
-        "evidence": [_without_empty(vars(each), "unit") for each in alarm.evidence],
+        "evidence": [_without_empty(vars(each)) for each in alarm.evidence],
         "votes": [as_json(vote) for vote in alarm.votes],
     }
 
 
 def _change_facts(change: Change) -> dict[str, Any]:
     facts = {**in_zone(change, None).as_dict(), "distance": as_json(change.distance)}
-    return _without_empty(facts, "units")
+    return _without_empty(facts)
 
 
-def _without_empty(facts: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if value or key != name}
+def _without_empty(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value or name not in _IF_ANY}
 
 
 class EventReader:
@@ -202,9 +203,11 @@ class EventReader:
         return shares
 
     def _evidence(self, facts: Facts) -> dict[str, Any]:
-        evidence: dict[str, Any] = {"channel": facts.text("channel"), "unit": ""}
-        if facts.has("unit"):
-            evidence["unit"] = facts.text("unit")
+        evidence: dict[str, Any] = {
+            "channel": facts.text("channel"),
+        }
+        for name in ("unit", "unusual"):
+            evidence[name] = facts.text(name) if facts.has(name) else ""
         self._check_name(facts, "channel", evidence["channel"])
         for name in ("observed", "expected", "low", "high", "ratio", "pace"):
             evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)

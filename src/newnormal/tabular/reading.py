@@ -253,6 +253,8 @@ class InputProfile:
         Whatever else is reported, a sentence each.
     reading
         What a detector remembers of how it was read: `Reading.remembering`.
+    units
+        Of columns, from a row below the header, or where every number has one behind it.
     decimal, date_format
         The decimal point and how dates are written, as `Remembered` has them; None where the
         input has no numbers with a fraction, no dates of numbers.
@@ -270,8 +272,16 @@ class InputProfile:
     out_of_order: int = 0
     notes: list[str] = field(default_factory=list)
     reading: dict[str, Any] | None = None
+    units: dict[str, str] = field(default_factory=dict)
     decimal: str | None = None
     date_format: str | None = None
+
+    @property
+    def channel_units(self) -> dict[str, str]:
+        """Units of channels: of a counter, that of its rate."""
+        rates = () if self.reading is None else self.reading["rate"]
+        behind = "/s" if self.time else ""
+        return {name: unit + behind * (name in rates) for name, unit in self.units.items()}
 
     def begin(self, other: "InputProfile") -> None:
         """Take over what was found out when the input was opened."""

@@ -64,6 +64,8 @@ class Evidence:
         other alarms.
     unit
         Of the values, as the user gave it; empty where that is not known.
+    unusual
+        What is unusual about it, where the value lies in its range: ``"stands still"``.
     """
 
     channel: str
@@ -77,6 +79,7 @@ class Evidence:
     ratio: float | None = None
     pace: float | None = None
     unit: str = ""
+    unusual: str = ""
 
     @property
     def direction(self) -> str:
@@ -222,8 +225,8 @@ class Alarm:
         an object of `sample`, `time`, `score`, `ratio`, `p_value` and `channels` (shares by
         name, largest first); `open`; `reason` (None while open); `cause`; `evidence`, a list of
         objects of `channel`, `observed`, `expected`, `low`, `high`, `start`, `end`, `sample`,
-        `ratio`, `pace`, `unit` and `direction`; `severity`, from 0 to 100, and `severity_word`;
-        `sentence`.
+        `ratio`, `pace`, `unit`, `unusual` and `direction`; `severity`, from 0 to 100, and
+        `severity_word`; `sentence`.
         """
         return {
             "number": self.number,

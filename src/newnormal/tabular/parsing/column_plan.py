@@ -307,6 +307,7 @@ class ColumnInference:
         if numbers.units:
             pairs = (f"{column} in {unit}" for column, unit in numbers.units.items())
             self._profile.written["cell_units"] = ", ".join(pairs)
+            self._profile.units.update(numbers.units)
         return numbers
 
     def _text_columns(

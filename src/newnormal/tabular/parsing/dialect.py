@@ -9,7 +9,7 @@ from newnormal.tabular.columns import check_unique
 from newnormal.tabular.parsing.cells import BOM, MISSING, WORDS, split_line
 from newnormal.tabular.parsing.dates import TIME_OF_DAY, form_of
 from newnormal.tabular.parsing.decimals import looks_like_number
-from newnormal.tabular.parsing.units import is_rule, is_units_row
+from newnormal.tabular.parsing.units import is_rule, is_units_row, named_units
 from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
@@ -41,6 +41,7 @@ class CsvHead:
     # The positions of lines of empty cells below the header: no sample where samples have times.
     empty: frozenset[int] = frozenset()
     written: dict[str, str] = field(default_factory=dict)  # what was skipped, for the user
+    units: dict[str, str] = field(default_factory=dict)  # of columns, from a row of them
 
 
 @dataclass(frozen=True)
@@ -357,7 +358,8 @@ def _head(
         raise at_line(header.position + 1, error) from None
     line = lines[header.position]
     taken, blank = frozenset(skipped), frozenset(empty)
-    return CsvHead(layout.delimiter, names, line, True, nameless, taken, blank, written)
+    units = {} if layout.units is None else named_units(names, layout.units.cells)
+    return CsvHead(layout.delimiter, names, line, True, nameless, taken, blank, written, units)
 
 
 def _headerless(

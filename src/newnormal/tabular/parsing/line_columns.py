@@ -127,6 +127,7 @@ class LineColumns:
         self.splitter = CsvSplitter(head)
         self.header_line = head.header or first
         self._profile.written.update(head.written)
+        self._profile.units.update(head.units)
         return head.skipped
 
     def _json(self, lines: Sequence[str]) -> JsonSplitter:

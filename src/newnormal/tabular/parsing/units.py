@@ -18,6 +18,7 @@ _KNOWN = frozenset(
     count counts bool - -- --- n/a none text unit units einheit datetime timestamp utc iso unix
     """.split()  # noqa: SIM905 - a table
 )
+_WORDS = "n/a none text unit units einheit datetime timestamp utc iso unix bool"  # are no unit
 _DATES = re.compile(r"(?:[dmyhst]+[.\-/: ]*)+", re.IGNORECASE)
 
 
@@ -40,6 +41,21 @@ def is_units_row(cells: Sequence[str]) -> bool:
         elif _DATES.fullmatch(text) is None and len(text) > 6:
             return False
     return 2 * sure >= len(cells)
+
+
+def named_units(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """Return the units of a row of them, by column, without brackets.
+
+    >>> named_units(["time", "T1", "p", "state"], ["datetime", "[°C]", "bar", "-"])
+    {'T1': '°C', 'p': 'bar'}
+    """
+    texts = [cell.strip().strip("[](){}<>").strip() for cell in cells]
+    known = zip(names, texts, strict=False)
+    return {
+        name: text
+        for name, text in known
+        if text.strip("-_=") and text.lower() not in _WORDS.split()
+    }
 
 
 def is_rule(line: str) -> bool:
