@@ -34,6 +34,7 @@ from newnormal.kernels.step import StepParams
 from newnormal.kernels.stream import Baseline
 from newnormal.models.base import Model, OnEpoch, OnPhase, Training, scores
 from newnormal.models.channels import fit_channels, limits_of
+from newnormal.models.faults import history_faults
 from newnormal.models.registry import find
 from newnormal.thresholds import (
     Budget,
@@ -196,6 +197,7 @@ def fit_auto(
     scaled = scaler.apply(history)
     rhythm = Rhythm.fit(scaled, times, period, zone)
     phases = None if rhythm is None else rhythm.phases(times, -len(scaled), len(scaled))
+    faults = history_faults(history, scaler, scaled, channels, rhythm, times)
     chosen = choose(
         scaled,
         seed=config.seed,
@@ -207,7 +209,7 @@ def fit_auto(
         rhythm=rhythm,
         early_rhythm=_early_rhythm(rhythm, scaled, times, period, zone),
         notes=(
-            *(f"{sentence[:1].upper()}{sentence[1:]}." for sentence in left_out),
+            *(f"{text[:1].upper()}{text[1:]}." for text in (*left_out, faults) if text),
             *(() if rhythm is None else (rhythm.sentence(channels),)),
         ),
     )

@@ -111,7 +111,7 @@ def test_every_command_reads_it(
     found = json.loads(checked.stdout)
     assert found["facts"]["samples"] == LENGTH
     assert tuple(found["plan"]["channels"]) == written.channels
-    assert not [each for each in found["findings"] if each["level"] != "note"]
+    assert [each["code"] for each in found["findings"] if each["level"] != "note"] == ["faults"]
 
     fitted = newnormal("fit", written.path, "-o", model, "--rows", f"0:{HISTORY}", *_M2N2, *given)
     assert fitted.returncode == 0, fitted.stderr
@@ -139,8 +139,8 @@ def test_long_data_is_checked_by_columns(files: dict[str, Written], newnormal: C
     assert found["name"] == str(path)
     assert found["plan"]["time"] == ["Timestamp"]
     assert found["plan"]["left_out"] == []
-    (warning,) = (each for each in found["findings"] if each["level"] == "warning")
-    assert warning["channel"] == "Value"
+    warning, fault = (each for each in found["findings"] if each["level"] == "warning")
+    assert fault["code"] == "faults" and warning["channel"] == "Value"
     assert warning["option"] == "--na='I/O Timeout'"
 
 

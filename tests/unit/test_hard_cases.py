@@ -1,12 +1,15 @@
 """Streams that made a detector deaf or untrue: a channel far out, dead, or where it never was."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import newnormal
 from newnormal import Detector
-from newnormal.types import Event, Evidence, Floats
+from newnormal.tabular import to_table
+from newnormal.types import Event, Evidence, Floats, time_text
 from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
 
 FLOW, LEVEL, POWER = range(3)
@@ -96,3 +99,28 @@ def test_dead_sensor_costs_no_alarm_of_others_and_hides_none(channel: int, until
     assert (fault.start, list(fault.channels)) == (at, [CHANNELS[other]])
     assert_true(evidence_of(events, other), at, normal, "high")
     assert changes_of(events, "changed") == []
+
+
+def test_faults_in_history_are_named_by_check_and_by_fit() -> None:
+    history = plant(3, 3_000)
+    normal = history.copy()
+    table = to_table(history, times=minutes(3_000), channels=CHANNELS)
+    assert "faults" not in {finding.code for finding in newnormal.check(table).findings}
+    planted = {300: FLOW, 800: LEVEL, 1_300: POWER, 1_800: FLOW, 2_500: POWER}
+    for at, channel in planted.items():
+        history[at : at + 20, channel] += (9 if channel == LEVEL else -7) * SIGMA[channel]
+    (finding,) = [each for each in newnormal.check(table).findings if each.code == "faults"]
+    assert (finding.level, finding.option) == ("warning", "write NaN there unless it is normal")
+    assert finding.sentence.startswith("5 likely faults in history: ")
+    pattern = r"'(\w+)' (\S+) at sample (\d+) \((\S+)\), expected (\S+) to (\S+)"
+    named = re.findall(pattern, finding.sentence.replace(";", " "))
+    assert {int(sample): name for name, _, sample, *_ in named} == {
+        at: CHANNELS[channel] for at, channel in planted.items()
+    }
+    for name, observed, sample, time, low, high in named:
+        at, channel = int(sample), CHANNELS.index(name)
+        assert time == time_text(minutes(3_000)[at])
+        assert float(observed) == pytest.approx(history[at, channel], rel=0.01)
+        assert float(low) < normal[at, channel] < float(high)
+    text = " ".join(Detector(epochs=1).fit(table).explain().split())
+    assert finding.sentence in text

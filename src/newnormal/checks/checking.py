@@ -13,14 +13,16 @@ from newnormal.base import BaseDetector
 from newnormal.checks.channels import channel_facts, channel_finding, twin_findings
 from newnormal.checks.facts import ChannelFacts, InputFacts
 from newnormal.checks.findings import Finding, Level, Remedies, worst_first
-from newnormal.checks.history import Need, history_findings, needs_of, rhythm_of, scaled_history
+from newnormal.checks.history import Need, cleaned_history, history_findings, needs_of, rhythm_of
 from newnormal.checks.loading import Loaded, loaded, of_table
 from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
 from newnormal.checks.texts import length, percent, shown
 from newnormal.core.outliers import ChannelOutliers, find_outliers
+from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector, load
+from newnormal.models.faults import history_faults
 from newnormal.tabular import InputProfile, Table, default_channels
 from newnormal.tabular.columns import alike, listed
 from newnormal.types import Floats
@@ -189,7 +191,9 @@ def _looked_at(
     config, spec = detector.settings()
     period = period_of(table, config)
     outliers = find_outliers(table.values)
-    scaled = scaled_history(table.values, outliers)
+    cleaned = cleaned_history(table.values, outliers)
+    scaler = Scaler.fit(cleaned)
+    scaled = scaler.apply(cleaned)
     rhythm = rhythm_of(scaled, table, period)
     columns, findings = _channel_findings(table, channels, remedies)
     counts = _counts(loaded, table.profile)
@@ -220,6 +224,8 @@ def _looked_at(
         *_far_findings(outliers, channels, table, set(measured), remedies),
         *twin_findings(table.values, channels, measured, remedies),
     ]
+    if sentence := history_faults(cleaned, scaler, scaled, channels, rhythm, table.times):
+        findings.append(Finding("warning", "faults", None, sentence, remedies.leave_out()))
     if model is not None:
         findings += _live_findings(channels, period, table.channels is not None, model)
     ordered = worst_first(findings)

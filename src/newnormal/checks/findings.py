@@ -26,6 +26,7 @@ _ORDER = (
     "bad_lines",
     "bad_cells",
     "far_values",
+    "faults",
     "out_of_order",
     "duplicates",
     "irregular",
@@ -122,6 +123,11 @@ class Remedies:
     def missing(self, word: str) -> str:
         """Take a word for a missing value."""
         return f"--na={shlex.quote(word)}" if self.shell else f"write NaN for {word}"
+
+    def leave_out(self) -> str:
+        """Leave faults out of history."""
+        other = ", or take others by --rows, --from, --until" if self.shell else ""
+        return f"write NaN there unless it is normal{other}"
 
     def resample(self, period: str) -> str:
         """Bring samples to a period."""

@@ -14,7 +14,6 @@ from newnormal.core.history import MINIMUM_WINDOWS
 from newnormal.core.outliers import ChannelOutliers, without
 from newnormal.core.phases import DAY
 from newnormal.core.rhythm import DAYS_OF_A_KIND, FEWEST_BINS, WEEK, Rhythm
-from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector
 from newnormal.models.members import fittable
 from newnormal.tabular import Table
@@ -105,13 +104,10 @@ def _ns(value: np.timedelta64) -> int:
     return max(int(value.astype("timedelta64[ns]").astype(np.int64)), 1)
 
 
-def scaled_history(values: Floats, outliers: tuple[ChannelOutliers, ...]) -> Floats:
-    """Return history as the committee sees it; a channel without values is 0 throughout."""
+def cleaned_history(values: Floats, outliers: tuple[ChannelOutliers, ...]) -> Floats:
+    """Return history as the committee is given it; a channel without values is 0 throughout."""
     cleaned = without(values, outliers)
-    empty = np.isnan(cleaned).all(axis=0)
-    if empty.any():
-        cleaned = np.where(empty, 0.0, cleaned)
-    return Scaler.fit(cleaned).apply(cleaned)
+    return np.where(np.isnan(cleaned).all(axis=0), 0.0, cleaned)
 
 
 def rhythm_of(scaled: Floats, table: Table, period: np.timedelta64 | None) -> Rhythm | None:
