@@ -14,8 +14,7 @@ from newnormal.texts import between_text, counted, number_texts
 from newnormal.types import Floats, Times, time_text
 
 _BLOCK = 10  # samples, of which the farthest counts
-_TAIL = 4  # one block in so many is of the tail
-_LEAST = 25  # blocks in a tail: with fewer nothing is named
+_TAIL, _LEAST = 4, 25  # one block in so many is of the tail; with fewer blocks nothing is named
 _STEPS = 0.1  # of where a tail begins, its scale at least: for values in steps
 # Histories without faults, in which one value is this far out: of 200 faults of 4 to 9 standard
 # deviations in 40 generated histories 186 were named, and nothing without any.
@@ -70,8 +69,7 @@ def history_faults(
         text + (f" and in {counted(more, 'other channel')}" if more else "")
         for _, text, more in sorted(faults.values(), reverse=True)
     ]
-    if len(named) > _MOST:
-        named[_MOST:] = [f"and {len(named) - _MOST} more"]
+    named[_MOST:] = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
     return f"{counted(len(faults), 'likely fault')} in history: {'; '.join(named)}" if named else ""
 
 
