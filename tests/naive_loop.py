@@ -11,24 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 
 from newnormal.acceptance import NormalRange
 from newnormal.alarms import AlarmThreshold
-from newnormal.kernels.alarm import (
-    HEIGHT,
-    JOINT,
-    LOCATION,
-    OPEN,
-    START_HEIGHT,
-    START_LOCATION,
-    AlarmState,
-)
+from newnormal.kernels import alarm as kernel
 from newnormal.kernels.drift import CROSSED, MARK, DriftState
 from newnormal.types import Event
-
-# ------------------------------------------------------------------ the alarm threshold
 
 
 @dataclass
@@ -134,14 +124,13 @@ class NaiveThreshold:
         self.is_open = False
         self.episode = []
 
-    def adopt(self, state: AlarmState) -> None:
+    def adopt(self, state: kernel.AlarmState) -> None:
         """Go on from a state: what is accepted closes alarms, and moves the threshold."""
-        places = (LOCATION, HEIGHT, START_LOCATION, START_HEIGHT)
-        self.location, self.height, self.start_location, self.start_height = (
-            float(state.levels[at]) for at in places
-        )
-        self.is_open = bool(state.counts[OPEN])
-        self.episode = self.episode if state.counts[JOINT] else []
+        self.location, self.height = state.levels[[kernel.LOCATION, kernel.HEIGHT]].tolist()
+        starts = state.levels[[kernel.START_LOCATION, kernel.START_HEIGHT]]
+        self.start_location, self.start_height = starts.tolist()
+        self.is_open = bool(state.counts[kernel.OPEN])
+        self.episode = self.episode if state.counts[kernel.JOINT] else []
 
     @property
     def typical(self) -> float:
@@ -165,9 +154,6 @@ class NaiveThreshold:
     def restore(self, levels: tuple[float, ...]) -> None:
         self.location, self.height, self.tail_median = levels[:3]
         self.start_location, self.start_height = levels[3:]
-
-
-# ------------------------------------------------------------------ the log of alarms
 
 
 class LogSample(NamedTuple):
@@ -261,27 +247,15 @@ class NaiveLog:
         """Return an event of the real log as this one writes it."""
         alarm = event.alarm
         assert alarm is not None
-        return {
-            "event": event.kind,
-            "sample": event.sample,
-            "number": alarm.number,
-            "start": alarm.start,
-            "end": alarm.end,
-            "score": alarm.peak.score,
-            "cause": alarm.cause,
-            "reason": alarm.reason,
-            "severity": alarm.severity,
-            "peak": alarm.peak.sample,
-            "channels": list(alarm.channels),
-            "evidence": [
-                (each.channel, each.ratio, each.start, each.end, each.sample)
-                for each in alarm.evidence
-                if each.ratio is not None
-            ],
-        }
-
-
-# ------------------------------------------------------------------ the distance from normal
+        names = ("number", "start", "end", "cause", "reason", "severity")
+        found = {"event": event.kind, "sample": event.sample, "channels": list(alarm.channels)}
+        found |= {"score": alarm.peak.score, "peak": alarm.peak.sample}
+        found["evidence"] = [
+            (each.channel, each.ratio, each.start, each.end, each.sample)
+            for each in alarm.evidence
+            if each.ratio is not None
+        ]
+        return found | {name: getattr(alarm, name) for name in names}
 
 
 class NaiveRange:
@@ -375,11 +349,15 @@ class NaiveRange:
         for c in range(C):
             self.distances[c] = self.jumps[c] = 0.0
             for j in range(c, 4 * C, C):
-                p = self.position[j]
-                out = max(self.lows[j] - p, p - self.highs[j]) / params.margins[j]
-                self.distances[c] = max(self.distances[c], out)
+                self.distances[c] = max(self.distances[c], self.out(j))
                 if self.marked is not None:
-                    self.jumps[c] = max(self.jumps[c], abs(p - self.start[j]) / wander[j])
+                    gone = abs(self.position[j] - self.start[j])
+                    self.jumps[c] = max(self.jumps[c], gone / wander[j])
+
+    def out(self, j: int) -> float:
+        """Return how far a position is out of its range, in margins."""
+        p = self.position[j]
+        return float(max(self.lows[j] - p, p - self.highs[j]) / self.params.margins[j])
 
     def moved(self) -> set[int]:
         """Return the channels of no change whose own level or roughness went far."""
@@ -387,10 +365,8 @@ class NaiveRange:
         wander = self.wander(self.seen - (self.marked or 0))
         for c in set(range(self.C)) - self.in_change:
             for j in range(self.C + c, 4 * self.C, self.C):
-                p = self.position[j]
-                out = max(self.lows[j] - p, p - self.highs[j]) / self.params.margins[j]
-                jumped = self.marked is not None and abs(p - self.start[j]) > wander[j]
-                if out > 0.5 or jumped:
+                gone = abs(self.position[j] - self.start[j])
+                if self.out(j) > 0.5 or (self.marked is not None and gone > wander[j]):
                     found.add(c)
         return found
 
@@ -490,9 +466,6 @@ def unsqueezed(level: float) -> float:
     return math.copysign(20 * 10 ** ((abs(level) - 20) / 4), level) if abs(level) > 20 else level
 
 
-# ------------------------------------------------------------------ the loop
-
-
 @dataclass
 class Look:
     """What the twin is given of one call: what the models made of the samples."""
@@ -548,11 +521,7 @@ class NaiveLoop:
     """The order of `newnormal.core.loop`, a sample at a time, with alarms and changes."""
 
     def __init__(
-        self,
-        threshold: NaiveThreshold,
-        normal: NaiveRange,
-        log: NaiveLog,
-        accept_after: float,
+        self, threshold: NaiveThreshold, normal: NaiveRange, log: NaiveLog, accept_after: float
     ) -> None:
         self.threshold, self.range, self.log = threshold, normal, log
         self.accept_after = accept_after
@@ -584,8 +553,6 @@ class NaiveLoop:
     @property
     def waiting(self) -> list[NaiveChange]:
         return [change for change in self.changes if change.state == "pending"]
-
-    # ------------------------------------------------------------------ a sample
 
     def step(self, sample: list[float] | None, look: Look) -> list[NaiveVerdict]:
         """Consume one sample, or None to judge the tail; return the verdicts that became final."""
@@ -633,8 +600,6 @@ class NaiveLoop:
         if alarm and not self.log.alarm and not set(alarm["channels"]) & set(names):
             alarm = {}  # it is over, and about other channels
         self.open(channels, alarm)
-
-    # ------------------------------------------------------------------ reviews
 
     def measure_weights(self, moved: float) -> None:
         self.moves = max(0.0, moved - self.accepted_moved) / 0.5
@@ -729,19 +694,10 @@ class NaiveLoop:
                 if not low <= level <= high:
                     start[c] = low if level < low else high
         before = [unsqueezed(level + at) for level, at in zip(start, centre, strict=True)]
-        change = NaiveChange(
-            self.newest_change,
-            alarm.get("start", newest - still),
-            newest,
-            newest,
-            newest,
-            channels,
-            before,
-            before,
-            before,
-            alarm.get("number", 0),
-            max((normal.distances[c] for c in channels), default=self.moves),
-        )
+        far = max((normal.distances[c] for c in channels), default=self.moves)
+        first, number = alarm.get("start", newest - still), alarm.get("number", 0)
+        known, levels = (first, newest, newest, newest), (before, before, before)
+        change = NaiveChange(self.newest_change, *known, channels, *levels, number, far)
         change.after, change.farthest = self.level(change), self.level(change, 0)
         self.changes.append(change)
         normal.own(channels)
@@ -792,8 +748,6 @@ class NaiveLoop:
                 return True
         return False
 
-    # ------------------------------------------------------------------ acceptance by time
-
     def wait(self, look: Look) -> None:
         """Train a shadow on what is pending; accept what has been stable long enough."""
         self.track()
@@ -828,12 +782,10 @@ class NaiveLoop:
         older, newer = scores[:half], scores[half:]
         threshold, typical = self.limits()
         predictable = median(newer) < max(threshold, 20 * typical)
-        stable = quantile(newer, 0.9) <= max(threshold, *older)
+        stable = quantiles(newer, n=10, method="inclusive")[8] <= max(threshold, *older)
         lag = max(1, len(self.positions) - 1) * self.review_length
         gone = self.range.jumped(self.positions[0], self.positions[-1], lag)
         return predictable and stable and not gone
-
-    # ------------------------------------------------------------------ feedback
 
     def accept(self, change: NaiveChange, look: Look) -> None:
         """Make normal what a change is about."""
@@ -919,48 +871,24 @@ class NaiveLoop:
         params = self.range.params
         order = sorted(change.channels, key=lambda c: (-abs(change.after[c] - change.before[c]), c))
         state = kind if kind in ("accepted", "reverted") else change.state
-        self.change_events.append(
-            {
-                "event": kind,
-                "sample": self.judged - 1,
-                "number": change.number,
-                "start": change.start,
-                "alarm": change.alarm or None,
-                "state": state,
-                "channels": [self.log.channels[c] for c in order],
-                "levels": [
-                    level[c] * params.scale[c] + params.mean[c]
-                    for level in (change.before, change.after)
-                    for c in order
-                ],
-                "distance": change.distance,
-            }
-        )
+        levels = [
+            level[c] * params.scale[c] + params.mean[c]
+            for level in (change.before, change.after)
+            for c in order
+        ]
+        found = {"event": kind, "sample": self.judged - 1, "number": change.number, "state": state}
+        found |= {"start": change.start, "alarm": change.alarm or None, "levels": levels}
+        found |= {"channels": [self.log.channels[c] for c in order], "distance": change.distance}
+        self.change_events.append(found)
 
     @staticmethod
     def fields(event: Event) -> dict[str, Any]:
         """Return an event of a change as this loop writes it."""
-        found = {"event": event.kind, "sample": event.sample}
+        found: dict[str, Any] = {"event": event.kind, "sample": event.sample}
         change = event.change
         if change is None:
             return found
-        return found | {
-            "number": change.number,
-            "start": change.start,
-            "alarm": change.alarm,
-            "state": change.state,
-            "channels": list(change.channels),
-            "levels": [
-                level[name] for level in (change.before, change.after) for name in change.channels
-            ],
-            "distance": change.distance,
-        }
-
-
-def quantile(values: list[float], share: float) -> float:
-    """Return a quantile with linear interpolation."""
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+        names, levels = list(change.channels), (change.before, change.after)
+        found |= {"channels": names, "levels": [level[name] for level in levels for name in names]}
+        same = ("number", "start", "alarm", "state", "distance")
+        return found | {name: getattr(change, name) for name in same}
