@@ -260,7 +260,7 @@ class BaseDetector:
         if table.times is not None and len(table.times):
             state.times.check(table.times[0], int(counts[SEEN]))
         pending, before = int(counts[PENDING]), self.last_judged_time_
-        rejected = Observed.rejected_of(self.changes_)
+        rejected, decided = Observed.rejected_of(self.changes_), Observed.decided_of(self._past)
         all_times = state.times.with_pending(table.times, len(table.values), pending)
         state.times.add_all(table.times, len(table.values))
         if table.times is not None and len(table.times):
@@ -287,6 +287,7 @@ class BaseDetector:
             (*self.alarms_, *self.changes_),
             None if table.labels is None else table.labels.astype(bool),
             rejected,
+            decided,
         )
         return replace(verdicts, observed=observed)
 

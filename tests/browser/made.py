@@ -66,7 +66,8 @@ def run(
         found.append(
             _alarm(k + 1, begin, stop, names, channel, values, expected, clock, is_open, zone)
         )
-    events = [Event(OPENED if each.open else CLOSED, each.end, None, each) for each in found]
+    events = [Event(OPENED, each.start, None, each) for each in found]
+    events += [Event(CLOSED, each.end, None, each) for each in found if not each.open]
     remaining: list[Alarm | Change] = [each for each in found if each.open]
     if pending or accepted:
         begin = spans[-1][0] if spans else length // 2

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from newnormal.reports.writing import page_of
@@ -89,11 +90,28 @@ def test_without_labels_nothing_is_called_false_or_outside(visit: Visit) -> None
     assert "label" not in text
 
 
+def test_samples_beyond_the_range_of_a_channel_are_marked(visit: Visit, tmp_path: Path) -> None:
+    own = run_of("labelled").verdicts
+    ratios = np.zeros(own.expected.shape, np.float32)
+    ratios[[300, 305], 1] = 2.5
+    edges = {"lows": own.expected - 3, "highs": own.expected + 3, "channel_ratios": ratios}
+    path = tmp_path / "beyond.html"
+    path.write_text(page_of(replace(own, **edges)), encoding="utf-8")
+    page = visit(str(path))
+    panel = "NN.state.picture.panels.find((each) => each.name === 'sensor 2')"
+    columns = page.evaluate(f"[{panel}.ratio, {panel}.data[1], {panel}.data[2]]")
+    marked, most, least = map(np.array, columns)
+    assert np.flatnonzero(marked >= 1).tolist() == [300, 305]
+    np.testing.assert_allclose(most - least, 6, rtol=1e-5)
+    assert "beyond its range" in page.locator(".nn-legend").inner_text()
+    page.evaluate("NN.state.picture.point(300)")
+    assert "2.5 × its limit" in page.locator("[aria-label^='sensor 2'] .nn-readout").inner_text()
+
+
 def test_with_labels_alarms_are_compared_with_them(visit: Visit) -> None:
     page = visit("labelled")
     text = page.locator(".nn-headline").inner_text()
-    assert "1 of 2 labelled faults met by an alarm" in text
-    assert "1 alarm outside the labels" in text
+    assert "1 of 2 labelled faults found · 1 false alarm" in text
     assert page.locator(".nn-lane-label .nn-label").count() == 2
     chips = page.locator(".nn-entry .nn-chip").all_inner_texts()
     assert chips == ["outside the labels", "labelled"]
@@ -109,10 +127,10 @@ def test_times_are_those_of_the_stream_not_of_the_reader(visit: Visit) -> None:
 def test_the_channels_concerned_are_on_top(visit: Visit) -> None:
     page = visit("open")
     names = page.locator(".nn-panel h3").all_inner_texts()
-    assert names == ["Score and threshold", "sensor 1", "sensor 2", "sensor 3"]
+    assert names == ["Ratio to the limit", "sensor 1", "sensor 2", "sensor 3"]
     page = visit("many", "#alarm=3")
     names = page.locator(".nn-panel h3").all_inner_texts()
-    assert names[:3] == ["Score and threshold", "sensor 3", "sensor 4"]
+    assert names[:3] == ["Ratio to the limit", "sensor 3", "sensor 4"]
     assert page.locator(".nn-badge").all_inner_texts() == ["alarm 3 · 80 %", "alarm 3 · 20 %"]
 
 
@@ -128,11 +146,11 @@ def test_hover_shows_the_values_of_that_sample(visit: Visit) -> None:
             found = [float(each) for each in re.findall(r"\d+(?:\.\d+)?", text)]
             usual = expected[sample, at]
             assert found == pytest.approx(
-                [run.values[sample, at], usual, usual - 1.2, usual + 1.2], rel=1e-4
+                [run.values[sample, at], usual, usual - 1.2, usual + 1.2], rel=3e-4
             )
-        score = page.locator(".nn-score .nn-readout").inner_text()
+        score = page.locator(".nn-ratio .nn-readout").inner_text()
         assert float(score.split(" ")[0]) == pytest.approx(run.verdicts.scores[sample], rel=1e-3)
-        assert score.endswith("threshold 1")
+        assert score.endswith("× the limit")
 
 
 def test_what_is_above_its_range_is_marked_as_such(visit: Visit) -> None:
@@ -183,7 +201,7 @@ def test_dragging_zooms_to_what_was_selected_and_a_double_click_shows_all(visit:
 def test_the_wheel_zooms_with_ctrl_and_scrolls_without(visit: Visit) -> None:
     page = visit("open", height=600)
     x0, x1 = view(page)
-    hover(page, ".nn-score", x0 + (x1 - x0) / 4)
+    hover(page, ".nn-ratio", x0 + (x1 - x0) / 4)
     page.keyboard.down("Control")
     page.mouse.wheel(0, -400)
     page.keyboard.up("Control")
@@ -295,7 +313,7 @@ def test_few_points_of_a_million_are_drawn_and_a_spike_of_one_is_among_them(visi
     at = page.evaluate("NN.state.picture.stream.channels.findIndex(c => c.name === 'sensor 1')")
     drawn = page.evaluate("at => NN.state.picture.found.columns[`high:${at}`]", at)
     assert any(value == pytest.approx(run.values[SPIKE, 0], rel=1e-6) for value in drawn)
-    assert max(page.evaluate("NN.state.picture.found.columns.score")) == pytest.approx(
+    assert max(page.evaluate("NN.state.picture.found.columns.ratio")) == pytest.approx(
         run.verdicts.scores.max(), rel=1e-6
     )
     page.locator(".nn-entry-link").first.click()

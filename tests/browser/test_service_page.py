@@ -151,7 +151,7 @@ def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Op
         assert "temperature 40, expected 8 to 11" in text
         assert "What to do:" in text
         assert page.locator(".nn-panel h3").all_inner_texts()[:2] == [
-            "Score and threshold",
+            "Ratio to the limit",
             "temperature",
         ]
         until(lambda: page.locator(".nn-event.nn-alarm").count() == 1, "one bar")
@@ -195,7 +195,7 @@ def test_months_are_thinned_and_no_extreme_is_lost(visited: Open) -> None:
         page.get_by_text("extremes kept").wait_for()
         found = page.evaluate("NN.current.view.picture.found")
         assert len(found["x"]) < 8_000
-        assert max(each for each in found["columns"]["score"] if each is not None) == 4
+        assert max(each for each in found["columns"]["ratio"] if each is not None) == 4
 
 
 def test_an_alarm_that_opens_is_seen_in_the_picture_and_closes_by_itself(visited: Open) -> None:

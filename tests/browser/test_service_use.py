@@ -300,7 +300,7 @@ def test_without_values_no_axis_is_invented(visited: Open, monkeypatch: pytest.M
         drawn = "NN.current.view.picture.panels[0].u.axes[1]._values"  # the labels of the axis
         until(lambda: page.evaluate(drawn), "an axis")
         assert set(page.evaluate(drawn)) == {""}
-        assert not page.locator(".nn-score").get_by_text("no values").is_visible()
+        assert not page.locator(".nn-ratio").get_by_text("no values").is_visible()
 
 
 def test_a_name_from_right_to_left_changes_nothing_around_it(visited: Open) -> None:

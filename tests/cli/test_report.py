@@ -1,5 +1,6 @@
 """`newnormal report`: the page it writes, what it says, and what it refuses."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -198,6 +199,26 @@ def test_a_state_that_knows_the_file_judges_as_fitted(moved: Plant, newnormal: C
     assert newnormal("report", moved.model, moved.live, "-o", output).returncode == 0
     (first,) = page(output).meta["streams"]
     assert again == {**first, "name": again["name"]}
+
+
+def test_a_report_of_a_state_has_its_decisions_and_finds_what_evaluate_does(
+    moved: Plant, newnormal: Command
+) -> None:
+    cut(moved, CHANGE + 60)
+    state, output = moved.folder / "plant.state", moved.folder / "report.html"
+    assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
+    assert newnormal("accept", state).returncode == 0
+    path = labelled(moved, [*range(40, 45), *range(CHANGE, CHANGE + 9)])
+    given = (state, path, "--label", "truth")
+    measured = json.loads(newnormal("evaluate", *given, "--json").stdout)["alarms"]
+    assert newnormal("report", *given, "-o", output).returncode == 0
+    (stream,) = page(output).meta["streams"]
+    assert stream["found"] == {name: measured[name] for name in ("events", "found", "false")}
+    assert (stream["found"]["events"], stream["found"]["found"]) == (2, 1)
+    assert [alarm["labelled"] for alarm in stream["alarms"]] == [True]
+    decided = [(each["kind"], each["state"]) for each in stream["decisions"]]
+    assert sorted(decided) == [("alarm", "accepted"), ("change", "accepted")]
+    assert stream["changes"][0]["state"] == "pending"
 
 
 def test_a_change_rejected_before_is_shown_as_rejected(moved: Plant, newnormal: Command) -> None:

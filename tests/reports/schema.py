@@ -26,12 +26,14 @@ _STREAM = {
     "channels": list,
     "alarms": list,
     "changes": list,
+    "decisions": list,
+    "found": (dict, type(None)),
     "labels": (list, type(None)),
     "more": dict,
     "sparkline": (dict, type(None)),
     "blocks": (list, type(None)),
 }
-_CHANNEL = {"name": str, "concern": NUMBER, "margin": (*NUMBER, type(None))}
+_CHANNEL = {"name": str, "concern": NUMBER}
 _ALARM = {
     "number": int,
     "cause": str,
@@ -42,6 +44,9 @@ _ALARM = {
     "end": X,
     "peak": X,
     "ratio": (*NUMBER, type(None)),
+    "severity": int,
+    "word": str,
+    "labelled": (bool, type(None)),
     "samples": int,
     "since": str,
     "until": str,
@@ -132,8 +137,8 @@ def _check_stream(stream: dict[str, Any], in_fleet: bool) -> None:
     _fields(stream["more"], {"alarms": int, "changes": int, "channels": int})
     assert all(count >= 0 for count in stream["more"].values())
     if in_fleet:
-        _fields(stream["sparkline"], {"score": list, "alarms": list})
-        assert len(stream["sparkline"]["score"]) <= 120
+        _fields(stream["sparkline"], {"ratio": list, "alarms": list})
+        assert len(stream["sparkline"]["ratio"]) <= 120
     _check_blocks(stream)
 
 
@@ -155,10 +160,11 @@ def _check_blocks(stream: dict[str, Any]) -> None:
             _fields(column, {"at": int, "base": NUMBER})
             kind, _, channel = name.partition(":")
             if channel:
-                assert kind in ("low", "high", "expected", "least", "most")
+                single = ("below", "above") if block["per"] == 1 else ("high", "least", "most")
+                assert kind in ("low", "expected", "ratio", *single)
                 assert int(channel) < len(stream["channels"])
             else:
-                assert kind in ("x", "score", "threshold")
+                assert kind in ("x", "ratio")
         assert (block["per"] > 1) == any(name.startswith("high") for name in block["columns"])
 
 

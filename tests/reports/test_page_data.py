@@ -152,7 +152,7 @@ def test_every_level_has_every_spike(length: int) -> None:
     assert_extremes_are_everywhere(found, values)
     for block in found.blocks[0]:
         hot = np.unique(spikes // block.per)
-        assert (block.columns["score"][hot] == 7.0).all()
+        assert (block.columns["ratio"][hot] == 7.0).all()
     assert found.blocks[0][-1].per == 1  # there was room for every sample
     assert [each.per for each in found.blocks[0]] == {
         1: [1],
@@ -223,17 +223,15 @@ def test_expectation_and_range() -> None:
     np.testing.assert_allclose(coarse.columns["expected:0"], means(expected, starts), rtol=1e-6)
     np.testing.assert_allclose(coarse.columns["least:0"], low - 2.0, rtol=1e-6)
     np.testing.assert_allclose(coarse.columns["most:0"], high + 2.0, rtol=1e-6)
-    assert found.meta["streams"][0]["channels"][0]["margin"] == 2.0
-    # Of single samples the page knows the range by the margin.
+    # Of single samples the page knows how far the range reaches.
     (single,) = page(timeline(values[:300])).blocks[0]
-    assert set(single.columns) == {"x", "score", "threshold", "low:0", "expected:0"}
+    assert set(single.columns) == {"x", "ratio", "low:0", "expected:0", "below:0", "above:0"}
 
 
 def test_a_model_that_expects_nothing() -> None:
     own = timeline(np.ones((9, 2)), expects=False, margins=False)
     found = page(own)
-    assert set(found.blocks[0][0].columns) == {"x", "score", "threshold", "low:0", "low:1"}
-    assert found.meta["streams"][0]["channels"][0]["margin"] is None
+    assert set(found.blocks[0][0].columns) == {"x", "ratio", "low:0", "low:1"}
 
 
 # ---------------------------------------------------------------------- streams

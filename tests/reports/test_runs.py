@@ -65,7 +65,7 @@ def test_a_fault_is_an_alarm_with_its_channel_first() -> None:
     alarm = next(each for each in stream["alarms"] if "1" in each["shares"])
     assert alarm["since"].endswith("+01:00")
     np.testing.assert_allclose(found.blocks[0][0].columns["low:0"], live[:, 1], rtol=1e-6)
-    np.testing.assert_allclose(found.blocks[0][0].columns["score"], own.verdicts.scores, rtol=1e-6)
+    np.testing.assert_allclose(found.blocks[0][0].columns["ratio"], own.verdicts.ratios, rtol=1e-6)
 
 
 def test_nothing_happened() -> None:
@@ -93,7 +93,7 @@ def test_m2n2_alone_has_no_alarms_and_its_tail_may_be_pending() -> None:
     (stream,) = found.meta["streams"]
     assert (stream["alarms"], stream["changes"]) == ([], [])
     assert stream["missing"] == 4
-    scores = found.blocks[0][0].columns["score"]
+    scores = found.blocks[0][0].columns["ratio"]
     assert np.isnan(scores[-2:]).all() and not np.isnan(scores[2:-4]).any()
 
 
@@ -196,7 +196,7 @@ def test_a_fleets_page_has_the_worst_first() -> None:
     assert found.meta["fleet"]["streams"] == found.meta["fleet"]["shown"] == 7
     streams = found.meta["streams"]
     assert streams[0]["name"] == "wide-1" and streams[0]["status"] == "in alarm"
-    assert streams[0]["sparkline"]["alarms"][-1][1] == len(streams[0]["sparkline"]["score"]) - 1
+    assert streams[0]["sparkline"]["alarms"][-1][1] == len(streams[0]["sparkline"]["ratio"]) - 1
     assert all(each["blocks"] for each in streams)
     assert found.meta["labelled"] and streams[0]["labels"]
 
@@ -207,11 +207,11 @@ def test_a_sparkline_has_the_worst_and_every_alarm() -> None:
     scores[:40] = np.nan
     silence = alarm_at(1, 0, 39)
     found = sparkline(timeline(np.ones((1_000, 1)), scores=scores, found=(silence,)), 50)
-    assert len(found["score"]) == 50
-    assert found["score"][:3] == [None, None, 0.25] and found["score"][30] == 3.1
+    assert len(found["ratio"]) == 50
+    assert found["ratio"][:3] == [None, None, 0.25] and found["ratio"][30] == 3.1
     assert found["alarms"] == [[0, 1], [30, 30]]
-    assert sparkline(timeline(np.ones((3, 1))), 50) == {"score": [0.5] * 3, "alarms": []}
-    assert sparkline(timeline(np.ones((0, 1))), 50) == {"score": [], "alarms": []}
+    assert sparkline(timeline(np.ones((3, 1))), 50) == {"ratio": [0.5] * 3, "alarms": []}
+    assert sparkline(timeline(np.ones((0, 1))), 50) == {"ratio": [], "alarms": []}
 
 
 def test_an_alarm_of_a_sparkline_is_as_long_as_on_the_page_of_its_stream() -> None:

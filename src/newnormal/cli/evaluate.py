@@ -9,6 +9,7 @@ from newnormal.cli.bars import progress
 from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
+from newnormal.cli.judged_file import back_to_fit, fleet_back_to_fit
 from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, option
 from newnormal.cli.reading import load, read_table, say_profile
@@ -56,6 +57,7 @@ def evaluate(
             )
         fleet = load_fleet(model, classes)
         tables = fleet_tables(fleet, input, options)
+        fleet = fleet if frozen else fleet_back_to_fit(model, fleet, tables)
         evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
         exit_if_failed(tables)
         return
@@ -71,6 +73,7 @@ def evaluate(
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
     say(f"judging {len(table.values):,} samples ...")
+    back_to_fit(model, detector, table, frozen)
     with progress("judging", len(table.values)) as on_samples:
         evaluation, verdicts = measure(detector, table, table.labels, frozen, on_samples)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -63,6 +64,7 @@ def _stream(
 ) -> JudgedFile:
     """Judge a file of one stream."""
     from newnormal.runtime.judging import judge_series
+    from newnormal.types import Observed
 
     detector = load(model, classes)
     prepare(detector)
@@ -74,13 +76,22 @@ def _stream(
     )
     say_profile(table.profile)
     say(f"judging {len(table.values):,} samples ...")
+    decided = Observed.decided_of(detector.past_)
+    again = back_to_fit(model, detector, table, frozen)
+    with progress("judging", len(table.values)) as on_samples:
+        verdicts = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
+    if verdicts.observed is not None:
+        verdicts = replace(verdicts, observed=replace(verdicts.observed, decided=decided))
+    return JudgedFile(verdicts, "", as_fitted=again)
+
+
+def back_to_fit(model: Path, detector: BaseDetector, table: Table, frozen: bool) -> bool:
+    """Bring MODEL back to where it was fitted if it has seen these times; return whether."""
     again = not frozen and _has_seen(detector, table)
     if again:
         _say_again(model)
         detector.reset()
-    with progress("judging", len(table.values)) as on_samples:
-        verdicts = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
-    return JudgedFile(verdicts, "", as_fitted=again)
+    return again
 
 
 def _has_seen(detector: BaseDetector, table: Table) -> bool:
@@ -111,19 +122,22 @@ def _fleet(
     if frozen:
         scored = {name: fleet[name].score(table) for name, table in tables.tables.items()}
         return JudgedFile(scored, "", tables)
-    again = any(_has_seen(fleet[name], table) for name, table in tables.tables.items())
-    if again:
-        _say_again(model)
-        fleet = _as_fitted(fleet)
-    verdicts = fleet.run(tables)
+    fresh = fleet_back_to_fit(model, fleet, tables)
+    verdicts = fresh.run(tables)
+    if verdicts.observed is not None:
+        decided = fleet.opened(tables.tables, past=True)
+        verdicts.observed = replace(verdicts.observed, decided=decided)
     _say_errors(verdicts, tables)
-    return JudgedFile(verdicts, "", tables, again)
+    return JudgedFile(verdicts, "", tables, fresh is not fleet)
 
 
-def _as_fitted(fleet: Fleet) -> Fleet:
-    """Return a fleet of the same streams, each where it was fitted, without incidents."""
+def fleet_back_to_fit(model: Path, fleet: Fleet, tables: StreamTables) -> Fleet:
+    """Return a fleet whose streams are where they were fitted, if one has seen these times."""
     from newnormal.fleet import Fleet
 
+    if not any(_has_seen(fleet[name], table) for name, table in tables.tables.items()):
+        return fleet
+    _say_again(model)
     fresh = Fleet(fleet.detector, fleet_alarms_per_day=fleet.fleet_alarms_per_day)
     for name in fleet:
         fresh.add(name, fleet[name].reset())

@@ -62,6 +62,7 @@ from newnormal.types.zones import common_zone
 
 EVENTS = 10_000  # kept until they are taken
 _Path: TypeAlias = str | os.PathLike[str]
+_Items: TypeAlias = tuple[Alarm | Change, ...]
 _Target: TypeAlias = Alarm | Change | int | None
 OnReplay: TypeAlias = Callable[[Replayed], None]
 
@@ -312,7 +313,7 @@ class Fleet:
             tables = to_tables(X, channels=self.channels_, **self._read_as(X, by, times, long))
             gathered = gather_tables(self._streams, tables)
             self._see_zones(tables)
-            before = self.opened(tables.tables) if flush else {}
+            before = self.opened(tables.tables, past=True) if flush else {}
             verdicts = self._advance(gathered, flush)
             verdicts.frame = None if isinstance(X, Mapping) else kind_of_rows(X, times)
             if flush:  # the series are over; `watch`, which goes on, has no use for pictures
@@ -592,14 +593,14 @@ class Fleet:
         """The last hundred alarms and changes of each stream that had any, the oldest first."""
         return self._opened("past_")
 
-    def opened(self, names: Iterable[str]) -> dict[str, tuple[Alarm | Change, ...]]:
-        """Return the open alarms and changes of each of some streams that has any."""
-        opened: dict[str, tuple[Alarm | Change, ...]] = {}
-        for name in names:
-            # Without any event nothing was ever opened.
-            if name in self._streams and self._streams[name].past:
-                live = self._streams[name].live()
-                opened[name] = (*live.alarms_, *live.changes_)
+    def opened(self, names: Iterable[str], *, past: bool = False) -> Mapping[str, _Items]:
+        """Return the open alarms and changes of some streams, or their `past` ones, if any."""
+        streams = [self._streams[name] for name in names if name in self._streams]
+        opened: dict[str, _Items] = {}
+        for stream in streams:
+            if stream.past:  # without any event nothing was ever opened
+                live = stream.live()
+                opened[stream.name] = (*live.past_,) if past else (*live.alarms_, *live.changes_)
         return {name: items for name, items in opened.items() if items}
 
     def _opened(self, attribute: str) -> dict[str, list[Any]]:

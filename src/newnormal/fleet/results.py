@@ -37,6 +37,8 @@ from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.verdict_lines import LineHead, VerdictColumns, verdict_lines
 from newnormal.types.zones import common_zone
 
+_BY_CHANNEL = ("lows", "highs", "channel_ratios")
+
 
 @dataclass(frozen=True)
 class FleetEvent:
@@ -75,8 +77,10 @@ class FleetObserved:
     remaining: Mapping[str, tuple[Alarm | Change, ...]]
     # True for a sample that is labelled as a fault, of each stream that has labels.
     labels: Mapping[str, Bools]
-    # The alarms and changes that were open before the run, of each stream that had any.
+    # The last alarms and changes before the run, of each stream that had any.
     earlier: Mapping[str, tuple[Alarm | Change, ...]]
+    # Those of which decisions are shown; None: the same.
+    decided: Mapping[str, tuple[Alarm | Change, ...]] | None = None
 
     def of_stream(
         self, part: int, stream: Stream, rows: Ints, events: tuple[Event, ...]
@@ -94,8 +98,10 @@ class FleetObserved:
             given, labels = labels, np.zeros(len(rows), np.bool_)
             labels[now] = given[: int(now.sum())]
         remaining = self.remaining.get(stream.name, ())
-        rejected = Observed.rejected_of(self.earlier.get(stream.name, ()))
-        return Observed(values, margins(stream.fitted), events, remaining, labels, rejected)
+        earlier = self.earlier.get(stream.name, ())
+        past = earlier if self.decided is None else self.decided.get(stream.name, ())
+        before = Observed.rejected_of(earlier), Observed.decided_of(past)
+        return Observed(values, margins(stream.fitted), events, remaining, labels, *before)
 
 
 @dataclass(frozen=True)
@@ -185,20 +191,13 @@ class Part:
         return verdict_lines(chosen, heads, owners.tolist())
 
     def columns(
-        self,
-        rows: Any,
-        *,
-        alarms: bool,
-        changes: bool,
-        expected: bool = True,
-        by_channel: bool = False,
+        self, rows: Any, *, alarms: bool, changes: bool, expected: bool = True
     ) -> dict[str, Any]:
         """Return the columns of some rows, as `Verdicts` has them; None for what there is not."""
         has = dict.fromkeys(("scores", "thresholds", "anomalous"), True)
         has |= {"expected": expected, "shares": expected}
         has |= dict.fromkeys(("ratios", "p_values", "alarms"), alarms)
         has |= dict.fromkeys(("distances", "changes"), changes)
-        has |= dict.fromkeys(("lows", "highs", "channel_ratios"), by_channel)
         columns = self.judged.columns
         return {name: getattr(columns, name)[rows] if own else None for name, own in has.items()}
 
@@ -420,8 +419,10 @@ class FleetVerdicts:
             alarms=fitted.alarms.active,
             changes=fitted.drift is not None,
             expected=fitted.model.reconstructs,
-            by_channel=fitted.channel is not None,
         )
+        if fitted.channel is not None:
+            judged = part.judged.columns
+            columns |= {name: getattr(judged, name)[span] for name in _BY_CHANNEL}
         observed = None
         if self.observed is not None:
             events = self._events_of.get(stream.name, ())

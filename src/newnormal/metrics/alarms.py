@@ -211,6 +211,16 @@ def find_events(labels: ArrayLike, openings: Sequence[int] | Ints) -> Bools:
     return np.asarray((event >= 0) & (opened < stops[np.maximum(event, 0)] + AFTER))
 
 
+def true_alarms(events: Iterable[_Event], labels: ArrayLike, *, first: int = 0) -> dict[int, bool]:
+    """Return whether each alarm that opened in a labelled run finds an event, by its number.
+
+    As `trace_alarms` and `count_alarms` have it; `first` is the number of the first sample.
+    """
+    opened = {each.alarm.number: each.sample - first for each in events if each.kind == "opened"}
+    inside = {number: row for number, row in opened.items() if 0 <= row < np.size(labels)}
+    return dict(zip(inside, find_events(labels, [*inside.values()]).tolist(), strict=True))
+
+
 class _Event(Protocol):
     """What is needed of an event of a detector."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from newnormal.alarms.words import most_important
-from newnormal.metrics.alarms import find_events
+from newnormal.metrics.alarms import true_alarms
 from newnormal.plots.canvas import SMALL
 from newnormal.plots.panels import strip
 from newnormal.plots.style import Style
-from newnormal.types import OPENED, Alarm, ChangeSpan, Floats, Timeline
+from newnormal.types import Alarm, ChangeSpan, Floats, Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,21 +45,17 @@ def alarm_bars(timeline: Timeline, x: Floats, style: Style) -> dict[int, Bar]:
     was open before the first sample has neither colour.
     """
     labels = timeline.labels
-    opened = {
-        event.alarm.number: event.sample
-        for event in timeline.observed.events
-        if event.kind == OPENED and event.alarm is not None
+    met: Mapping[int, bool] = {}
+    if labels is not None:
+        met = true_alarms(timeline.observed.events, labels, first=timeline.first)
+    colours = {True: style.true, False: style.alarm, None: style.line}
+    return {
+        alarm.number: Bar(
+            *spans_of(timeline, x, alarm.start, alarm.end),
+            style.alarm if labels is None else colours[met.get(alarm.number)],
+        )
+        for alarm in timeline.alarms
     }
-    bars: dict[int, Bar] = {}
-    for alarm in timeline.alarms:
-        colour = style.alarm
-        if labels is not None:
-            row = opened.get(alarm.number, timeline.first - 1) - timeline.first
-            colour = style.line
-            if 0 <= row < len(labels):
-                colour = style.true if find_events(labels, [row])[0] else style.alarm
-        bars[alarm.number] = Bar(*spans_of(timeline, x, alarm.start, alarm.end), colour)
-    return bars
 
 
 def alarm_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None:

@@ -1,11 +1,13 @@
 """Where samples lie along a page's axis: seconds since 1970, or the samples' numbers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from newnormal.alarms.words import moment_text
+from newnormal.metrics.alarms import true_alarms
 from newnormal.types import Floats, Timeline
 
 
@@ -37,6 +39,14 @@ class Axis:
         if self.timed and times is not None:
             return times.astype("datetime64[ns]").astype(np.int64) / 1e9
         return self.timeline.verdicts.samples.astype(np.float64)
+
+    @cached_property
+    def met(self) -> Mapping[int, bool]:
+        """Whether each alarm finds a labelled event, by its number; none without labels."""
+        timeline, labels = self.timeline, self.timeline.labels
+        if labels is None:
+            return {}
+        return true_alarms(timeline.observed.events, labels, first=timeline.first)
 
     def at(self, sample: int, time: np.datetime64 | None = None) -> float | None:
         """Return where a sample is, by its time if that is known; it may be before the first.

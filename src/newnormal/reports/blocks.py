@@ -56,13 +56,15 @@ class Blocks:
         return [base_of(self.timeline.values[:, channel]) for channel in self.order]
 
     def bytes_a_point(self, per: int) -> int:
-        """Return how many bytes a point has, before they are deflated, of what is seldom the same.
+        """Return how many bytes a point has, before they are deflated.
 
-        How far a range reaches is mostly the same, and few channels are beyond their limits.
+        Of single samples those of columns that hardly deflate: how far a range reaches is mostly
+        the same, and few are beyond their limits.
         """
-        expects = self.timeline.verdicts.expected is not None
+        verdicts = self.timeline.verdicts
+        expects, judged = verdicts.expected is not None, verdicts.channel_ratios is not None
         ranges = self.timeline.ranges is not None
-        columns = 1 + expects if per == 1 else 2 + expects + 2 * ranges
+        columns = 1 + expects if per == 1 else 2 + expects + judged + 2 * ranges
         return 12 + 4 * len(self.order) * columns
 
     def cut(self, rows: slice, per: int, *, detail: bool) -> tuple[dict[str, Any], _Columns]:
@@ -143,7 +145,9 @@ def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:
         blocks = Blocks(axis, channels)
     packer = Packer(room)
     if channels and _add_coarsest(packer, blocks) and not _add_levels(packer, blocks):
+        ratio = packer.ratio
         places = _add_details(packer, blocks, _places(axis.timeline), packer.left * (1 - _DETAILS))
+        packer.ratio = ratio  # of a level, as the last one is
         _add_last(packer, blocks)
         _add_details(packer, blocks, places, 0.0)
     packer.blocks.sort(key=lambda block: block["detail"])

@@ -8,6 +8,7 @@ import numpy as np
 
 from newnormal.alarms.words import change_text, length_text
 from newnormal.core.history import median_period
+from newnormal.metrics.alarms import trace_alarms
 from newnormal.metrics.events import runs
 from newnormal.plots.thinning import stretches
 from newnormal.reports.axis import Axis
@@ -53,6 +54,8 @@ def stream_data(axis: Axis, room: float) -> dict[str, Any]:
         "channels": channels_data(timeline, len(timeline.channels)),
         "alarms": taken[0],
         "changes": taken[1],
+        "decisions": _decisions(axis),
+        "found": None if timeline.labels is None else _found(timeline, timeline.labels),
         "labels": None if timeline.labels is None else _labelled(axis, timeline.labels),
         "more": {
             "alarms": len(alarms) - len(taken[0]),
@@ -74,6 +77,8 @@ def brief_data(axis: Axis) -> dict[str, Any]:
         "channels": [],
         "alarms": alarms,
         "changes": changes,
+        "decisions": [],
+        "found": None,
         "labels": None,
         "more": {
             "alarms": len(timeline.alarms) - len(alarms),
@@ -87,12 +92,10 @@ def brief_data(axis: Axis) -> dict[str, Any]:
 
 def channels_data(timeline: Timeline, shown: int) -> list[dict[str, Any]]:
     """Return the channels that are shown, those concerned first."""
-    margins = timeline.observed.margins
     return [
         {
             "name": timeline.channels[channel],
             "concern": round(float(timeline.concern[channel]), 6),
-            "margin": None if margins is None else number(margins[channel]),
         }
         for channel in timeline.order[:shown].tolist()
     ]
@@ -111,6 +114,9 @@ def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
         "end": axis.at(alarm.end, alarm.end_time),
         "peak": axis.at(alarm.peak.sample, alarm.peak.time),
         "ratio": number(alarm.peak.ratio),
+        "severity": alarm.severity,
+        "word": alarm.severity_word,
+        "labelled": axis.met.get(alarm.number),
         "samples": samples,
         "since": axis.text(alarm.start, alarm.start_time),
         "until": axis.text(alarm.end, alarm.end_time),
@@ -118,6 +124,28 @@ def alarm_data(axis: Axis, alarm: Alarm) -> dict[str, Any]:
         "evidence": [_evidence(part.as_dict()) for part in alarm.evidence],
         "shares": _finite(alarm.channels),
     }
+
+
+def _decisions(axis: Axis) -> list[dict[str, Any]]:
+    """Return what was decided before, the newest first, but what this run shows as well."""
+    shown = {("change", span.change.state, span.change.start) for span in axis.timeline.changes}
+    decisions = []
+    for item in reversed(axis.timeline.observed.decided):
+        if isinstance(item, Alarm):
+            kind, state, sentence = "alarm", item.reason, item.sentence
+        else:
+            kind, state, sentence = "change", item.state, change_text(item)
+        if (kind, state, item.start) not in shown:
+            since = axis.text(item.start, item.start_time)
+            decisions.append({"kind": kind, "state": state, "sentence": sentence, "since": since})
+    return decisions
+
+
+def _found(timeline: Timeline, labels: Bools) -> dict[str, int]:
+    """Return what was found, as `newnormal.metrics.evaluate` counts it."""
+    trace = trace_alarms(timeline.observed.events, len(timeline), first=timeline.first)
+    counts = trace.count(labels)
+    return {"events": counts.events, "found": counts.found, "false": counts.false}
 
 
 def change_data(axis: Axis, span: ChangeSpan) -> dict[str, Any]:

@@ -44,6 +44,7 @@ def judge_series(
     judging = detector.frozen_copy() if frozen else detector
     judging.track_alarms().take_events()
     rejected = Observed.rejected_of(judging.changes_)
+    decided = Observed.decided_of(detector.past_)
     length = len(series.values)
     piece = max(_PIECE, judging.window_)  # a piece is not shorter than what one verdict needs
     parts: list[Verdicts] = []
@@ -67,6 +68,7 @@ def judge_series(
         events=tuple(events),
         labels=labels,
         rejected=rejected,
+        decided=decided,
     )
     return Judgement(replace(Verdicts.joined(parts), observed=observed), events)
 

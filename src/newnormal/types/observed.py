@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from newnormal.types.alarms import REJECTED, Alarm, Change, Event
+from newnormal.types.alarms import ACCEPTED, REJECTED, Alarm, Change, Event
 from newnormal.types.arrays import Bools, Floats
 
 
@@ -30,6 +30,9 @@ class Observed:
         True for a sample that is labelled as a fault; None without labels.
     rejected
         The numbers of the changes that were rejected before the first sample.
+    decided
+        The alarms and changes that were accepted or rejected before the first sample, of the last
+        hundred.
     """
 
     values: Floats
@@ -38,6 +41,7 @@ class Observed:
     remaining: tuple[Alarm | Change, ...] = ()
     labels: Bools | None = None
     rejected: frozenset[int] = frozenset()
+    decided: tuple[Alarm | Change, ...] = ()
 
     def rows(self, rows: slice) -> Observed:
         """Return it for some consecutive rows; the events stay."""
@@ -49,6 +53,15 @@ class Observed:
         """Return the numbers of the changes that are rejected, of what is open."""
         changes = (item for item in opened if isinstance(item, Change))
         return frozenset(change.number for change in changes if change.state == REJECTED)
+
+    @staticmethod
+    def decided_of(past: Iterable[Alarm | Change]) -> tuple[Alarm | Change, ...]:
+        """Return what was accepted or rejected, of alarms and changes as last reported."""
+        return tuple(
+            item
+            for item in past
+            if (item.reason if isinstance(item, Alarm) else item.state) in (ACCEPTED, REJECTED)
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Observed | None]) -> Observed | None:
@@ -64,4 +77,5 @@ class Observed:
             runs[-1].remaining,
             np.concatenate(labels) if len(labels) == len(runs) else None,
             runs[0].rejected,
+            runs[0].decided,
         )

@@ -92,7 +92,7 @@ var NN = {};
       this.done = unpack(text, Math.max(0, ...ends), (bytes, there) => {
         const before = this.blocks.length;
         while (waiting.length && waiting[0].ends <= there)
-          this.blocks.push(view(waiting.shift().block, bytes, stream.channels));
+          this.blocks.push(view(waiting.shift().block, bytes));
         if (before || !this.blocks.length) return;
         first();
         this.onmore(); // the coarsest; and once more when all are there
@@ -132,7 +132,7 @@ var NN = {};
     }
   }
 
-  function view(block, bytes, channels) {
+  function view(block, bytes) {
     const column = (name) => {
       const found = block.columns[name];
       if (!found) return edge(...name.split(":"));
@@ -143,13 +143,13 @@ var NN = {};
       const buffer = aligned ? bytes.buffer : bytes.slice(found.at, found.at + size).buffer;
       return { values: new type(buffer, aligned ? at : 0, block.points), base: found.base || 0 };
     };
-    // Where a point is one sample, the range is the margin around what is expected.
+    // Where a point is one sample, the range is how far it reaches from what is expected.
     const edge = (kind, channel) => {
-      const side = { least: -1, most: 1 }[kind];
-      const margin = side && channels[channel].margin;
-      if (block.per > 1 || typeof margin !== "number" || !(`expected:${channel}` in block.columns)) return null;
+      const [side, sign] = { least: ["below", -1], most: ["above", 1] }[kind] || [];
+      const reach = side && column(`${side}:${channel}`);
+      if (!reach) return null;
       const { values, base } = column(`expected:${channel}`);
-      return { values, base: base + side * margin };
+      return { values: values.map((value, i) => value + sign * reach.values[i]), base };
     };
     const cache = {};
     return {
@@ -182,14 +182,13 @@ var NN = {};
     };
   }
 
-  const COMMON = ["score", "threshold"];
-  const OF_CHANNEL = ["low", "high", "expected", "least", "most"];
+  NN.KINDS = ["low", "high", "expected", "least", "most", "ratio"]; // columns of a channel
 
   /** Join parts to plain arrays, null where a value is missing or samples are. */
   function gather(parts, channels, pixels, period) {
     const total = parts.reduce((sum, part) => sum + part.stop - part.begin, 0);
     const factor = Math.max(1, Math.ceil(total / (DENSEST * pixels)));
-    const names = COMMON.concat(channels.flatMap((c) => OF_CHANNEL.map((kind) => `${kind}:${c}`)));
+    const names = ["ratio", ...channels.flatMap((c) => NN.KINDS.map((kind) => `${kind}:${c}`))];
     const found = { x: [], columns: {}, per: 1, exact: false };
     names.forEach((name) => (found.columns[name] = []));
     let least = Infinity;
@@ -207,29 +206,13 @@ var NN = {};
         found.x.push(Math.max(block.x[i], from));
       });
       cuts.push(stop);
-      const best = factor > 1 ? highest(block, cuts) : null;
-      for (const name of names) fill(found.columns[name], block, name, cuts, broken, best);
+      for (const name of names) fill(found.columns[name], block, name, cuts, broken);
     }
     found.exact = found.per > 1 && least === 1;
     return found;
   }
 
-  /** The position with the highest ratio of score to threshold between each two cuts. */
-  function highest(block, cuts) {
-    const score = block.column("score");
-    const threshold = block.column("threshold");
-    return cuts.slice(0, -1).map((begin, k) => {
-      let best = begin;
-      let most = -Infinity;
-      for (let i = begin; i < cuts[k + 1]; i++) {
-        const ratio = (score.base + score.values[i]) / (threshold.base + threshold.values[i]);
-        if (ratio > most) [most, best] = [ratio, i];
-      }
-      return best;
-    });
-  }
-
-  function fill(out, block, name, cuts, broken, best) {
+  function fill(out, block, name, cuts, broken) {
     const [kind, channel] = name.split(":");
     let column = block.column(name);
     if (!column && kind === "high") column = block.column(`low:${channel}`);
@@ -240,13 +223,12 @@ var NN = {};
         continue;
       }
       const { values, base } = column;
-      let value = values[best && kind in SAME ? best[k] : cuts[k]];
-      if (best && !(kind in SAME)) value = reduce[kind](values, cuts[k], cuts[k + 1]);
+      const [begin, stop] = [cuts[k], cuts[k + 1]];
+      const value = stop - begin > 1 ? reduce[kind](values, begin, stop) : values[begin];
       out.push(Number.isNaN(value) ? null : base + value);
     }
   }
 
-  const SAME = { score: 1, threshold: 1 };
   const least = (values, begin, stop) => {
     let found = NaN;
     for (let i = begin; i < stop; i++)
@@ -266,7 +248,7 @@ var NN = {};
       if (values[i] === values[i]) [sum, count] = [sum + values[i], count + 1];
     return count ? sum / count : NaN;
   };
-  const reduce = { low: least, least, high: most, most, expected: mean };
+  const reduce = { low: least, least, high: most, most, expected: mean, ratio: most };
 
   NN.Embedded = Embedded;
   NN.position = position;

@@ -43,12 +43,6 @@
     return Object.fromEntries((event.of.evidence || []).map((each) => [each.channel, null]));
   };
 
-  /** Whether an alarm meets a labelled stretch; null without labels. */
-  NN.labelled = function (alarm, labels) {
-    if (!labels) return null;
-    return labels.some(([start, end]) => start <= alarm.end && end >= alarm.start);
-  };
-
   /** Spread spans that overlap over rows. */
   function rows(spans) {
     const ends = [];

@@ -7,7 +7,7 @@
     "position: absolute; top: 1px; padding: 0 2px; border-radius: 3px; font-size: 10px; line-height: 13px; " +
     "color: var(--muted); background: color-mix(in srgb, var(--soft) 75%, transparent); pointer-events: none; ";
 
-  /** The whole stream in a strip: how high the score was, alarms, and the range that is seen. */
+  /** The whole stream in a strip: how high the ratio was, alarms, and the range that is seen. */
   NN.Map = class {
     constructor(picture) {
       this.picture = picture;
@@ -42,14 +42,13 @@
       ctx.fillStyle = colours.alarm + "40";
       for (const { start, end } of picture.events.alarms)
         ctx.fillRect(place(start), 0, Math.max(1.5, place(end) - place(start)), height);
-      const { score, threshold } = found.columns;
-      const tall = (i) =>
-        Math.min(1, Math.log1p(4 * (score[i] / threshold[i])) / Math.log1p(40)) * (height - 5);
+      const { ratio: far } = found.columns;
+      const tall = (i) => Math.min(1, Math.log1p(4 * Math.max(0, far[i])) / Math.log1p(40)) * (height - 5);
       found.x.forEach((x, i) => {
-        if (score[i] === null || !(threshold[i] > 0)) return;
+        if (far[i] === null) return;
         const next = i + 1 < found.x.length ? found.x[i + 1] : x;
         const size = Math.max(1, place(next) - place(x));
-        ctx.fillStyle = score[i] >= threshold[i] ? colours.alarm : colours.line + "90";
+        ctx.fillStyle = far[i] >= 1 ? colours.alarm : colours.line + "90";
         ctx.fillRect(place(x), height - 3 - tall(i), size, tall(i));
       });
     }

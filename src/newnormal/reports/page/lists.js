@@ -3,7 +3,7 @@
   "use strict";
   const h = NN.h;
   const PAGE = 25; // entries of a list before "show more"
-  const USUAL = "score back to normal"; // why nearly all alarms close: no news
+  const USUAL = ["score back to normal", "changed"]; // why nearly all alarms close: no news, or in the sentence
 
   const STATUS = {
     "in alarm": ["nn-is-alarm", "In alarm"],
@@ -104,13 +104,9 @@
         `${NN.plural(NN.total(stream, "changes"), "change")} (${there.map(([n, state]) => (there.length > 1 ? `${n} ${state}` : state)).join(", ")})`,
       );
     }
-    if (stream.labels) {
-      const met = alarms.filter((alarm) => NN.labelled(alarm, stream.labels)).length;
-      const found = stream.labels.filter(([start, end]) =>
-        alarms.some((a) => a.start <= end && a.end >= start),
-      ).length;
-      parts.push(`${found} of ${NN.plural(stream.labels.length, "labelled fault")} met by an alarm`);
-      if (alarms.length > met) parts.push(`${NN.plural(alarms.length - met, "alarm")} outside the labels`);
+    if (stream.found) {
+      const { events, found, false: wrong } = stream.found;
+      parts.push(`${found} of ${NN.plural(events, "labelled fault")} found`, wrong ? NN.plural(wrong, "false alarm") : "no false alarm");
     }
     parts.push(NN.plural(NN.total(stream, "channels"), "channel"), NN.plural(stream.samples, "sample"));
     if (stream.missing) parts.push(NN.plural(stream.missing, "missing value"));
@@ -132,7 +128,7 @@
         (alarm) => this.alarm(alarm),
         {
           newest: ["newest first", (a, b) => b.open - a.open || b.number - a.number],
-          strongest: ["strongest first", (a, b) => b.ratio - a.ratio],
+          severest: ["severest first", (a, b) => b.severity - a.severity || b.ratio - a.ratio],
           longest: ["longest first", (a, b) => b.end - b.start - (a.end - a.start) || b.number - a.number],
         },
         "No alarms.",
@@ -161,6 +157,7 @@
         "div",
         { class: "nn-lists" },
         both.map((list) => list.element),
+        (stream.decisions || []).length > 0 && decisions(stream.decisions),
       );
     }
 
@@ -170,18 +167,18 @@
     }
 
     alarm(alarm) {
-      const met = NN.labelled(alarm, this.stream.labels);
       const chips = [
         alarm.open && h("span", { class: "nn-chip nn-chip-alarm" }, "open"),
         alarm.cause !== "score" && h("span", { class: "nn-chip" }, alarm.cause),
-        met === true && h("span", { class: "nn-chip nn-chip-label" }, "labelled"),
-        met === false && h("span", { class: "nn-chip" }, "outside the labels"),
+        alarm.labelled === true && h("span", { class: "nn-chip nn-chip-label" }, "labelled"),
+        alarm.labelled === false && h("span", { class: "nn-chip" }, "outside the labels"),
       ];
       const facts = [
         alarm.since,
         alarm.lasted,
-        alarm.cause === "score" && alarm.ratio ? `peak ${NN.number(alarm.ratio, 3)} × threshold` : "",
-        alarm.open || alarm.reason === USUAL ? "" : alarm.reason,
+        alarm.cause === "score" && alarm.severity ? `severity ${alarm.severity}, ${alarm.word}` : "",
+        alarm.cause === "score" && alarm.ratio ? `peak ${NN.number(alarm.ratio, 3)} × the limit` : "",
+        alarm.open || USUAL.includes(alarm.reason) ? "" : alarm.reason,
       ];
       return this.entry(
         "alarm",
@@ -321,7 +318,7 @@
           "th",
           { scope: "row" },
           each.channel,
-          share ? h("small", { title: "share of the score" }, ` ${Math.round(100 * share)} %`) : null,
+          share ? h("small", { title: "its part in the alarm" }, ` ${Math.round(100 * share)} %`) : null,
         ),
         h(
           "td",
@@ -351,6 +348,21 @@
     );
     return table("Levels", ["Channel", "Before", "After"], rows);
   }
+
+  /** What was decided before, as the state has it. */
+  const decisions = (items) =>
+    h(
+      "section",
+      { class: "nn-list nn-decisions", "aria-label": "Earlier decisions" },
+      h("div", { class: "nn-list-head" }, h("h2", {}, "Earlier decisions ", h("span", { class: "nn-quantity" }, NN.count(items.length)))),
+      h(
+        "ul",
+        { class: "nn-entries" },
+        items.map(({ kind, state, sentence, since }) =>
+          h("li", { class: "nn-entry" }, h("span", { class: "nn-facts" }, `${kind} since ${since} `, h("span", { class: `nn-chip nn-chip-${state}` }, state)), h("span", { class: "nn-sentence" }, sentence)),
+        ),
+      ),
+    );
 
   const table = (name, columns, rows) =>
     h(

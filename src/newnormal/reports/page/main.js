@@ -163,7 +163,7 @@
         h(
           "p",
           { class: "nn-none" },
-          "The samples of this stream are not in this file, which would be too large with them. Here is its score beside its threshold:",
+          "The samples of this stream are not in this file, which would be too large with them. Here is its ratio to the limit:",
         ),
         NN.sparkline(stream, 600, 60),
       );

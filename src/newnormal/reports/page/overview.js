@@ -27,16 +27,16 @@
   };
   const strongest = (stream) => stream.alarms.reduce((most, alarm) => Math.max(most, alarm.ratio || 0), 0);
 
-  /** The score of a stream beside its threshold, small. */
+  /** The ratio of a stream to its limit, small. */
   NN.sparkline = function (stream, width = 180, height = 30) {
     const line = stream.sparkline;
-    if (!line || !line.score.length) return h("span", { class: "nn-none" }, "–");
+    if (!line || !line.ratio.length) return h("span", { class: "nn-none" }, "–");
     const svg = (tag, attributes) => {
       const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
       for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
       return made;
     };
-    const wide = line.score.length;
+    const wide = line.ratio.length;
     const tall = (ratio) =>
       height - 2 - Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40)) * (height - 4);
     const root = svg("svg", {
@@ -49,7 +49,7 @@
     });
     root.append(
       Object.assign(svg("title", {}), {
-        textContent: `Score beside its threshold; ${NN.plural(NN.total(stream, "alarms"), "alarm")}`,
+        textContent: `Ratio to the limit; ${NN.plural(NN.total(stream, "alarms"), "alarm")}`,
       }),
     );
     for (const [from, to] of line.alarms) {
@@ -67,7 +67,7 @@
     root.append(svg("line", { class: "nn-spark-threshold", x1: 0, x2: wide, y1: tall(1), y2: tall(1) }));
     let path = "";
     let pen = "M";
-    line.score.forEach((ratio, k) => {
+    line.ratio.forEach((ratio, k) => {
       if (ratio === null) return void (pen = "M");
       path += `${pen}${k + 0.5} ${tall(ratio).toFixed(1)}`;
       pen = "L";

@@ -1,4 +1,4 @@
-/* One panel of a picture: the score beside its threshold, or a channel with what was expected. */
+/* One panel of a picture: the ratio beside 1, or a channel in the range that was expected. */
 (function () {
   "use strict";
   const h = NN.h;
@@ -210,10 +210,10 @@
     }
   }
 
-  /** The score beside its threshold. */
-  NN.ScorePanel = class extends Panel {
+  /** How far each sample is, in units of the limit: from 1 on it is anomalous. */
+  NN.RatioPanel = class extends Panel {
     constructor(picture) {
-      super(picture, "Score and threshold", { class: "nn-panel nn-score" });
+      super(picture, "Ratio to the limit", { class: "nn-panel nn-ratio" });
       this.log = null;
     }
 
@@ -265,88 +265,53 @@
       return span.kind === "alarm"; // a change is about channels
     }
 
-    /** Whether the score goes so high that only a logarithmic axis shows both it and the threshold. */
+    /** Whether it goes so high that only a logarithmic axis shows both it and 1. */
     decide(found) {
-      const { score, threshold } = found.columns;
-      const known = threshold.filter((v) => v !== null).sort((a, b) => a - b);
-      const middle = known[known.length >> 1];
-      const top = [...score, ...threshold].reduce((most, v) => (v !== null && v > most ? v : most), 0);
-      this.log = middle > 0 && top > 8 * middle;
+      this.log = found.columns.ratio.some((v) => v > 8);
     }
 
     take(found) {
-      const { score, threshold } = found.columns;
-      this.raw = { score, threshold };
-      this.none.hidden = [...score, ...threshold].some((v) => v !== null);
-      if (!this.none.hidden) {
-        this.range = NOTHING;
-        this.data = [found.x, threshold, score];
-        return;
-      }
-      const known = threshold.filter((v) => v > 0 && v < 1e30);
-      const middle = known.length ? known[known.length >> 1] : 1;
-      const highest = (values, from) =>
-        values.reduce((most, v) => (v !== null && v < 1e30 && v > most ? v : most), from);
-      const top = highest(threshold, highest(score, middle));
-      if (!this.log) {
-        this.range = [score.reduce((low, v) => (v !== null && v < low ? v : low), 0), 1.12 * top];
-        this.data = [found.x, threshold, score];
-        return;
-      }
-      const floor = middle / 100;
-      const least = score.reduce((low, v) => (v !== null && v < low ? v : low), middle / 2);
-      this.range = [Math.max(floor, least / 1.3), Math.max(top, middle) * 1.6];
-      const keep = (v) => (v === null ? null : Math.min(Math.max(v, this.range[0]), 1e37));
-      this.data = [found.x, threshold.map(keep), score.map(keep)];
+      const { ratio } = (this.raw = found.columns);
+      const known = ratio.filter((v) => v !== null && v < 1e30);
+      this.none.hidden = known.length > 0;
+      const top = known.reduce((most, v) => Math.max(most, v), 1);
+      const least = known.reduce((low, v) => Math.min(low, v), 0.5);
+      this.range = this.log ? [Math.max(0.01, least / 1.3), 1.6 * top] : [Math.min(0, least), 1.12 * top];
+      if (!known.length) this.range = NOTHING;
+      const [low, high] = this.log ? [this.range[0], 1e37] : [-Infinity, Infinity];
+      const keep = (v) => (v === null ? null : Math.min(Math.max(v, low), high));
+      this.data = [found.x, found.x.map(() => (known.length ? 1 : null)), ratio.map(keep)];
     }
 
-    /** Colour what is above the threshold. */
+    /** Colour what is above 1. */
     over(u) {
-      const [x, threshold, score] = u.data;
+      const [x, , ratio] = u.data;
       const { alarm } = this.picture.colours;
-      const place = (i, v) => [u.valToPos(x[i], "x", true), u.valToPos(v, "y", true)];
+      const limit = u.valToPos(1, "y", true);
       this.inside(u, (ctx) => {
+        ctx.beginPath();
+        ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, limit - u.bbox.top);
+        ctx.clip();
         ctx.fillStyle = alpha(alarm, 0.35);
         ctx.strokeStyle = alarm;
         ctx.lineWidth = 1.75 * devicePixelRatio;
-        for (let i = 0; i < x.length; i++) {
-          if (score[i] === null || !(score[i] >= threshold[i])) continue;
-          let j = i;
-          while (j + 1 < x.length && score[j + 1] !== null && score[j + 1] >= threshold[j + 1]) j++;
-          const points = [];
-          const meet = (a, b) => {
-            // where the line between two points crosses the threshold
-            if (a < 0 || b >= x.length || score[a] === null || score[b] === null) return;
-            const [ax, ay] = place(a, score[a]);
-            const [bx, by] = place(b, score[b]);
-            const [, at] = place(a, threshold[a]);
-            const [, bt] = place(b, threshold[b]);
-            const part = (at - ay) / (at - ay - (bt - by)) || 0;
-            points.push([ax + part * (bx - ax), ay + part * (by - ay)]);
-          };
-          meet(i - 1, i);
-          for (let k = i; k <= j; k++) points.push(place(k, score[k]));
-          meet(j, j + 1);
+        for (const [i, j] of runs(x, (k) => ratio[k] !== null)) {
+          const places = x.slice(i, j).map((v) => u.valToPos(v, "x", true));
+          if (j - i === 1) [places[0], places[1]] = [places[0] - devicePixelRatio, places[0] + devicePixelRatio];
           ctx.beginPath();
-          points.forEach(([px, py]) => ctx.lineTo(px, py));
+          places.forEach((px, k) => ctx.lineTo(px, u.valToPos(ratio[Math.min(i + k, j - 1)], "y", true)));
           ctx.stroke();
-          for (let k = j; k >= i; k--) ctx.lineTo(...place(k, threshold[k]));
+          ctx.lineTo(places.at(-1), limit);
+          ctx.lineTo(places[0], limit);
           ctx.fill();
-          if (points.length === 1)
-            ctx.fillRect(points[0][0] - devicePixelRatio, points[0][1], 2 * devicePixelRatio, u.bbox.height);
-          i = j;
         }
       });
     }
 
     read(at) {
-      const [score, threshold] = [this.raw.score[at], this.raw.threshold[at]];
-      if (score === null || score === undefined) return ["no score"];
-      const above = score >= threshold;
-      return [
-        h("b", { class: above ? "nn-bad" : "" }, NN.number(score, 4)),
-        ` · threshold ${NN.number(threshold, 4)}`,
-      ];
+      const ratio = this.raw.ratio[at];
+      if (ratio === null || ratio === undefined) return ["not judged"];
+      return [h("b", { class: ratio >= 1 ? "nn-bad" : "" }, NN.number(ratio, 3)), " × the limit"];
     }
   };
 
@@ -385,6 +350,7 @@
       const column = (kind) => found.columns[`${kind}:${this.position}`] || found.x.map(() => null);
       const [most, least, expected, high, low] = ["most", "least", "expected", "high", "low"].map(column);
       this.data = [found.x, most, least, expected, high, low];
+      this.ratio = column("ratio");
       this.none.hidden = low.some((v) => v !== null);
       this.range = range(low, high, least, most, found.x, this.picture.view);
     }
@@ -393,32 +359,26 @@
       this.badges.replaceChildren(...(text ? [h("span", { class: "nn-badge" }, text)] : []));
     }
 
-    /** Colour the line while an alarm about this channel was open; a dot for a single sample. */
+    /** Mark samples beyond the range; where that is not judged, those of alarms about this channel. */
     over(u) {
       const [x, , , , high, low] = u.data;
-      if (!x.length) return;
-      const { view, colours } = this.picture;
-      const spans = this.picture.events.alarms.filter(
-        (s) => s.end >= view[0] && s.start <= view[1] && this.concerned(s),
-      );
+      const { colours, events } = this.picture;
+      const spans = events.alarms.filter((span) => this.concerned(span));
+      const inside = (i) => spans.some((s) => s.start < (x[i + 1] ?? Infinity) && s.end >= x[i]);
+      const beyond = (i) => (this.ratio[i] === null ? inside(i) : this.ratio[i] >= 1);
       const dot = 3.2 * devicePixelRatio;
       this.inside(u, (ctx) => {
         ctx.strokeStyle = ctx.fillStyle = colours.alarm;
         ctx.lineWidth = 1.75 * devicePixelRatio;
         ctx.lineJoin = "round";
-        for (const span of spans) {
-          const begin = Math.max(0, NN.position(x, span.start, true) - 1);
-          const stop = Math.max(begin + 1, NN.position(x, span.end, true));
+        for (const [begin, stop] of runs(x, (i) => low[i] !== null && beyond(i))) {
           ctx.beginPath();
-          let drawn = 0;
           for (let i = begin; i < stop; i++) {
-            if (low[i] === null) continue;
             const px = u.valToPos(x[i], "x", true);
             const [a, b] = [u.valToPos(high[i], "y", true), u.valToPos(low[i], "y", true)];
             ctx.lineTo(px, a);
             if (b !== a) ctx.lineTo(px, b);
-            if (drawn++ === 0 && stop - begin === 1)
-              ctx.fillRect(px - dot / 2, a - dot / 2, dot, b - a + dot);
+            ctx.fillRect(px - dot / 2, a - dot / 2, dot, b - a + dot);
           }
           ctx.stroke();
         }
@@ -428,17 +388,19 @@
     read(at) {
       const [, most, least, expected, high, low] = this.data.map((column) => column[at]);
       if (low === null || low === undefined) return ["no value"];
-      const outside = (most !== null && high > most) || (least !== null && low < least);
-      const value = high === low ? NN.number(low, 6) : `${NN.number(low, 6)} to ${NN.number(high, 6)}`;
+      const ratio = this.ratio[at];
+      const outside = ratio === null ? (most !== null && high > most) || (least !== null && low < least) : ratio >= 1;
+      const texts = NN.numbers([low, high, expected, least, most], 4, this.unit);
+      const value = high === low ? texts[0] : `${texts[0]} to ${texts[1]}`;
       const found = [h("b", { class: outside ? "nn-bad" : "" }, value)];
       if (expected !== null && expected !== undefined) {
-        const range = least === null ? "" : ` (${NN.number(least)} to ${NN.number(most)})`;
+        const range = least === null ? "" : ` (${texts[3]} to ${texts[4]})`;
         found.push(
           h(
             "span",
             { class: "nn-expected" },
-            ` · expected ${NN.number(expected)}`,
-            h("span", { class: "nn-range" }, range),
+            ` · expected ${texts[2]}`,
+            h("span", { class: "nn-range" }, range, ratio >= 1 ? ` · ${NN.number(ratio, 3)} × its limit` : ""),
           ),
         );
       }
@@ -455,6 +417,18 @@
       return `${this.name}: between ${NN.number(bottom)} and ${NN.number(top)}, ${span}`;
     }
   };
+
+  /** Where a condition holds: the first position of each run, and that after its last. */
+  function runs(x, holds) {
+    const found = [];
+    for (let i = 0; i < x.length; i++) {
+      if (!holds(i)) continue;
+      const begin = i;
+      while (i < x.length && holds(i)) i++;
+      found.push([begin, i]);
+    }
+    return found;
+  }
 
   /** The range of an axis: all values in view; the expected range too, unless it dwarfs them. */
   function range(low, high, least, most, x, view) {

@@ -1,4 +1,4 @@
-/* The picture of one stream: alarms, changes and labels above, score and channels below, one time axis. */
+/* The picture of one stream: alarms, changes and labels above, ratio and channels below, one time axis. */
 (function () {
   "use strict";
   const h = NN.h;
@@ -10,7 +10,7 @@
     ["value", "value"],
     ["expected", "expected"],
     ["range", "expected range"],
-    ["alarm", "in alarm"],
+    ["alarm", "beyond its range"],
     ["pending", "change pending"],
   ];
   let pictures = 0;
@@ -32,7 +32,7 @@
       this.view = [...this.full];
       this.build();
       this.measure();
-      this.score = new NN.ScorePanel(this);
+      this.ratio = new NN.RatioPanel(this);
       this.panels = stream.channels.map((_, k) => new NN.ChannelPanel(this, k));
       this.measure();
       this.near = new IntersectionObserver((seen) => this.approach(seen), { rootMargin: "300px 0px" });
@@ -48,7 +48,7 @@
       this.sized.disconnect();
       this.near.disconnect();
       this.provider.onmore = () => {};
-      [this.score, ...this.panels].forEach((panel) => panel.close());
+      [this.ratio, ...this.panels].forEach((panel) => panel.close());
       if (this.axis) this.axis.destroy();
       this.root.replaceChildren();
     }
@@ -85,14 +85,14 @@
         ([kind]) =>
           (kind !== "alarm" || alarms.length) &&
           (kind !== "pending" || changes.length) &&
-          (kind !== "expected" || this.expects()) &&
-          (kind !== "range" || this.stream.channels.some((c) => c.margin !== null)),
+          (kind !== "expected" || this.has("expected")) &&
+          (kind !== "range" || this.has("least", "below")),
       );
       if (labels.length) used.push(["label", "labelled as a fault"]);
       const legend = h(
         "ul",
         { class: "nn-legend", "aria-label": "Legend" },
-        used.map(([kind, text]) => h("li", { class: `nn-key-${kind}` }, text)),
+        used.map(([kind, text]) => h("li", { class: `nn-key-${kind}` }, kind === "alarm" && !this.has("ratio") ? "in alarm" : text)),
       );
       this.map = new NN.Map(this);
       const pick = (spans) => this.pick(spans);
@@ -158,11 +158,9 @@
       NN.gestures(this);
     }
 
-    expects() {
-      return (
-        (this.stream.blocks || []).some((block) => "expected:0" in block.columns) ||
-        this.stream.channels.some((c) => c.margin !== null)
-      );
+    /** Whether channels have a column of one of these kinds. */
+    has(...kinds) {
+      return (this.stream.blocks || []).some(({ columns }) => kinds.some((kind) => `${kind}:0` in columns));
     }
 
     measure() {
@@ -213,7 +211,7 @@
         }
       });
       const before = [...this.list.children];
-      const after = [this.score, ...chosen.map((k) => this.panels[k])].map((panel) => panel.element);
+      const after = [this.ratio, ...chosen.map((k) => this.panels[k])].map((panel) => panel.element);
       if (before.length !== after.length || before.some((element, k) => element !== after[k]))
         this.list.replaceChildren(...after);
       after.forEach((element) => this.near.observe(element));
@@ -287,12 +285,12 @@
       if (!this.overview && found.x.length) {
         this.overview = this.whole() ? found : this.provider.points(...this.full, this.pixels, []);
         if (this.overview.then) this.overview = found;
-        this.score.decide(this.overview);
-        this.score.close();
-        this.score.open();
+        this.ratio.decide(this.overview);
+        this.ratio.close();
+        this.ratio.open();
         this.map.draw();
       }
-      for (const panel of [this.score, ...this.panels]) {
+      for (const panel of [this.ratio, ...this.panels]) {
         if (!panel.u || !found.x.length) continue;
         panel.show(found);
         if (panel.describe) panel.plot.setAttribute("aria-label", panel.describe(this.clock, this.view));
@@ -360,7 +358,7 @@
       this.measure();
       if (this.axis) this.axis.destroy();
       this.axis = null;
-      [this.score, ...this.panels].forEach((panel) => panel.resize());
+      [this.ratio, ...this.panels].forEach((panel) => panel.resize());
       this.map.draw();
       this.refresh();
     }
@@ -402,7 +400,7 @@
     /** Show the values at a place, as if the mouse were there. */
     point(x) {
       const left = ((x - this.view[0]) / (this.view[1] - this.view[0])) * this.pixels;
-      for (const panel of [this.score, ...this.panels])
+      for (const panel of [this.ratio, ...this.panels])
         if (panel.u) panel.u.setCursor({ left, top: 10 }, true, false);
     }
 

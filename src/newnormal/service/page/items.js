@@ -40,7 +40,7 @@
     return h("span", { class: `nn-chip ${kind ? `nn-chip-${kind}` : ""}` }, NN.stateText(item));
   };
 
-  /** Since when and for how long. */
+  /** Since when and for how long, and how severe. */
   NN.duration = function (item) {
     const parts = [];
     if (NN.isOpen(item)) {
@@ -53,12 +53,14 @@
       parts.push(NN.time(item.opened));
       if (item.ended !== null && item.ended > item.opened) parts.push(`lasted ${NN.lasting(item.ended - item.opened)}`);
     }
+    const { severity, severity_word: word } = item.body || {};
+    if (item.kind === "alarm" && severity) parts.push(`severity ${severity}, ${word}`);
     return parts.map((text, k) => [k ? " · " : null, h("span", {}, text)]);
   };
 
   /** How bad an item was, in words; "" where that says nothing. */
   NN.peak = function (item) {
-    if (item.kind === "alarm" && item.ratio > 0) return `peak ${NN.ratio(item.ratio)} × threshold`;
+    if (item.kind === "alarm" && item.ratio > 0) return `peak ${NN.ratio(item.ratio)} × the limit`;
     if (item.kind === "change" && item.body.distance > 0) return `distance from normal ${NN.ratio(item.body.distance)} × the limit`;
     return "";
   };
@@ -97,7 +99,7 @@
               { scope: "row" },
               NN.name(each.channel),
               shares[each.channel]
-                ? h("small", {}, ` ${Math.round(100 * shares[each.channel])} % of the score`)
+                ? h("small", {}, ` ${Math.round(100 * shares[each.channel])} % of the alarm`)
                 : null,
             ),
             h(
@@ -294,7 +296,7 @@
             "p",
             { class: "nn-small-axis" },
             h("span", {}, NN.moment(made.from)),
-            h("span", { class: "nn-small-key" }, `coloured: ${item.kind === "change" ? "since the change" : "in alarm"} · grey: expected range`),
+            h("span", { class: "nn-small-key" }, `coloured: beyond its range · shaded: ${item.kind === "change" ? "since the change" : "in alarm"} · grey: expected range`),
             h("span", {}, NN.moment(made.to)),
           ),
         );

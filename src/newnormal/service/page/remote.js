@@ -4,7 +4,6 @@
   const KEPT = 8; // answers
   const WAIT = 70; // ms that a range must stay the same before it is asked for
   const MOST = 50; // channels that the service gives at once
-  const KINDS = ["low", "high", "expected", "least", "most"];
 
   /**
    * What a picture draws, from the service (see `Embedded` for what a provider is).
@@ -54,7 +53,7 @@
       const begin = Math.max(0, NN.position(x, x0) - 1);
       const stop = Math.min(x.length, NN.position(x, x1, true) + 1);
       const found = { x: x.slice(begin, stop), columns: {}, per, exact: false };
-      const names = ["score", "threshold", ...channels.flatMap((c) => KINDS.map((kind) => `${kind}:${c}`))];
+      const names = ["ratio", ...channels.flatMap((c) => NN.KINDS.map((kind) => `${kind}:${c}`))];
       for (const name of names)
         found.columns[name] = columns[name] ? columns[name].slice(begin, stop) : found.x.map(() => null);
       return found;
@@ -91,9 +90,9 @@
       if (this.gone) throw new DOMException("left", "AbortError");
       const found = { x: raw.x, columns: {}, per: raw.per, exact: false };
       const empty = () => raw.x.map(() => null);
-      for (const name of ["score", "threshold"]) found.columns[name] = raw.columns[name] || empty();
+      found.columns.ratio = raw.columns.ratio || empty();
       for (const c of channels)
-        for (const kind of KINDS)
+        for (const kind of NN.KINDS)
           found.columns[`${kind}:${c}`] = raw.columns[`${kind}:${this.positions[c]}`] || empty();
       return { x0, x1, scale: (x1 - x0) / width, per: raw.per, channels: new Set(channels), found };
     }

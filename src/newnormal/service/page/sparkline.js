@@ -1,4 +1,4 @@
-/* Small pictures: the score of a stream beside its threshold, and a channel around an alarm. */
+/* Small pictures: the ratio of a stream beside 1, and a channel around an alarm. */
 (function () {
   "use strict";
   const SPACE = "http://www.w3.org/2000/svg";
@@ -15,10 +15,10 @@
     return made;
   };
 
-  // The height of a ratio of score to threshold: the threshold lies at 43 % whatever the ratios are.
+  // The height of a ratio: 1 lies at 43 % whatever the ratios are.
   const part = (ratio) => Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40));
 
-  /** The ratios of the last stretches of a stream; those at the threshold or above stand out. */
+  /** The ratios of the last stretches of a stream; those of 1 or above stand out. */
   NN.spark = function (ratios, height = 30) {
     const wide = 30; // as many as lists of streams have
     const at = (k) => wide - ratios.length + k;
@@ -35,8 +35,8 @@
     root.append(
       titled(
         known.length
-          ? `Score over threshold: now ${NN.ratio(known.at(-1))}, highest ${NN.ratio(top)}; the dashed line is the threshold`
-          : "No score yet",
+          ? `Ratio to the limit: now ${NN.ratio(known.at(-1))}, highest ${NN.ratio(top)}; the dashed line is 1`
+          : "Not judged yet",
       ),
     );
     root.append(svg("line", { class: "nn-spark-threshold", x1: 0, x2: wide, y1: tall(1), y2: tall(1) }));
@@ -61,7 +61,7 @@
   NN.channelPicture = function (points, span, label) {
     const [wide, high] = [560, 120];
     const column = (kind) => points.columns[Object.keys(points.columns).find((name) => name.startsWith(`${kind}:`))] || [];
-    const [low, top, expected, least, most] = ["low", "high", "expected", "least", "most"].map(column);
+    const [low, top, expected, least, most, ratio] = NN.KINDS.map(column);
     const x = points.x;
     const known = [...low, ...top, ...least, ...most].filter((each) => each !== null && each !== undefined);
     if (x.length < 2 || !known.length) return null;
@@ -73,7 +73,7 @@
       let [found, pen] = ["", "M"];
       values.forEach((v, k) => {
         if (v === null || v === undefined) return void (pen = "M");
-        found += `${pen}${px(x[k])} ${py(v)}`;
+        found += `${pen}${px(x[k])} ${py(v)}${pen === "M" ? "h0" : ""}`; // a dot, where it is alone
         pen = "L";
       });
       return found;
@@ -105,6 +105,7 @@
       svg("path", { class: "nn-cp-expected", d: path(expected) }),
       svg("path", { class: "nn-cp-spread", d: band(low, top) }),
       svg("path", { class: "nn-cp-line", d: path(top) }),
+      ...[low, top].map((edge) => svg("path", { class: "nn-cp-beyond", d: path(edge.map((v, k) => (ratio[k] >= 1 ? v : null))) })),
     );
     return { element: root, bottom, ceiling, from: x[0], to: x.at(-1) };
   };

@@ -12,7 +12,7 @@
     ["30 d", 720 * HOUR],
     ["All", Infinity],
   ];
-  const EXPECTED = [{ columns: { "expected:0": 1 } }]; // there are expected values, as a report's blocks say it
+  const JUDGED = [{ columns: { "expected:0": 1, "least:0": 1, "ratio:0": 1 } }]; // as a report's blocks say what there is
   const SHOWN = 360; // samples of the first range at least
 
   /** Give an element other content, unless that looks the same. */
@@ -228,7 +228,7 @@
         NN.plural(stream.samples, "sample"),
         stream.period ? `one every ${NN.lasting(stream.period)}` : "",
         stream.newest === null ? "" : ["newest ", NN.time(stream.newest, NN.ago(stream.newest) || NN.moment(stream.newest))],
-        typeof stream.ratio === "number" ? `score ${NN.ratio(stream.ratio)} × threshold` : "",
+        typeof stream.ratio === "number" ? `ratio ${NN.ratio(stream.ratio)}` : "",
         typeof stream.distance === "number" ? `distance from normal ${NN.ratio(stream.distance)} × the limit` : "",
         odd.length ? `samples ${odd.join(", ")}` : "",
       ].filter(Boolean);
@@ -257,7 +257,7 @@
       this.drop();
       this.columns.hidden = false; // a picture needs its width
       this.provider = provider;
-      this.picture = new NN.LivePicture(this.box, { ...data, blocks: this.stream.generation ? EXPECTED : [] }, provider, { kind: "time", zone: NN.zone }, {
+      this.picture = new NN.LivePicture(this.box, { ...data, blocks: this.stream.generation ? JUDGED : [] }, provider, { kind: "time", zone: NN.zone }, {
         onmark: (kind, number) => this.pick(kind, number),
         onview: () => this.viewed(),
       });

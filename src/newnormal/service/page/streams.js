@@ -20,7 +20,7 @@
   const ENDS = { closed: "over: ", reverted: "over: ", accepted: "accepted: ", rejected: "rejected: " };
   const ORDERS = [
     ["attention", "attention first"],
-    ["ratio", "highest score first"],
+    ["ratio", "highest ratio first"],
     ["newest", "newest sample first"],
     ["name", "by name"],
   ];
@@ -62,7 +62,7 @@
             { class: "nn-row", role: "row", "aria-rowindex": "1" },
             column("Status", "nn-c-status"),
             column("Stream", "nn-c-name"),
-            column("Score beside threshold", "nn-c-spark"),
+            column("Ratio to the limit", "nn-c-spark"),
             column("What happened last", "nn-c-what"),
             column("Newest sample", "nn-c-newest"),
           ),
@@ -282,7 +282,7 @@
           "span",
           { role: "cell", class: "nn-c-spark" },
           (stream.sparkline || []).length ? NN.spark(stream.sparkline, 30) : null,
-          ratio === null ? null : h("small", { class: ratio >= 1 ? "nn-bad" : "", title: "Score over threshold, newest sample" }, `${NN.ratio(ratio)} ×`),
+          ratio === null ? null : h("small", { class: ratio >= 1 ? "nn-bad" : "", title: "Ratio to the limit, newest sample" }, `${NN.ratio(ratio)} ×`),
         ),
         h(
           "span",
