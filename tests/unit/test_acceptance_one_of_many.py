@@ -153,15 +153,3 @@ def test_an_input_that_starts_anew_has_no_gap() -> None:
     detector.run(live[300:], times=minutes(300, start=9_000))
     events = [e for e in detector.take_events() if e.alarm and e.alarm.cause == "silence"]
     assert events == []
-
-
-def test_evidence_of_a_closed_alarm_is_that_of_its_farthest_sample() -> None:
-    detector = fresh()
-    live = plant(1, 2_000)
-    live[AT : AT + 40, FLOW] += 8 * SIGMA[FLOW]
-    detector.run(live)
-    closed = [a for a in alarms_of(detector.take_events(), "closed") if a.start == AT]
-    (alarm,) = closed
-    assert alarm.evidence[0].channel == "flow"
-    assert alarm.evidence[0].direction == "high"
-    assert "; high for" in alarm.sentence

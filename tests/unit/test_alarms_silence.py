@@ -104,17 +104,6 @@ def test_silence_of_samples_without_times_ends_alike_in_a_run_and_in_steps() -> 
     assert found[1].alarm is not None and found[1].alarm.end_time == times[49]
 
 
-def test_channel_that_was_never_missing_is_an_alarm_that_names_it() -> None:
-    live = plant(1, LENGTH)
-    live[AT : AT + 30, 1] = np.nan
-    found, detector = events_of(live)
-    opened, closed = of_silence(found)
-    assert (opened.sample, closed.sample) == (AT + 5, AT + 30)
-    assert opened.alarm is not None
-    assert list(opened.alarm.channels) == ["level"]
-    assert detector.alarms_ == []
-
-
 def test_channel_that_history_misses_too_is_no_alarm() -> None:
     history = plant(0, 1_000)
     history[100:110, 1] = np.nan

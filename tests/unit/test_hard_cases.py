@@ -96,6 +96,10 @@ def test_dead_sensor_costs_no_alarm_of_others_and_hides_none(channel: int, until
     events = detector.take_events()
     (dead, fault) = alarms_of(events, "opened")
     assert (dead.cause, dead.sentence) == ("silence", f"{CHANNELS[channel]} missing")
+    samples = {event.kind: event.sample for event in events if event.alarm == dead}
+    assert samples == {"opened": AT + 5}
+    ends = [each.end for each in alarms_of(events, "closed") if each.cause == "silence"]
+    assert ends == ([until - 1] if until < len(live) else [])
     assert (fault.start, list(fault.channels)) == (at, [CHANNELS[other]])
     assert_true(evidence_of(events, other), at, normal, "high")
     assert changes_of(events, "changed") == []
