@@ -147,7 +147,7 @@ def test_variables_of_queries_are_there_and_choose_several_streams() -> None:
 
 def test_scores_have_a_line_at_the_threshold_and_alarms_a_timeline() -> None:
     by_title = {each["title"]: each for each in panels()}
-    defaults = by_title["Score over threshold"]["fieldConfig"]["defaults"]
+    defaults = by_title["Ratio to the limit"]["fieldConfig"]["defaults"]
     assert defaults["custom"]["thresholdsStyle"] == {"mode": "line"}
     assert defaults["thresholds"]["steps"][1]["value"] == 1
     assert by_title["Alarms"]["type"] == by_title["Health"]["type"] == "state-timeline"

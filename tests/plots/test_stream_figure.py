@@ -175,6 +175,28 @@ def test_a_channel_has_its_value_what_was_expected_and_the_range() -> None:
     assert {"value", "expected", "expected range"} <= set(marks(verdicts.plot()))
 
 
+def test_a_channel_that_is_judged_by_itself_has_its_own_range_and_what_is_beyond_it() -> None:
+    verdicts = run(200, 1)
+    ratios = np.zeros((200, 1), np.float32)
+    ratios[[70, 71, 90]] = 1.5
+    edges = np.linspace(20, 24, 200)[:, None]
+    figure = replace(verdicts, lows=edges, highs=edges + 9, channel_ratios=ratios).plot()
+    panel, ratio = figure.axes[1:]
+    band = corners(panel.collections[0])[0]
+    assert (band[:, 1].min(), band[:, 1].max()) == (20, 33)
+    marked = panel.lines[-1].get_ydata()
+    assert np.flatnonzero(~np.isnan(marked)).tolist() == [70, 71, 90]
+    assert marks(figure)[:6] == [
+        "value",
+        "expected",
+        "expected range",
+        "beyond it",
+        "ratio",
+        "limit",
+    ]
+    assert set(ratio.lines[-1].get_ydata()) == {1.0}
+
+
 def test_alarms_have_their_numbers_and_stretches() -> None:
     axes = lane(newnormal.plot(run(events=over(alarm(7, 20, 30), alarm(8, 200, 220)))), "alarms")
     assert written(axes) == ["7", "8"]

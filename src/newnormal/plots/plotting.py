@@ -26,7 +26,7 @@ def plot(
     dark: bool = False,
     evaluation: Evaluation | None = None,
 ) -> Figure:
-    """Draw what happened: the channels concerned, alarms, changes, and the score.
+    """Draw what happened: the channels concerned with their ranges, alarms, changes, the ratio.
 
     Any number of samples will do: each pixel shows the extremes of what falls into it. A notebook
     shows the figure; ``figure.savefig("live.png")`` writes it. Needs the extra ``plot``.

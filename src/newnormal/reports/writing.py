@@ -31,9 +31,9 @@ def report(
 ) -> Path:
     """Write what happened in a run as an HTML page, and return its path.
 
-    The page needs no network and no other file. It has the channels with what was expected, the
-    score beside its threshold, alarms and changes with their evidence; of a fleet an overview
-    first. It stays below 10 MB: long series are thinned by their extremes, so no spike is lost.
+    The page needs no network and no other file. It has the channels in their expected ranges, the
+    ratio to the limit, alarms and changes with their evidence; of a fleet an overview first. It
+    stays below 10 MB: long series are thinned by their extremes, so no spike is lost.
 
     Parameters
     ----------
