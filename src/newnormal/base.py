@@ -856,8 +856,10 @@ class BaseDetector:
         options = {
             name: path_of(value) if name == "model" else option_as_json(value)
             for name, value in self.get_params().items()
-            if name != "threshold" and (name != "units" or value)
+            if name not in ("threshold", "units")
         }
+        units = self._fitted.units if self.__sklearn_is_fitted__() else self.get_params()["units"]
+        options |= {"units": dict(units)} if units else {}
         rule = None if self.threshold is None else thresholds.to_json(self._settings()[1].rule)
         return {"method": self.method, "options": options, "threshold": rule}
 

@@ -123,14 +123,10 @@ class Config:
 
     def __post_init__(self) -> None:
         units: Any = {} if self.units is None else self.units
-        if not isinstance(units, Mapping) or not all(
-            isinstance(text, str) and 0 < len(text) <= _LONGEST_UNIT
-            for text in (*units, *units.values())
-        ):
-            raise ParameterError(
-                f"units: expected short texts by channel, found {units!r}",
-                hint='such as units={"disk": "B", "temperature": "°C"}',
-            )
+        texts = [*units, *units.values()] if isinstance(units, Mapping) else [None]
+        if not all(isinstance(text, str) and 0 < len(text) <= _LONGEST_UNIT for text in texts):
+            hint = 'such as {"disk": "B", "temperature": "°C"}, or --units disk=B'
+            raise ParameterError(f"units: expected texts by channel, found {units!r}", hint=hint)
         _whole("window", self.window, 1, "the number of samples judged together, such as 12", _MOST)
         _whole("latent", self.latent, 1, "the width of the bottleneck, such as 16", _MOST)
         _whole("epochs", self.epochs, 1, "how often training sees the history, such as 10")

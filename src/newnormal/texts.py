@@ -71,6 +71,18 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def share_text(share: float) -> str:
+    """Return a share in per cent; neither 0 nor 100 unless it is exactly that.
+
+    >>> share_text(0.0), share_text(0.00001), share_text(0.0123), share_text(0.996)
+    ('0 %', 'under 0.1 %', '1.2 %', '99.6 %')
+    """
+    if 0 < share < 0.001 or 0.999 < share < 1:
+        return "under 0.1 %" if share < 0.5 else "over 99.9 %"
+    decimals = 1 if share < 0.1 or share > 0.9 else 0
+    return f"{100 * share:.{decimals}f}".removesuffix(".0") + " %"
+
+
 def number_text(value: float, unit: str = "", digits: int = 3) -> str:
     """Return a number with its unit, in so many significant digits, and an SI prefix if large.
 

@@ -44,10 +44,10 @@ def running(tmp_path: Path) -> Iterator[None]:
     ("free", "says"),
     [
         (0, "failed  data: expected at least 50 MB free in {}, found 0 MB"),
-        (49_999_999, "failed  data: expected at least 50 MB free in {}, found 49 MB"),
+        (49_999_999, "failed  data: expected at least 50,000,000 B free in {}, found 49,999,999 B"),
         (50_000_000, "ok      data: newnormal-data, 50 MB free"),
         (999_000_000, "ok      data: newnormal-data, 999 MB free"),
-        (1_500_000_000, "ok      data: newnormal-data, 2 GB free"),
+        (1_500_000_000, "ok      data: newnormal-data, 1.5 GB free"),
     ],
 )
 def test_a_disk_that_is_nearly_full_fails(

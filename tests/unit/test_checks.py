@@ -163,11 +163,11 @@ def test_empty_near_empty_constant_and_missing_channels() -> None:
     found = {(each.code, each.channel): each for each in check.findings}
     assert found["empty", "gone"].level == "error"
     assert found["near_empty", "rare"].sentence == (
-        "'rare' has a value in only 2.5% of the samples"
+        "'rare' has a value in only 2.5 % of the samples"
     )
     assert found["constant", "still"].level == "note"
     assert found["missing", "holes"].level == "warning"
-    assert found["missing", "holes"].sentence == "'holes' misses 33% of its values"
+    assert found["missing", "holes"].sentence == "'holes' misses 33 % of its values"
     assert not check.ok
     assert check.plan is None
     with pytest.raises(InputError, match="'gone' is never observed"):

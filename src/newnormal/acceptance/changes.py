@@ -80,16 +80,14 @@ def _beyond(fitted: Fitted, state: StreamState, at: int, value: float) -> tuple[
     params, scaling = fitted.channel, fitted.drift
     if params is None or scaling is None or state.channel is None:
         return None
-    normal, margin = state.channel.normal, MARGIN / (1 + 2 * MARGIN)
-    margin = margin * (params.highs[at] - params.lows[at])  # of history's least and largest value
-    low, high = normal.lows[at], normal.highs[at]
-    low += margin if low == params.lows[at] else 0.0
-    high -= margin if high == params.highs[at] else 0.0
-    low, high = (float(end * scaling.scale[at] + scaling.mean[at]) for end in (low, high))
-    if value < low and math.isfinite(low):
-        return "below {}, the least in history", low
-    is_above = value > high and math.isfinite(high)
-    return ("above {}, the most in history", high) if is_above else None
+    normal = state.channel.normal
+    ends, first = ((each.lows[at], each.highs[at]) for each in (normal, params))
+    margin = MARGIN / (1 + 2 * MARGIN) * (first[1] - first[0])  # beyond history's own values
+    for k, (sign, text) in enumerate(((-1, "below {}, the least"), (1, "above {}, the most"))):
+        end = float((ends[k] - sign * margin * (ends[k] == first[k])) * scaling.scale[at])
+        if math.isfinite(end) and sign * (value - end - scaling.mean[at]) > 0:
+            return f"{text} in history", end + float(scaling.mean[at])
+    return None
 
 
 def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:

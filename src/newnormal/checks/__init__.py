@@ -7,7 +7,6 @@ from newnormal.checks.history import Need
 from newnormal.checks.plan import FitPlan
 from newnormal.checks.sampling import Gap, Sampling
 from newnormal.checks.streams import StreamsSummary, check_streams, summary_of
-from newnormal.checks.texts import shown
 
 __all__ = [
     "LEVELS",
@@ -23,6 +22,5 @@ __all__ = [
     "check",
     "check_streams",
     "check_table",
-    "shown",
     "summary_of",
 ]

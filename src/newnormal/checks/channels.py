@@ -9,8 +9,7 @@ import numpy as np
 
 from newnormal.checks.facts import ChannelFacts
 from newnormal.checks.findings import Finding, Level, Remedies
-from newnormal.checks.texts import percent
-from newnormal.texts import between_text, number_text, number_texts
+from newnormal.texts import between_text, number_text, number_texts, share_text
 from newnormal.types import Floats, Times
 
 _FEW = 12  # different values at most of a channel of few values
@@ -115,7 +114,7 @@ def _empty(column: _Column) -> Finding | None:
     if len(seen) == 0:
         return column.finding("error", "empty", "has no values", drop)
     if len(seen) < _NEAR_EMPTY * samples:
-        text = f"has a value in only {percent(len(seen) / samples)} of the samples"
+        text = f"has a value in only {share_text(len(seen) / samples)} of the samples"
         return column.finding("warning", "near_empty", text, drop)
     return None
 
@@ -130,7 +129,7 @@ def _label(column: _Column) -> Finding | None:
     binary = facts.low >= 0 and facts.high <= 1
     ones = float(np.count_nonzero(seen == 1) / len(seen))
     if binary and is_named:
-        which = f"0 or 1, {percent(ones)} of it 1"
+        which = f"0 or 1, {share_text(ones)} of it 1"
         if facts.distinct == 1:
             which = f"always {number_text(facts.low)} here"
         text = f"looks like a label ({which})"
@@ -144,7 +143,7 @@ def _label(column: _Column) -> Finding | None:
         text = f"looks like a label ({which})"
         return column.finding("warning", "label_like", text, remedies.drop)
     if binary and facts.distinct == 2 and ones <= _RARE:
-        text = f"may be a label (0 or 1, {percent(ones)} of it 1)"
+        text = f"may be a label (0 or 1, {share_text(ones)} of it 1)"
         return column.finding("note", "label_like", text, remedies.label)
     return None
 
@@ -225,7 +224,7 @@ def _saturated(column: _Column) -> Finding | None:
     for end, word in ((facts.high, "highest"), (facts.low, "lowest")):
         share = float(np.count_nonzero(seen == end) / len(seen))
         if end and share >= _AT_END:  # many things have a natural 0
-            text = f"may be clipped: {percent(share)} of its values are its {word}, "
+            text = f"may be clipped: {share_text(share)} of its values are its {word}, "
             text += number_text(end)
             return column.finding("note", "saturated", text)
     return None

@@ -18,13 +18,14 @@ from newnormal.checks.loading import Loaded, loaded, of_table
 from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
 from newnormal.checks.report import lines_of, text_of
 from newnormal.checks.sampling import Sampling, sampling_findings
-from newnormal.checks.texts import length, percent, shown
+from newnormal.checks.texts import length
 from newnormal.core.outliers import ChannelOutliers, find_outliers
 from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector, load
 from newnormal.models.faults import history_faults
 from newnormal.tabular import InputProfile, Table, default_channels
 from newnormal.tabular.columns import alike, listed
+from newnormal.texts import share_text, shown
 from newnormal.types import Floats
 
 # What notes of these two have in them.
@@ -227,7 +228,8 @@ def _looked_at(
     if sentence := history_faults(cleaned, scaler, scaled, channels, rhythm, table.times):
         findings.append(Finding("warning", "faults", None, sentence, remedies.leave_out()))
     if model is not None:
-        findings += _live_findings(channels, period, table.channels is not None, model)
+        findings += _channels(channels, table.channels is not None, model.channels_)
+        findings += _rate(period, model.period_)
     ordered = worst_first(findings)
     refused = any(each.level == "error" for each in ordered)
     plan = None
@@ -250,7 +252,7 @@ def _channel_findings(
             findings.append(finding)
         share = facts.missing / len(column)
         if facts.missing and (finding is None or finding.code not in ("empty", "near_empty")):
-            sentence = f"{name!r} misses {percent(share)} of its values"
+            sentence = f"{name!r} misses {share_text(share)} of its values"
             level: Level = "warning" if share >= _MISSING else "note"
             findings.append(Finding(level, "missing", name, sentence))
     return tuple(columns), findings
@@ -357,24 +359,8 @@ def _cells(profile: InputProfile, facts: InputFacts, remedies: Remedies) -> list
     return findings
 
 
-def _live_findings(
-    channels: Sequence[str], period: np.timedelta64 | None, named: bool, model: BaseDetector
-) -> list[Finding]:
-    """Return in what data differs from the history that a detector was fitted on.
-
-    Parameters
-    ----------
-    channels, period
-        Of the data.
-    named
-        Whether its channels have names of their own.
-    model
-        The fitted detector.
-    """
-    return [*_channels(channels, named, model.channels_), *_rate(period, model.period_)]
-
-
 def _channels(channels: Sequence[str], named: bool, fitted: Sequence[str]) -> list[Finding]:
+    """Return in what channels, `named` by the user or not, differ from those of a detector."""
     if not named or tuple(fitted) == default_channels(len(fitted)):
         if len(channels) == len(fitted):
             return []

@@ -7,8 +7,9 @@ from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
 from newnormal.checks.plan import FitPlan
-from newnormal.checks.texts import length, moment, named, percent, shown
-from newnormal.texts import counted, number_text
+from newnormal.checks.texts import length, named
+from newnormal.texts import counted, number_text, share_text, shown
+from newnormal.types import time_text
 
 _WIDTH = 80
 _APART = 3  # findings of one kind that have a line each
@@ -63,7 +64,7 @@ def taken_line(facts: InputFacts) -> str:
     elif names:
         time = f"{' and '.join(map(repr, names))}{how}"
     else:
-        time = f"from {moment(facts.sampling.first, facts.zone)}{how}"
+        time = f"from {time_text(facts.sampling.first, facts.zone)}{how}"
     return f"time: {time}; {counted(len(facts.names), 'channel')}: {named(facts.names)}"
 
 
@@ -158,15 +159,15 @@ def fact_rows(facts: InputFacts, needs: Sequence[Need]) -> list[tuple[str, str]]
     sampling = facts.sampling
     if sampling is not None:
         span = f" ({length(sampling.span)})" if sampling.span else ""
-        first, last = (moment(each, facts.zone) for each in (sampling.first, sampling.last))
+        first, last = (time_text(each, facts.zone) for each in (sampling.first, sampling.last))
         rows.append(("from", f"{first} to {last}{span}"))
         if sampling.period is not None:
-            text = f"{length(sampling.period)}; {percent(sampling.regular)} of the steps are equal"
-            rows.append(("period", text))
+            share = share_text(sampling.regular)
+            rows.append(("period", f"{length(sampling.period)}; {share} of the steps are equal"))
         gaps = "none"
         if sampling.gaps:
             largest = ", ".join(
-                f"{length(gap.length)} after {moment(gap.after, facts.zone)}"
+                f"{length(gap.length)} after {time_text(gap.after, facts.zone)}"
                 for gap in sampling.largest
             )
             gaps = f"{sampling.gaps:,}; the largest: {largest}"

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from newnormal.checks.findings import Finding, Remedies
-from newnormal.checks.texts import length, moment, percent, seconds
+from newnormal.checks.texts import length, seconds
 from newnormal.core.history import median_period
-from newnormal.texts import counted
-from newnormal.types import Times
+from newnormal.texts import counted, share_text
+from newnormal.types import Times, time_text
 
 _SAME = 0.01  # of the period: a step this near to it is equal to it
 _NEAR = 0.5  # of the period: a step this near to it lost no sample
@@ -117,8 +117,8 @@ class Sampling:
     def as_dict(self, zone: str | None = None) -> dict[str, Any]:
         """Return it as values of JSON; times are in their zone, lengths in seconds."""
         return {
-            "first": moment(self.first, zone),
-            "last": moment(self.last, zone),
+            "first": time_text(self.first, zone),
+            "last": time_text(self.last, zone),
             "span_seconds": seconds(self.span),
             "period_seconds": None if self.period is None else seconds(self.period),
             "regular_share": self.regular,
@@ -126,7 +126,7 @@ class Sampling:
             "lost_samples": self.lost,
             "largest_gaps": [
                 {
-                    "after": moment(gap.after, zone),
+                    "after": time_text(gap.after, zone),
                     "sample": gap.sample,
                     "seconds": seconds(gap.length),
                 }
@@ -146,7 +146,7 @@ def sampling_findings(
     period = sampling.period
     if period is not None and not sampling.is_regular:
         sentence = (
-            f"the times are irregular: only {percent(sampling.near)} of the steps are near "
+            f"the times are irregular: only {share_text(sampling.near)} of the steps are near "
             f"their median, {length(period)}"
         )
         option = remedies.resample(length(period).replace(" ", ""))
@@ -159,7 +159,7 @@ def sampling_findings(
         sentence = (
             f"{counted(sampling.gaps, 'gap')} in the times, in which "
             f"{counted(sampling.lost, 'sample')} {'is' if sampling.lost == 1 else 'are'} "
-            f"missing; the largest is {length(gap.length)} after {moment(gap.after, zone)}"
+            f"missing; the largest is {length(gap.length)} after {time_text(gap.after, zone)}"
         )
         findings.append(Finding("warning" if many else "note", "gaps", None, sentence))
     return findings

@@ -9,9 +9,8 @@ from newnormal.base import BaseDetector
 from newnormal.checks.checking import Check, check_table
 from newnormal.checks.findings import LEVELS
 from newnormal.checks.loading import unreadable
-from newnormal.checks.texts import shown
 from newnormal.tabular import StreamTables, Table
-from newnormal.texts import counted
+from newnormal.texts import counted, shown
 
 _WORST = 5
 

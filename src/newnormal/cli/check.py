@@ -16,6 +16,7 @@ from newnormal.cli.reading import read_streams
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
+from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,7 +126,6 @@ def _console() -> Console:
 
 
 def _show(check: Check) -> None:
-    from newnormal.checks import shown
     from newnormal.checks.report import fact_rows, plan_rows
 
     console = _console()
@@ -154,7 +154,7 @@ def _findings(console: Console, findings: Sequence[Finding]) -> None:
 
 
 def _show_streams(checks: Mapping[str, Check]) -> None:
-    from newnormal.checks import shown, summary_of
+    from newnormal.checks import summary_of
 
     console = _console()
     summary = summary_of(checks)
@@ -181,8 +181,6 @@ def _grid(console: Console, rows: Sequence[tuple[str, str, str]]) -> None:
     """Print names and texts in two columns; no text is read as markup, nor any escape sent."""
     from rich.table import Table as Grid
     from rich.text import Text
-
-    from newnormal.checks import shown
 
     grid = Grid(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, max_width=24, overflow="ellipsis")

@@ -143,7 +143,7 @@ def fit(
         risk=risk,
         period=period,
         seed=seed,
-        units=dict(map(_unit, units)) if units else None,
+        units=dict(each.rpartition("=")[::2] for each in units) if units else None,
         accept_after=samples_or_time(accept_after),
     )
     if many:
@@ -172,13 +172,6 @@ def fit(
         f"{'' if loss is None else f', loss {number_text(loss)}'}\n"
         f"next: newnormal watch {output} LIVE.csv"
     )
-
-
-def _unit(text: str) -> tuple[str, str]:
-    name, equals, unit = text.rpartition("=")
-    if not equals:
-        raise ParameterError(f"units: expected CHANNEL=UNIT, found {text!r}", hint="--units disk=B")
-    return name, unit
 
 
 def _chosen(**options: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from newnormal.cli.bars import progress
 from newnormal.cli.console import print_table, put
 from newnormal.cli.measuring import measure, print_summary
 from newnormal.errors import InputError
-from newnormal.texts import number_text
+from newnormal.texts import number_text, share_text
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
@@ -89,7 +89,7 @@ def _why(evaluation: Evaluation) -> str:
 
 
 def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
-    from newnormal.metrics.evaluation import delay_text, share_text
+    from newnormal.metrics.evaluation import delay_text
 
     return {
         "events": counts.events,

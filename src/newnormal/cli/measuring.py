@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.console import put
-from newnormal.texts import number_text, shown
+from newnormal.texts import number_text, share_text, shown
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
@@ -111,7 +111,7 @@ def _group(title: str, about: str, rows: Mapping[str, Any]) -> None:
 
 
 def _alarm_rows(evaluation: Evaluation) -> dict[str, str]:
-    from newnormal.metrics.evaluation import delay_text, share_text
+    from newnormal.metrics.evaluation import delay_text
 
     counts = evaluation.alarms
     rows = {"events": f"{counts.events:,}", "found": f"{counts.found:,}"}

@@ -7,6 +7,7 @@ from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, option
 from newnormal.cli.reading_options import InputOptions, reads_input
+from newnormal.texts import number_text
 
 
 @reads_input
@@ -39,15 +40,7 @@ def report(
     judged = judge_file(model, classes, input, options, frozen)
     contents = judged.contents(model)
     write(contents, output)
-    say(f"wrote {output} ({_size_text(output.stat().st_size)}): {contents.summary()}")
+    size = number_text(output.stat().st_size, "B", digits=2)
+    say(f"wrote {output} ({size}): {contents.summary()}")
     if judged.tables is not None:
         exit_if_failed(judged.tables)
-
-
-def _size_text(size: int) -> str:
-    """Return a size in kB or MB.
-
-    >>> _size_text(51_200), _size_text(1_234_567)
-    ('51 kB', '1.2 MB')
-    """
-    return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{size / 1e3:.0f} kB"

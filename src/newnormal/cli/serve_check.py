@@ -14,7 +14,7 @@ from newnormal.cli.console import FAILED, put
 from newnormal.cli.serving import PortInUseError, listening
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.lock import process_using
-from newnormal.texts import shown
+from newnormal.texts import number_text, number_texts, shown
 
 if TYPE_CHECKING:
     from newnormal.service.config import ServiceConfig
@@ -127,15 +127,12 @@ def _data(folder: Path) -> str:
         raise _full(there, free)
     process = process_using(folder)
     used = "" if process is None else f"; in use by a service that runs, process {process}"
-    return f"{folder}, {_size(free)} free{used}"
+    return f"{folder}, {number_text(free, 'B')} free{used}"
 
 
 def _full(folder: Path, free: int) -> StateError:
+    least, rest = number_texts(_LEAST, free, unit="B")
     return StateError(
-        f"expected at least {_size(_LEAST)} free in {folder}, found {_size(free)}",
+        f"expected at least {least} free in {folder}, found {rest}",
         hint="make room on that disk, or give another folder with --data",
     )
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.0f} GB" if count >= 1e9 else f"{count // 1_000_000} MB"

@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from newnormal.base import BaseDetector
+from newnormal.core.history import channel_units
 from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.fleet.jobs import (
     Message,
@@ -30,7 +31,7 @@ from newnormal.fleet.jobs import (
     send,
 )
 from newnormal.fleet.processors import cores
-from newnormal.tabular import Table
+from newnormal.tabular import StreamTables, Table
 
 _FEW = 4  # streams: fewer are fitted here
 # Until a new process has imported newnormal and loaded its compiled code: 0.85 s were measured.
@@ -63,6 +64,21 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], None]
+
+
+def with_units(template: BaseDetector, tables: StreamTables) -> dict[str, BaseDetector]:
+    """Return a detector for each stream that has the units of its channels alone."""
+    given = template.settings()[0].units
+    found = {} if tables.profile is None else tables.profile.channel_units
+    if not given and not found:
+        return dict.fromkeys(tables.tables, template)
+    channels = {name: {*(table.channels or ())} for name, table in tables.tables.items()}
+    units = channel_units(given, found, set().union(*channels.values()))
+    by_stream = {
+        name: {channel: unit for channel, unit in units.items() if channel in own}
+        for name, own in channels.items()
+    }
+    return {name: template.unfitted(units=own or None) for name, own in by_stream.items()}
 
 
 def fit_streams(

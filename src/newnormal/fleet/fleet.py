@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 from newnormal import hooks
 from newnormal.alarms.words import in_zone
 from newnormal.base import BaseDetector
-from newnormal.core.history import channel_units
 from newnormal.detector import Detector
 from newnormal.errors import (
     InputError,
@@ -31,7 +30,7 @@ from newnormal.errors import (
     ParameterError,
     StateError,
 )
-from newnormal.fleet.fitting import Progress, fit_streams
+from newnormal.fleet.fitting import Progress, fit_streams, with_units
 from newnormal.fleet.folder.fleet_log import CallerLog, FleetLog
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog
@@ -46,7 +45,7 @@ from newnormal.fleet.results import FleetEvent, FleetObserved, FleetVerdicts, Pa
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
 from newnormal.fleet.work import Gathered, gather_array, gather_samples, gather_tables, zone_of_step
-from newnormal.tabular import Long, StreamTables, Table, default_channels, to_table, to_tables
+from newnormal.tabular import Long, StreamTables, Table, to_table, to_tables
 from newnormal.types import (
     NO_TIME,
     OPENED,
@@ -208,19 +207,7 @@ class Fleet:
         if self.fleet_alarms_per_day is not None:
             template = template.unfitted(alarms_per_day=self.fleet_alarms_per_day / max(count, 1))
         self.failures_ |= tables.errors
-        detectors = dict.fromkeys(tables.tables, template)
-        given = template.settings()[0].units
-        found = {} if tables.profile is None else tables.profile.channel_units
-        if given or found:
-            channels = {
-                name: table.channels or default_channels(table.values.shape[1])
-                for name, table in tables.tables.items()
-            }
-            every = {name: "" for names in channels.values() for name in names}
-            units = channel_units(given, found, every)  # of a channel that any stream has
-            for name, own in channels.items():
-                mine = {channel: unit for channel, unit in units.items() if channel in own}
-                detectors[name] = template.unfitted(units=mine or None)
+        detectors = with_units(template, tables)
         # How a file was read is remembered once, by the fleet.
         histories = {name: replace(table, profile=None) for name, table in tables.tables.items()}
         fitted: dict[str, BaseDetector] = {}

@@ -14,7 +14,7 @@ from newnormal.config import SAMPLES_PER_DAY, duration_text
 from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, trace_alarms
 from newnormal.metrics.report import Report, report
 from newnormal.metrics.timing import Period, period_seconds
-from newnormal.texts import number_text
+from newnormal.texts import number_text, share_text
 from newnormal.types import Event, Verdicts
 
 _DAY = 86_400
@@ -186,19 +186,6 @@ def delay_text(samples: float, seconds: float) -> str:
         return f"{round(samples, 1):g} sample{'' if samples == 1 else 's'}"
     whole = round(samples * seconds) if samples * seconds >= 10 else samples * seconds
     return duration_text(np.timedelta64(round(whole * 1000), "ms")) or "0s"
-
-
-def share_text(share: float) -> str:
-    """Return a share in per cent; neither 0 nor 100 unless it is exactly that.
-
-    >>> share_text(0.0), share_text(0.00001), share_text(0.0123), share_text(0.14), share_text(1.0)
-    ('0 %', 'under 0.1 %', '1.2 %', '14 %', '100 %')
-    """
-    if 0 < share < 0.001:
-        return "under 0.1 %"
-    if 0.999 < share < 1:
-        return "over 99.9 %"
-    return f"{100 * share:.{0 if share >= 0.1 else 1}f}".removesuffix(".0") + " %"
 
 
 def _found(counts: AlarmCounts, seconds: float) -> str:

@@ -54,8 +54,6 @@ def pack(
         "events": [event_facts(event) for event in events],
         "past": past_facts(past),
     }
-    if fitted.units:
-        facts["units"] = dict(fitted.units)
     return State(facts, {name: array.copy() for name, array in _tensors(fitted, state)})
 
 

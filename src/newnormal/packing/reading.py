@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from newnormal.core.phases import DAY
@@ -35,16 +34,6 @@ def reading_of(facts: Facts) -> dict[str, Any] | None:
     )
     part.done()
     return reading
-
-
-def units_of(facts: Facts, channels: Collection[str]) -> dict[str, str]:
-    """Take the units of channels out, where there are any."""
-    if not facts.has("units"):
-        return {}
-    part = facts.part("units")
-    units = {name: part.text(name) for name in channels if part.has(name)}
-    part.done()
-    return units
 
 
 def _text(facts: Facts, name: str) -> str | None:

@@ -51,7 +51,7 @@ from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find, find_for_file, path_of
 from newnormal.packing.events import EventReader
 from newnormal.packing.limits import check_counters, sizes_of
-from newnormal.packing.reading import reading_of, rhythm_of, units_of, zone_of
+from newnormal.packing.reading import reading_of, rhythm_of, zone_of
 from newnormal.state import State, decode, encode, write
 from newnormal.state.facts import AGAIN, Facts
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
@@ -246,7 +246,7 @@ class _StateReader:
             rhythm=self._rhythm(model),
             zone=zone_of(facts),
             reading=reading_of(facts),
-            units=units_of(facts, channels),
+            units=config.units or {},
             choice=choice,
             losses=tuple(map(float, losses)),
         )

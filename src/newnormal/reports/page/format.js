@@ -72,18 +72,10 @@
       if (shown >= 9.5 * 10 ** -decimals && shown < (power ? 1e4 : most)) break;
     }
     if (!value && !isPrefixed) power = 0;
-    const [whole, part = ""] = fixed(scaled, Math.min(75, decimals)).split(".");
+    const [whole, part = ""] = scaled.toFixed(Math.min(99, decimals)).split(".");
     const rest = part.replace(/0+$/, "");
     const number = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest && `.${rest}`);
     return `${minus(number)} ${PREFIXES[power]}${isPrefixed || !power ? "" : " "}${unit}`.trimEnd();
-  }
-
-  /** A number with so many decimals; one in the middle between two goes to the even one. */
-  function fixed(value, decimals) {
-    const long = value.toFixed(decimals + 25); // all of a number that is in the middle
-    const cut = long.slice(0, -25);
-    const isEven = /[02468]\.?$/.test(cut) && /^50+$/.test(long.slice(-25));
-    return isEven ? cut : value.toFixed(decimals);
   }
 
   NN.count = (value) => value.toLocaleString("en-US");
