@@ -738,7 +738,7 @@ def _change_headline(what: str, change: Change) -> str:
 def change_text(change: Change) -> str:
     """Return what moved, from where to where: the sentence without its time, for use beside one."""
     moved, since, _ = change.sentence.rpartition(" since ")
-    return moved if since else change.sentence
+    return moved.rstrip(",") if since else change.sentence
 
 
 def since_text(item: Alarm | Change) -> str:
