@@ -9,6 +9,7 @@ import pytest
 import newnormal
 from newnormal import Detector
 from newnormal.tabular import to_table
+from newnormal.texts import number_text
 from newnormal.types import Event, Evidence, Floats, time_text
 from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
 
@@ -128,3 +129,28 @@ def test_faults_in_history_are_named_by_check_and_by_fit() -> None:
         assert float(low) < normal[at, channel] < float(high)
     text = " ".join(Detector(epochs=1).fit(table).explain().split())
     assert finding.sentence in text
+
+
+def test_machine_that_cools_for_hours_is_told_with_what_history_had_least() -> None:
+    """The story of NAB's machine temperature: down to 27 in 33 hours, and there for 40 more."""
+    day, fit, fall, stay = 288, 12 * 288, 14 * 288, 14 * 288 + 33 * 12  # samples of 5 minutes
+    noise = np.random.default_rng(2).normal(size=(2, stay + 40 * 12))
+    fades = 0.7 * 0.995 ** np.arange(2_000), 0.5 * 0.8 ** np.arange(50)
+    wander = sum(np.convolve(*each)[: len(noise[0])] for each in zip(noise, fades, strict=True))
+    values = 85 + wander
+    values[fall:stay] = np.linspace(values[fall - 1], 27, stay - fall) + wander[fall:stay] / 8
+    values[stay:] = 27 + wander[stay:] / 8
+    times = minutes(5 * len(values))[::5]
+    detector = Detector().fit(
+        to_table(values[:fit, None], times=times[:fit], channels=["temperature"])
+    )
+    detector.run(values[fit:, None], times=times[fit:])
+    events = detector.take_events()
+    (alarm,), (change,) = alarms_of(events, "opened"), changes_of(events, "changed")
+    assert fall < fit + alarm.start < fall + day and alarm.evidence[0].direction == "low"
+    least, most = values[:fit].min(), values[:fit].max()
+    outside = fall + int(np.argmax(values[fall:] < least - (most - least) / 10))
+    (told,) = [event.sample + fit for event in events if event.kind == "changed"]
+    assert outside + 60 <= told <= outside + 120
+    assert change.start == alarm.start and change.kind == "never"
+    assert f"below {number_text(least)}, the least in history, since" in change.sentence
