@@ -135,8 +135,8 @@ def test_machine_that_cools_for_hours_is_told_with_what_history_had_least() -> N
     """The story of NAB's machine temperature: down to 27 in 33 hours, and there for 40 more."""
     day, fit, fall, stay = 288, 12 * 288, 14 * 288, 14 * 288 + 33 * 12  # samples of 5 minutes
     noise = np.random.default_rng(2).normal(size=(2, stay + 40 * 12))
-    fades = 0.7 * 0.995 ** np.arange(2_000), 0.5 * 0.8 ** np.arange(50)
-    wander = sum(np.convolve(*each)[: len(noise[0])] for each in zip(noise, fades, strict=True))
+    wander = np.convolve(noise[0], 0.7 * 0.995 ** np.arange(2_000))[: noise.shape[1]]
+    wander += np.convolve(noise[1], 0.5 * 0.8 ** np.arange(50))[: noise.shape[1]]
     values = 85 + wander
     values[fall:stay] = np.linspace(values[fall - 1], 27, stay - fall) + wander[fall:stay] / 8
     values[stay:] = 27 + wander[stay:] / 8
