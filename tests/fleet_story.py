@@ -186,8 +186,6 @@ class Story:
         names = [name for name in self.fleet if self.feeds[name].left]
         return [str(each) for each in self.rng.permutation(names)[: self.rng.integers(1, 99)]]
 
-    # ------------------------------------------------------------------ samples
-
     def step(self, names: Sequence[str]) -> FleetVerdicts:
         """Give a sample to each of these streams."""
         given = {name: self._take(name, 1) for name in names}
@@ -257,8 +255,6 @@ class Story:
             assert list(map(repr, events[name])) == list(map(repr, ref)), name
             self.kinds |= {event.kind for event in ref}
 
-    # ------------------------------------------------------------------ what goes wrong
-
     def fail(self, name: str) -> None:
         """Give a sample that cannot be taken, with one of the others that can."""
         feed, alone = self.feeds[name], self.alone[name]
@@ -280,8 +276,6 @@ class Story:
         assert found.streams.tolist()[-1] == name and found.samples[-1] == -1
         self.compare(found, {each: self._alone(each, table) for each, table in given.items()})
         assert_same_state(self.fleet[name], alone)
-
-    # ------------------------------------------------------------------ streams, and what people do
 
     def rename(self, name: str, other: str) -> None:
         """Take a stream out and add it under another name, in the middle of all."""

@@ -243,9 +243,6 @@ def _add_verdicts(rows: dict[str, list[Any]], verdicts: list[Any]) -> None:
             rows[name].append(value)
 
 
-# ------------------------------------------------------------------ compared
-
-
 def difference(name: str, ref: Any, comp: Any) -> str:
     """Return which column and which sample differ first; nothing where the bits are equal."""
     if isinstance(ref, str | list):

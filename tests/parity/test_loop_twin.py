@@ -173,8 +173,6 @@ class Pair:
             assert found == expected, at
         self.compared = len(events)
 
-    # ------------------------------------------------------------------ what a person does
-
     def reject(self) -> None:
         """Reject the newest pending change, or else the open alarm."""
         assert self.state.changes is not None

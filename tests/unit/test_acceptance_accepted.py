@@ -75,9 +75,6 @@ def test_level_beyond_the_accepted_one_is_another_change(accepted: Detector) -> 
     assert changes_of(accepted.take_events(), "changed")
 
 
-# ------------------------------------------------------------------ the way back
-
-
 def test_rollback_brings_the_change_back(accepted: Detector) -> None:
     live = shifted()
     accepted.run(live[AT + 100 : AT + 400])
@@ -116,9 +113,6 @@ def test_ten_acceptances_leave_a_detector_that_finds_faults_and_three_can_be_und
         opened = alarms_of(detector.take_events(), "opened")
         assert any(alarm.start >= at - 101 for alarm in opened), channel
     assert len(detector._state.undo) == 3
-
-
-# ------------------------------------------------------------------ patterns
 
 
 def nightly(nights: int) -> Floats:
@@ -177,9 +171,6 @@ def test_open_alarm_that_is_accepted_closes_for_that_reason() -> None:
     (closed,) = alarms_of(detector.take_events(), "closed")
     assert (closed.number, closed.reason) == (alarm.number, "accepted")
     assert detector.status_ == "normal"
-
-
-# ------------------------------------------------------------------ by itself
 
 
 def test_acceptance_by_time_is_as_quiet_afterwards() -> None:

@@ -85,9 +85,6 @@ def detector() -> Detector:
     return fresh()
 
 
-# ------------------------------------------------------------------ reported once
-
-
 def test_level_shift_is_one_change_with_the_alarm_it_began_with(detector: Detector) -> None:
     events = events_of(detector, failed("offset", AT + 200))
     (changed,) = [event for event in events if event.kind == "changed"]
@@ -193,9 +190,6 @@ def test_two_channels_that_shift_at_different_times_are_two_changes() -> None:
         assert detector.changes_[0].number == left.number
 
 
-# ------------------------------------------------------------------ what is pending hides nothing
-
-
 @pytest.mark.parametrize("rejected", [False, True])
 @pytest.mark.parametrize("channel", range(3))
 def test_second_fault_opens_an_alarm_while_a_change_is_open(rejected: bool, channel: int) -> None:
@@ -222,9 +216,6 @@ def test_failed_sensor_is_reported_until_accept_after(detector: Detector, kind: 
     assert noticed < AT + 60
     assert reported[noticed + 60 : noticed + ACCEPT_AFTER].all()
     assert all(at >= AT + ACCEPT_AFTER for at in known(detector.take_events(), "accepted"))
-
-
-# ------------------------------------------------------------------ rejected
 
 
 @pytest.mark.parametrize("kind", ["dead", "offset", "stuck"])
@@ -320,9 +311,6 @@ def test_rejected_drift_is_unlearned() -> None:
     np.testing.assert_array_equal(stream(detector).weights, params(detector).fitted)
 
 
-# ------------------------------------------------------------------ a person's feedback
-
-
 def test_person_can_accept_at_once_and_by_the_alarm_of_a_change() -> None:
     for by_alarm in (False, True):
         detector = fresh()
@@ -412,9 +400,6 @@ def test_accept_after_is_a_day_or_1440_samples_and_reviews_are_an_hour_apart_at_
     assert lengths == [60, 60, 10, 1, 1]
 
 
-# ------------------------------------------------------------------ the weights
-
-
 def test_rate_that_spoils_the_weights_is_a_change_and_can_be_undone() -> None:
     history, live = plant(0, 2_000), plant(1, 3_000)
     detector = M2N2(window=5, lr=50, threshold=1.0, accept_after=400).fit(history)
@@ -459,9 +444,6 @@ def test_weights_that_were_accepted_are_kept_with_what_can_be_gone_back_to() -> 
         assert reviewed(detector).levels[MOVED] == back.levels[MOVED_WEIGHTS]
 
 
-# ------------------------------------------------------------------ exact
-
-
 def test_predict_and_decision_function_see_what_run_would_see(detector: Detector) -> None:
     live = shifted()
     before = detector.to_state()
@@ -495,9 +477,6 @@ def test_missing_samples_and_values_do_no_harm(detector: Detector) -> None:
     live[rng.random(live.shape) < 0.05] = np.nan
     live[1_100:1_140] = np.nan
     assert known(events_of(detector, live), "accepted")
-
-
-# ------------------------------------------------------------------ other models, odd streams
 
 
 def test_m2n2_accepts_too_where_asked(tmp_path: Path) -> None:

@@ -142,9 +142,6 @@ def test_anomalous_alarm_and_ratio_of_one_come_together() -> None:
     assert (np.diff(np.unique(judged.alarms)) == 1).all()
 
 
-# ------------------------------------------------------------------ a limit, and not a quota
-
-
 def openings(alarms: Any) -> Bools:
     before = np.concatenate([[0], alarms[:-1]])
     return np.asarray((alarms > 0) & (alarms != before))
@@ -206,9 +203,6 @@ def test_threshold_rises_by_what_is_just_beyond_it_and_comes_back(times: float, 
     assert limit.threshold == pytest.approx(start)
 
 
-# ------------------------------------------------------------------ one alarm, and the next
-
-
 @pytest.fixture
 def limit() -> AlarmThreshold:
     return Budget(alarms_per_day=1).calibrate(noise(0, 7))
@@ -255,9 +249,6 @@ def test_fixed_threshold_judges_no_alarm_from_where_it_is() -> None:
     judged = limit.judge(np.full(1_000, 8.0))
     assert set(judged.alarms) == {1}
     assert set(judged.thresholds) == {4.0}
-
-
-# ------------------------------------------------------------------ histories of all kinds
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 40])
@@ -325,9 +316,6 @@ def test_risk_and_alarms_a_day_are_one_limit() -> None:
     assert Budget(alarms_per_day=1.44).fit(history) == Budget(risk=1e-3).fit(history)
     hourly = Budget(alarms_per_day=1, samples_per_day=24)
     assert hourly.rate == pytest.approx(1 / 24)
-
-
-# ------------------------------------------------------------------ the rest of a threshold
 
 
 def test_alarm_rate_stands_beside_the_limit() -> None:
@@ -414,9 +402,6 @@ def test_budget_has_a_json_form(budget: Budget) -> None:
     assert Budget.from_json(json.loads(text)) == budget
 
 
-# ------------------------------------------------------------------ errors
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -460,9 +445,6 @@ def test_history_without_a_score_is_an_error(scores: list[float]) -> None:
         f"expected history's scores, found {len(scores)} and none of them a number\n"
         "hint: fit on history that can be judged: a sample needs at least one observed channel"
     )
-
-
-# ------------------------------------------------------------------ p-values and the heights ala
 
 
 STREAMS = st.lists(

@@ -26,9 +26,6 @@ def spiky(size: float = 10.0, *, length: int = 2_000, channel: int = FLOW) -> Fl
     return live
 
 
-# ------------------------------------------------------------------ one fault, one alarm
-
-
 @pytest.mark.parametrize("channel", range(3))
 def test_spike_opens_one_alarm_that_names_its_channel_and_closes(channel: int) -> None:
     events = events_of(spiky(channel=channel))
@@ -113,9 +110,6 @@ def test_limit_rises_by_what_is_just_beyond_it_and_its_rise_is_bounded(
     assert own <= 2 and max(others) <= 1.5
 
 
-# ------------------------------------------------------------------ options
-
-
 def test_detector_has_a_limit_of_one_alarm_a_day() -> None:
     found = [
         Detector(epochs=1, **options).fit(plant(0, 600)).alarm_rate_.limit_per_day
@@ -143,9 +137,6 @@ def test_m2n2_keeps_its_quantile_and_has_no_alarms_of_its_own() -> None:
     verdicts = detector.run(plant(1, 200))
     assert verdicts.alarms is None
     assert verdicts.changes is None
-
-
-# ------------------------------------------------------------------ events as data
 
 
 @pytest.fixture(scope="module")
@@ -258,9 +249,6 @@ def test_what_is_closed_says_closed(story: list[Event]) -> None:
             assert (change.state, change.open) == (kind, False)
 
 
-# ------------------------------------------------------------------ what is past
-
-
 def test_the_last_hundred_are_kept_and_travel_with_the_state() -> None:
     detector = Detector(risk=0.05, accept_after="never", epochs=1).fit(plant(0, 600))
     live = plant(1, 20_000)
@@ -281,9 +269,6 @@ def test_alarm_of_the_past_is_kept_as_it_closed() -> None:
     (alarm,) = detector.past_
     assert not alarm.open
     assert detector.alarms_ == []
-
-
-# ------------------------------------------------------------------ errors of feedback
 
 
 def test_feedback_without_anything_open_is_an_error() -> None:

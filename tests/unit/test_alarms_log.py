@@ -126,9 +126,6 @@ def kinds(events: list[Event]) -> list[tuple[str, int]]:
     return [(event.kind, event.sample) for event in events]
 
 
-# ------------------------------------------------------------------ what is reported, and when
-
-
 def test_alarm_is_reported_when_it_opens_and_when_it_closes() -> None:
     events = reported([0, 0, 1.2, 0, 1.5, 0, 0, 0, 0])
     assert kinds(events) == [("opened", 2), ("closed", 7)]
@@ -212,9 +209,6 @@ def test_alarm_can_be_closed_for_another_reason() -> None:
     assert alarm_log.track(judged([0.0], by=watched)) == []
 
 
-# ------------------------------------------------------------------ channels
-
-
 @pytest.mark.parametrize(
     ("shares", "named"),
     [
@@ -242,9 +236,6 @@ def test_no_more_than_five_channels_are_named() -> None:
     names = tuple(f"c{number}" for number in range(100))
     (alarm,) = alarms(Log(names).track(judged([2.0]), shares=np.full((1, 100), 0.01)))
     assert list(alarm.channels) == ["c0", "c1", "c2", "c3", "c4"]
-
-
-# ------------------------------------------------------------------ JSON
 
 
 def test_event_has_a_documented_json_form() -> None:
@@ -312,9 +303,6 @@ def test_alarm_comes_back_from_its_json_form() -> None:
     assert Alarm.from_dict(json.loads(json.dumps(alarm_log.alarm.as_dict()))) == alarm_log.alarm
 
 
-# ------------------------------------------------------------------ evidence
-
-
 def evidence(observed: float, expected: float | None, spread: float | None) -> Alarm:
     """The alarm of a sample whose second channel is high, low or missing."""
     (alarm,) = alarms(
@@ -367,7 +355,9 @@ def test_evidence_is_that_of_the_peak_and_the_sentence_has_the_length() -> None:
     )
     opened, *_, closed = alarms(events)
     assert [each.observed for each in closed.evidence] == [1.0]
-    assert opened.sentence == "flow 0, within -0.3 to 0.3, but is not usual over its last 12 samples"
+    assert (
+        opened.sentence == "flow 0, within -0.3 to 0.3, but is not usual over its last 12 samples"
+    )
     assert closed.sentence == "flow 1, expected -0.3 to 0.3; high for 8 min"
 
 
@@ -387,9 +377,6 @@ def test_numbers_that_differ_look_different() -> None:
     far = evidence(1e15 + 12, 1e15 + 3, 1.0).sentence
     reach = "1,000,000,000,000,000 to 1,000,000,000,000,006"
     assert far == f"level 1,000,000,000,000,012, expected {reach}; high"
-
-
-# ------------------------------------------------------------------ a slow obvious twin
 
 
 def eventful(seed: int, length: int) -> dict[str, Any]:

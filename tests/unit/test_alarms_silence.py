@@ -30,9 +30,6 @@ def events_of(live: Floats, times: Any = None) -> tuple[list[Event], Detector]:
     return detector.take_events(), detector
 
 
-# ------------------------------------------------------------------ no samples
-
-
 def test_gap_is_an_alarm_that_is_opened_and_closed_at_the_next_sample() -> None:
     live, times = with_gap(30)
     found, _ = events_of(live, times)
@@ -67,9 +64,6 @@ def test_without_times_no_gap_is_known() -> None:
     live, _ = with_gap(30)
     found, _ = events_of(live)
     assert of_silence(found) == []
-
-
-# ------------------------------------------------------------------ missing values
 
 
 @pytest.mark.parametrize("timed", [False, True])
@@ -124,9 +118,6 @@ def test_a_few_missing_values_are_no_alarm() -> None:
     live[::7, 0] = np.nan
     found, _ = events_of(live)
     assert of_silence(found) == []
-
-
-# ------------------------------------------------------------------ beside the others
 
 
 def test_silence_does_not_count_against_the_limit() -> None:

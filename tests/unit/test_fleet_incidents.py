@@ -72,9 +72,6 @@ def stepped(fleet: Fleet, tables: dict[str, Table], *, timed: bool = True) -> li
     return found
 
 
-# ------------------------------------------------------------------ faults and days without
-
-
 @pytest.mark.parametrize("spread", [0, 3])
 def test_a_fault_in_twenty_of_fifty_streams_is_one_incident(spread: int) -> None:
     """They all begin at once, or over a few samples."""
@@ -128,9 +125,6 @@ def test_a_fault_that_comes_again_is_another_incident() -> None:
     numbers = {each.start_time: each.number for each in began}
     assert numbers[times[10]] < numbers[times[80]]
     assert set(NAMES[:12]) == set(began[0].streams)
-
-
-# ------------------------------------------------------------------ how samples come
 
 
 def test_incidents_are_the_same_in_a_run_and_in_steps() -> None:
@@ -221,9 +215,6 @@ def test_a_stream_that_was_learned_anew_counts_again() -> None:
     assert [each.open for each in fleet.incidents_] == [False, False, True]
     fleet.fit(histories)
     assert fleet.incidents_ == []
-
-
-# ------------------------------------------------------------------ the tracker
 
 
 def test_a_tracker_takes_another_period_where_streams_come_and_go() -> None:

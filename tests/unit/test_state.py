@@ -77,9 +77,6 @@ def expect_refusal(path: Path, text: str) -> StateError:
     return caught.value
 
 
-# ------------------------------------------------------------------ there and back
-
-
 def test_what_was_saved_is_what_is_loaded(detector: M2N2, saved: Path) -> None:
     other = M2N2.load(saved)
     assert other.get_params() == detector.get_params()
@@ -227,9 +224,6 @@ def test_a_threshold_of_ones_own_cannot_be_saved_and_the_error_says_what_can(
         "or give the class a to_json() that returns its options"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-# ------------------------------------------------------------------ what is not a state file
 
 
 @pytest.mark.parametrize("twentieth", range(20))
@@ -481,9 +475,6 @@ def test_saving_does_not_touch_the_umask_of_the_process(
     detector.save(tmp_path / "plant.nn")
 
 
-# ------------------------------------------------------------------ writing
-
-
 def fail(*_: object, **__: object) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -576,9 +567,6 @@ def test_a_replaced_file_keeps_its_mode_and_a_new_one_follows_the_umask(
         assert stat.S_IMODE(path.stat().st_mode) == 0o604
     finally:
         os.umask(before)
-
-
-# ------------------------------------------------------------------ files of the past
 
 
 @pytest.mark.parametrize("version", range(1, state.VERSION + 1))
