@@ -129,7 +129,7 @@ def test_alertmanager_takes_any_times(opened: str, ended: str | None, resolved: 
     """An end in the past means that it is resolved; a start after the end is refused."""
     status = "resolved" if resolved else "fired"
     body = {**FIRED, "opened": opened, "ended": ended, "status": status}
-    found = unconnected()._posted(alert_of(body), NOW)
+    [found] = unconnected()._posted(alert_of(body), NOW)
     starts, ends = (np.datetime64(found[each][:-1]) for each in ("startsAt", "endsAt"))
     now = np.datetime64(NOW, "s")
     assert starts <= now
@@ -150,12 +150,15 @@ def test_severity_is_by_kind_and_can_be_set(listener: Listener) -> None:
     assert severity("change", severity={"alarm": "critical"}) == "info"
 
 
-def test_severity_of_an_alarm_is_its_own_when_it_fired(listener: Listener) -> None:
+def test_severity_of_an_alarm_is_its_own_when_it_fired_or_rose(listener: Listener) -> None:
     sink, labels = sink_for(listener), []
-    for body, word in ((FIRED, "low"), (RESOLVED, "critical"), (FIRED, "critical")):
+    steps = ((FIRED, "low"), (FIRED, "high"), (RESOLVED, "critical"), (FIRED, "critical"))
+    for body, word in steps:
         sink.send(alert_of({**FIRED, **body, "severity_word": word}))
-        labels.append(listener.heard[-1].json[0]["labels"]["severity"])
-    assert labels == ["info", "info", "critical"]
+        labels.append([each["labels"]["severity"] for each in listener.heard[-1].json])
+    assert labels == [["info"], ["info", "warning"], ["warning"], ["critical"]]
+    over, risen = listener.heard[1].json
+    assert over["endsAt"] < risen["endsAt"] and over["startsAt"] == risen["startsAt"]
 
 
 def test_many_alerts_go_in_one_request(listener: Listener) -> None:

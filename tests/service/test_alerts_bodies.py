@@ -77,6 +77,13 @@ def test_what_changes_nothing_for_a_receiver_makes_no_alert(kind: str) -> None:
     assert keys(kind, replace(ITEM, state="closed")) == []
 
 
+def test_a_severity_that_rises_makes_an_alert_that_fires_with_it() -> None:
+    worse = replace(ITEM, body={**ITEM.body, "severity": 80, "severity_word": "critical"})
+    [(key, body)] = alerts_of(event("updated"), worse, VIEW, None, ITEM)
+    assert (key, body["key"], body["status"]) == (f"{ITEM.key}:critical", key, "fired")
+    assert body["severity"] == 80 and alerts_of(event("updated"), ITEM, VIEW, None, ITEM) == []
+
+
 @pytest.mark.parametrize(
     ("kind", "state", "expected"),
     [

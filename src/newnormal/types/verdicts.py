@@ -28,18 +28,20 @@ class Verdict:
     sample
         The sample's number since `fit`, counted from 0.
     score
-        How anomalous: the mean squared residual over the observed channels, in history's
-        standard deviations squared. NaN where nothing was observed.
+        How anomalous, to rank samples by. Of `Detector` the committee's score of the values as
+        observed, times one more than the mean of the three highest ratios of channels. Of `M2N2`
+        the mean squared residual in history's standard deviations squared. NaN where nothing was
+        observed.
     threshold
-        What the score was compared with.
+        The limit of the joint score; of `M2N2`, what the score was compared with.
     anomalous
-        Whether ``score >= threshold``.
+        Whether ``ratio >= 1``; of `M2N2`, whether ``score >= threshold``.
 
     Notes
     -----
-    `expected` is the reconstruction plus the trend, also where the channel was missing. `shares`
-    add up to 1 and are 0 for a missing channel; NaN where there is no score, all 0 where the
-    score is 0. Both are None for a model that does not reconstruct.
+    `expected` is also there where the channel was missing. `shares` are those of the joint score:
+    they add up to 1 and are 0 for a missing channel; NaN where there is no score, or where all
+    channels are hidden; all 0 where it is 0. Both are None for a model that does not reconstruct.
     """
 
     __slots__ = ("_columns", "_row", "anomalous", "sample", "score", "threshold")
@@ -65,7 +67,7 @@ class Verdict:
 
     @property
     def shares(self) -> Floats32 | None:
-        """Each channel's share of the score."""
+        """Each channel's share of the joint score."""
         shares = self._columns.shares
         return None if shares is None else shares[self._row]
 

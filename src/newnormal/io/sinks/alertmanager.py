@@ -108,7 +108,8 @@ class AlertmanagerSink(AlertSink):
     def send_many(self, alerts: Sequence[Alert]) -> None:
         """Post alerts to all addresses, in one request each."""
         now = self._clock()
-        body = json.dumps([self._posted(alert, now) for alert in alerts], allow_nan=False).encode()
+        posted = [each for alert in alerts for each in self._posted(alert, now)]
+        body = json.dumps(posted, allow_nan=False).encode()
         rested = [receiver for receiver in self._receivers if not self._rests(receiver, now)]
         errors: list[SinkDownError | AlertRefusedError] = []
         taken = sum(self._took(each, body, errors) for each in rested)
@@ -156,8 +157,8 @@ class AlertmanagerSink(AlertSink):
 
     # ------------------------------------------------------------------ one alert
 
-    def _posted(self, alert: Alert, now: float) -> dict[str, Any]:
-        """Return an alert as Alertmanager takes it.
+    def _posted(self, alert: Alert, now: float) -> list[dict[str, Any]]:
+        """Return an alert as Alertmanager takes it; with another severity it is another one.
 
         It is resolved when `endsAt` is not after its clock; `startsAt` must not be after `endsAt`.
         The times of samples can be anywhere, so those after now are now.
@@ -169,15 +170,19 @@ class AlertmanagerSink(AlertSink):
             ends = max(starts, min(_time(body.get("ended")), latest))
         else:
             ends = latest + np.timedelta64(round(self._expires * 1000), "ms")
+        before, labels = self._fired.get(alert.item), self._labels_of(alert)
         posted: dict[str, Any] = {
-            "labels": self._labels_of(alert),
+            "labels": labels,
             "annotations": _annotations(body),
             "startsAt": f"{starts}Z",
             "endsAt": f"{ends}Z",
         }
         if body.get("link"):
             posted["generatorURL"] = body["link"]
-        return posted
+        if before in (None, labels["severity"]):
+            return [posted]
+        over = {**posted, "labels": {**labels, "severity": before}, "endsAt": f"{latest}Z"}
+        return [over, posted]
 
     def _labels_of(self, alert: Alert) -> dict[str, str]:
         """Return what is the same for both alerts of an item, as labels tell alerts apart."""
@@ -186,7 +191,8 @@ class AlertmanagerSink(AlertSink):
         severity = self._severities.get(kind)
         if severity is None:
             severity = _OF_ALARM.get(str(body.get("severity_word")), SEVERITIES["alarm"])
-            severity = self._fired.get(item, severity)  # it may have risen since
+            if alert.status == RESOLVED:
+                severity = self._fired.get(item, severity)  # it may have risen since
             self._fired[item] = severity
         labels = {
             "alertname": f"Newnormal{kind.capitalize()}",

@@ -1,4 +1,4 @@
-"""Alerts from what happens to items: one when an item opens, one when it ends."""
+"""Alerts from what happens to items: when an item opens, gets more severe, or ends."""
 
 import math
 from collections.abc import Mapping
@@ -18,12 +18,17 @@ _REMARKS = {"comment", "updated"}  # kinds of event that change nothing for a re
 
 
 def alerts_of(
-    event: EventRow, item: Item, view: StreamView | None, public_url: str | None
+    event: EventRow,
+    item: Item,
+    view: StreamView | None,
+    public_url: str | None,
+    before: Item | None = None,
 ) -> list[tuple[str, dict[str, Any]]]:
     """Return the alerts that an event of an item makes, each with its key.
 
     The same event and item make the same alerts. The key of an alert is that of its item with the
-    status, so an item has at most one alert of each status, however often this is called for it.
+    status, or with its severity where that has risen: so an item has at most one alert of each,
+    however often this is called for it.
 
     Parameters
     ----------
@@ -36,6 +41,8 @@ def alerts_of(
     public_url
         Where people find the page, such as ``"https://newnormal.example.com"``; None: alerts have
         no link.
+    before
+        The item as it was before.
 
     Returns
     -------
@@ -52,22 +59,28 @@ def alerts_of(
     >>> key, body["stream"], body["opened"], body["link"]
     ('alarm-3-1-1:fired', 'press-1', '1970-01-01T00:00:00Z', 'http://127.0.0.1:8765/#/item/alarm-3-1-1')
     """
-    if item.kind not in KINDS or event.kind in _REMARKS:
+    word = item.body.get("severity_word")
+    known = word if before is None else before.body.get("severity_word")
+    has_risen = event.kind == "updated" and known != word
+    if item.kind not in KINDS or (event.kind in _REMARKS and not has_risen):
         return []
-    statuses = []
-    if event.kind in OPENING:
-        statuses.append(FIRED)
+    statuses = {}
+    if event.kind in OPENING or has_risen:
+        statuses[str(word) if has_risen else FIRED] = FIRED
     if not item.open:
-        statuses.append(RESOLVED)
-    return [(f"{item.key}:{status}", _body(status, item, view, public_url)) for status in statuses]
+        statuses[RESOLVED] = RESOLVED
+    return [
+        (key, _body(key, status, item, view, public_url))
+        for key, status in ((f"{item.key}:{part}", status) for part, status in statuses.items())
+    ]
 
 
 def _body(
-    status: str, item: Item, view: StreamView | None, public_url: str | None
+    key: str, status: str, item: Item, view: StreamView | None, public_url: str | None
 ) -> dict[str, Any]:
     return {
         "version": _VERSION,
-        "key": f"{item.key}:{status}",
+        "key": key,
         "status": status,
         "item": item.key,
         "kind": item.kind,

@@ -16,6 +16,7 @@ from newnormal.service.sink_thread import SECOND, SinkCalls
 from newnormal.service.store import Store
 from newnormal.service.store.outbox import AlertRow
 from newnormal.service.values import HELD
+from newnormal.types import SEVERITY_WORDS
 
 SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent
 GIVEN_UP = "given up: "  # begins the error of an alert that was too old at last
@@ -201,9 +202,11 @@ class Sender:
     def _open_alerts(self) -> Iterator[Alert]:
         """Give the alerts that were delivered and whose items are open."""
         for key in self._open_items():
-            row = self._store.outbox.get(f"{key}:{FIRED}", self.name)
-            if row is not None and row.delivered is not None and not row.error:
-                yield Alert(row.key, row.body, row.attempts)
+            for part in (*SEVERITY_WORDS[::-1], FIRED):  # the one of the highest severity
+                row = self._store.outbox.get(f"{key}:{part}", self.name)
+                if row is not None and row.delivered is not None and not row.error:
+                    yield Alert(row.key, row.body, row.attempts)
+                    break
 
     def _open_items(self) -> Iterator[str]:
         cursor = None

@@ -80,12 +80,13 @@ class Reporter:
         The stream keeps it while it is open if `keep`. Alerts are made if `alert`, and not in the
         stream's past.
         """
+        before = stream.items.get(item.key)
         if keep:
             stream.put(item)
         self._store.items.put(item)
         shown = {"stream": stream.name, "sentence": item.sentence, "state": item.state}
         event = self._event(kind, now, stream.id, item.key, {**shown, "kind": item.kind})
-        self._alert(event, item, stream, alert and now > stream.past)
+        self._alert(event, item, stream, alert and now > stream.past, before)
 
     def report_past(self, stream: StreamRecord) -> None:
         """Make alerts of what began in a stream's past and is open still, once that is over."""
@@ -99,7 +100,12 @@ class Reporter:
                 self._alert(opened, item, stream, True)
 
     def _alert(
-        self, event: EventRow, item: Item, stream: StreamRecord | None, wanted: bool
+        self,
+        event: EventRow,
+        item: Item,
+        stream: StreamRecord | None,
+        wanted: bool,
+        before: Item | None = None,
     ) -> None:
         """Make the alerts of an event, unless none is wanted as an item opens."""
         if event.kind in OPENING and not wanted:
@@ -110,7 +116,7 @@ class Reporter:
         if not reported:
             return
         view = None if stream is None else stream.shown()
-        for key, body in alerts_of(event, item, view, self._url()):
+        for key, body in alerts_of(event, item, view, self._url(), before):
             for sink in self._sinks():
                 self._store.outbox.put(key, sink, body)
 
