@@ -134,7 +134,7 @@ def test_the_channels_concerned_are_on_top(visit: Visit) -> None:
     assert page.locator(".nn-badge").all_inner_texts() == ["alarm 3 · 80 %", "alarm 3 · 20 %"]
 
 
-def test_hover_shows_the_values_of_that_sample(visit: Visit) -> None:
+def test_hover_shows_the_values_of_that_sample_and_what_is_beyond(visit: Visit) -> None:
     page = visit("open")
     run = run_of("open")
     expected = run.verdicts.expected
@@ -151,11 +151,7 @@ def test_hover_shows_the_values_of_that_sample(visit: Visit) -> None:
         score = page.locator(".nn-ratio .nn-readout").inner_text()
         assert float(score.split(" ")[0]) == pytest.approx(run.verdicts.scores[sample], rel=1e-3)
         assert score.endswith("× the limit")
-
-
-def test_what_is_above_its_range_is_marked_as_such(visit: Visit) -> None:
-    page = visit("open")
-    look_at(page, 410)
+    look_at(page, 410)  # one is above its range
     assert page.locator(f"{channel(page, 'sensor 1')} .nn-readout b.nn-bad").count() == 1
     assert page.locator(f"{channel(page, 'sensor 3')} .nn-readout b.nn-bad").count() == 0
 
@@ -363,10 +359,7 @@ def test_a_link_opens_at_an_alarm_or_at_a_range(visit: Visit) -> None:
     x0, _ = page.evaluate("NN.state.picture.full")
     page = visit("many", f"#from={x0 + 600}&to={x0 + 6_000}")
     assert view(page) == pytest.approx((x0 + 600, x0 + 6_000))
-
-
-def test_an_address_of_nothing_shows_everything(visit: Visit) -> None:
-    page = visit("many", "#alarm=9999&from=x&to=%E0%A4%A")
+    page = visit("many", "#alarm=9999&from=x&to=%E0%A4%A")  # an address of nothing: everything
     assert view(page) == tuple(page.evaluate("NN.state.picture.full"))
 
 

@@ -572,17 +572,12 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
             assert [(time, ratio) for time, ratio, _ in found] == list(
                 zip(rows.times.tolist(), rows.ratios.tolist(), strict=True)
             )
-            known = [
-                values
-                for each in kept["scores"]
-                for stream, values in zip(each.streams, each.channel_values, strict=True)
-                if stream == name
-            ]
+            named = [zip(each.streams, each.channel_values, strict=True) for each in kept["scores"]]
+            known = [values for each in named for stream, values in each if stream == name]
             expected, low, high, ratio = np.moveaxis(np.stack(known), 2, 0)
             np.testing.assert_array_equal(expected, rows.expected)
-            beyond = (rows.values < low) | (rows.values > high)
-            np.testing.assert_array_equal(beyond, ratio >= 1)
-            assert beyond.any() == (name == "m")
+            np.testing.assert_array_equal((rows.values < low) | (rows.values > high), ratio >= 1)
+            assert (ratio >= 1).any() == (name == "m")
             assert any(alarm for *_, alarm in found) == (name == "m")
         assert set(service.store.outbox.counts()) == {"alerts"}
         parts = until(

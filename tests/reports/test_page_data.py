@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import newnormal
 from newnormal import InputError
-from newnormal.plots.thinning import excess, extremes, means, starts_every, worst
+from newnormal.plots.thinning import extremes, means, starts_every
 from newnormal.reports.packing import base_of, packed
 from newnormal.reports.pages import SCRIPTS, STYLES
 from newnormal.reports.writing import page_of
@@ -62,20 +62,6 @@ def test_a_bucket_has_the_extremes_of_its_samples(values: Floats, per: int) -> N
     if np.isfinite(there).all():
         most = 1e-12 * np.abs(there).max(initial=1.0)
         np.testing.assert_allclose(means(values, starts), [each[2] for each in twin], atol=most)
-
-
-@given(SERIES, st.integers(1, 20), st.sampled_from([1.0, 0.25, 0.0, -1.0]))
-def test_a_bucket_shows_a_crossing_of_a_sample(scores: Floats, per: int, threshold: float) -> None:
-    thresholds = np.full(len(scores), threshold)
-    thresholds[::3] += 0.5
-    at = worst(excess(scores, thresholds), per)
-    assert len(at) == len(starts_every(len(scores), per))
-    for bucket, row in enumerate(at.tolist()):
-        own = slice(bucket * per, (bucket + 1) * per)
-        assert bucket * per <= row < min((bucket + 1) * per, len(scores))
-        crossed = (scores[own] >= thresholds[own]).any()
-        assert (scores[row] >= thresholds[row]) == crossed
-        assert not np.isnan(scores[row]) or np.isnan(scores[own]).all()
 
 
 # ---------------------------------------------------------------------- packing

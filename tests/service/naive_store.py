@@ -1,6 +1,6 @@
 """A store of samples that is slow and obvious: every sample in a list, thinned when asked."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,22 +40,21 @@ def some_rows(
         scores / thresholds,
         rng.random(count) < 0.1,
         rng.normal(size=wide),
-        *rng.random((2, *wide)),
+        rng.random(wide),
+        rng.random(wide),
         2 * rng.random(wide),
     )
 
 
+NUMBERS = ("scores", "thresholds", "ratios")
+OF_CHANNELS = ("values", "expected", "below", "above", "channel_ratios")
+
+
 class Sample(NamedTuple):
     time: int
-    score: float
-    threshold: float
-    ratio: float
     anomalous: bool
-    value: dict[str, float]
-    expected: dict[str, float]
-    below: dict[str, float]
-    above: dict[str, float]
-    channel_ratio: dict[str, float]
+    numbers: dict[str, float]
+    of_channels: dict[str, dict[str, float]]
 
 
 class NaiveStore:
@@ -66,21 +65,15 @@ class NaiveStore:
 
     def add(self, rows: StoredRows) -> None:
         del self.samples[rows.first :]
-        wide = [
-            each.astype(np.float32).astype(np.float64)
-            for each in (rows.expected, rows.below, rows.above, rows.channel_ratios)
-        ]
-        for at in range(len(rows)):
-            self.samples.append(
-                Sample(
-                    int(rows.times[at]),
-                    float(np.float32(rows.scores[at])),
-                    float(np.float32(rows.thresholds[at])),
-                    float(np.float32(rows.ratios[at])),
-                    bool(rows.anomalous[at]),
-                    *(dict(zip(rows.channels, x[at], strict=True)) for x in (rows.values, *wide)),
-                )
-            )
+        for at, time in enumerate(rows.times.tolist()):
+            numbers = {name: float(np.float32(getattr(rows, name)[at])) for name in NUMBERS}
+            wide = {name: getattr(rows, name)[at] for name in OF_CHANNELS}
+            wide |= {name: wide[name].astype(np.float32) for name in OF_CHANNELS[1:]}
+            named = {
+                name: dict(zip(rows.channels, values.tolist(), strict=True))
+                for name, values in wide.items()
+            }
+            self.samples.append(Sample(time, bool(rows.anomalous[at]), numbers, named))
 
     def rows(self, first: int, last: int, channels: Sequence[str]) -> StoredRows:
         found = self.samples[first : last + 1]
@@ -88,15 +81,9 @@ class NaiveStore:
             first,
             tuple(channels),
             np.array([each.time for each in found], np.int64),
-            _wide([each.value for each in found], channels),
-            np.array([each.score for each in found]),
-            np.array([each.threshold for each in found]),
-            np.array([each.ratio for each in found]),
-            np.array([each.anomalous for each in found], np.bool_),
-            _wide([each.expected for each in found], channels),
-            _wide([each.below for each in found], channels),
-            _wide([each.above for each in found], channels),
-            _wide([each.channel_ratio for each in found], channels),
+            anomalous=np.array([each.anomalous for each in found], np.bool_),
+            **{name: np.array([each.numbers[name] for each in found]) for name in NUMBERS},
+            **{name: _wide(found, name, channels) for name in OF_CHANNELS},
         )
 
     def series(self, begin: int, end: int, points: int, channels: Sequence[str]) -> ThinnedSeries:
@@ -111,52 +98,35 @@ class NaiveStore:
         numbers = range(first // per, last // per + 1) if inside else range(0)
         found = [self.samples[point * per : (point + 1) * per] for point in numbers]
         worst = [max(each, key=_badness) for each in found]
+
+        def of_points(reduced: Callable[[list[Sample]], Floats]) -> Floats:
+            rows = [reduced(each) for each in found]
+            return np.array(rows, np.float64).reshape(len(found), len(channels))
+
+        def wide(some: list[Sample], name: str) -> Floats:
+            return _wide(some, name, channels)
+
         return ThinnedSeries(
             per if inside else 1,
             tuple(channels),
             np.array([each[0].time for each in found], np.int64),
-            np.array([each.score for each in worst]),
-            np.array([each.threshold for each in worst]),
-            np.array([each.ratio for each in worst]),
-            _reduced(
-                np.fmin, channels, [_wide([s.value for s in each], channels) for each in found]
+            **{name: np.array([each.numbers[name] for each in worst]) for name in NUMBERS},
+            low=of_points(lambda some: np.fmin.reduce(wide(some, "values"))),
+            high=of_points(lambda some: np.fmax.reduce(wide(some, "values"))),
+            expected=of_points(lambda some: _mean(wide(some, "expected"), unit, per // unit)),
+            least=of_points(
+                lambda some: np.fmin.reduce(wide(some, "expected") - wide(some, "below"))
             ),
-            _reduced(
-                np.fmax, channels, [_wide([s.value for s in each], channels) for each in found]
+            most=of_points(
+                lambda some: np.fmax.reduce(wide(some, "expected") + wide(some, "above"))
             ),
-            np.array(
-                [
-                    _mean(_wide([s.expected for s in each], channels), unit, per // unit)
-                    for each in found
-                ]
-            ).reshape(len(found), len(channels)),
-            _reduced(np.fmin, channels, [_range(each, channels)[0] for each in found]),
-            _reduced(np.fmax, channels, [_range(each, channels)[1] for each in found]),
-            _reduced(
-                np.fmax,
-                channels,
-                [_wide([s.channel_ratio for s in each], channels) for each in found],
-            ),
-            np.array([any(s.anomalous for s in each) for each in found], np.bool_),
+            channel_ratios=of_points(lambda some: np.fmax.reduce(wide(some, "channel_ratios"))),
+            anomalous=np.array([any(s.anomalous for s in each) for each in found], np.bool_),
         )
 
 
-def _wide(found: list[dict[str, float]], channels: Sequence[str]) -> Floats:
-    rows = [[each.get(name, np.nan) for name in channels] for each in found]
-    return np.array(rows, np.float64).reshape(len(found), len(channels))
-
-
-def _range(found: list[Sample], channels: Sequence[str]) -> tuple[Floats, Floats]:
-    expected = _wide([each.expected for each in found], channels)
-    below, above = (
-        _wide([each.below for each in found], channels),
-        _wide([each.above for each in found], channels),
-    )
-    return expected - below, expected + above
-
-
-def _reduced(function: np.ufunc, channels: Sequence[str], found: list[Floats]) -> Floats:
-    rows = [function.reduce(each, axis=0) for each in found]
+def _wide(found: list[Sample], name: str, channels: Sequence[str]) -> Floats:
+    rows = [[each.of_channels[name].get(c, np.nan) for c in channels] for each in found]
     return np.array(rows, np.float64).reshape(len(found), len(channels))
 
 
@@ -176,4 +146,5 @@ def _one_mean(values: Floats) -> Floats:
 
 
 def _badness(sample: Sample) -> float:
-    return -np.inf if np.isnan(sample.ratio) else sample.ratio
+    ratio = sample.numbers["ratios"]
+    return -np.inf if np.isnan(ratio) else ratio

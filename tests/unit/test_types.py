@@ -160,16 +160,15 @@ def test_columns_make_a_table() -> None:
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_frame_has_what_is_known_of_each_channel_where_asked_for(library: str) -> None:
     edges = np.arange(6.0).reshape(3, 2)
-    ratios = edges.astype(np.float32)
-    judged = three(lows=edges - 1, highs=edges + 1, channel_ratios=ratios)
+    judged = three(lows=edges - 1, highs=edges + 1, channel_ratios=edges)
     frame = judged.to_frame(library, channels=True)
     names = [
         f"{c}_{kind}" for c in judged.channels for kind in ("expected", "low", "high", "ratio")
     ]
     assert list(frame.columns)[-8:] == names
     assert frame[f"{judged.channels[1]}_low"].to_list() == [0.0, 2.0, 4.0]
-    without_ranges = three().to_frame(library, channels=True)  # as of M2N2
-    assert list(without_ranges.columns)[-2:] == [f"{c}_expected" for c in judged.channels]
+    plain = three().to_frame(library, channels=True)  # without ranges, as of M2N2
+    assert list(plain.columns)[-2:] == [f"{c}_expected" for c in judged.channels]
 
 
 @pytest.mark.parametrize(

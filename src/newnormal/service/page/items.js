@@ -61,7 +61,7 @@
   /** How bad an item was, in words; "" where that says nothing. */
   NN.peak = function (item) {
     if (item.kind === "alarm" && item.ratio > 0) return `peak ${NN.ratio(item.ratio)} × the limit`;
-    if (item.kind === "change" && item.body.distance > 0) return `distance from normal ${NN.ratio(item.body.distance)} × the limit`;
+    if (item.kind === "change" && item.body.distance >= 1) return `distance from normal ${NN.ratio(item.body.distance)} × the limit`;
     return "";
   };
 
