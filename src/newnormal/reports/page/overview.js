@@ -225,7 +225,7 @@
       const heads = [
         ["Stream", ""],
         ["Status", ""],
-        ["Score", "nn-col-spark"],
+        ["Ratio", "nn-col-spark"],
         ["Alarms", "nn-col-number"],
         ["Newest alarm", ""],
       ];

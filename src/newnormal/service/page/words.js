@@ -76,7 +76,7 @@
   /** A sentence without the time at its end, which is shown beside it in the reader's zone. */
   NN.sentence = (text) => (text || "").replace(/,? since \d{4}-\d\d-\d\d[T ][\d:.]+(Z|[+-]\d\d:?\d\d)?\.?$/, "");
 
-  /** Score over threshold, short; a score far below the threshold is 0. */
+  /** A ratio to the limit, short; below 0 it is 0. */
   NN.ratio = (value) => NN.number(Math.max(0, value), 2);
 
   /** Bytes in the unit that suits them. */
