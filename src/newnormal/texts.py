@@ -71,6 +71,17 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
+def seconds_text(seconds: float) -> str:
+    """Return a length of time in its largest unit, in two digits.
+
+    >>> seconds_text(12.7), seconds_text(150), seconds_text(7300), seconds_text(300_000)
+    ('13 s', '2.5 min', '2 h', '3.5 d')
+    """
+    sizes = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+    size, unit = next(each for each in sizes if seconds >= 1.5 * each[0] or each[0] == 1)
+    return number_text(float(f"{seconds / size:.2g}"), unit)
+
+
 def share_text(share: float) -> str:
     """Return a share in per cent; neither 0 nor 100 unless it is exactly that.
 

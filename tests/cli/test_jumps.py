@@ -72,7 +72,7 @@ def test_at_the_end_without_a_state_it_is_reported(plant: Plant, newnormal: Comm
 def test_a_gap_is_confirmed_and_told(plant: Plant, newnormal: Command) -> None:
     later = [line.replace("2026-01-01", "2026-01-09") for line in plant.lines[100:140]]
     done = newnormal("watch", plant.model, write(plant, [*plant.lines[:90], *later]))
-    assert "line 91: a gap of 8.01 days, confirmed" in done.stderr
+    assert "line 91: a gap of 8 d, confirmed" in done.stderr
     assert "skipped" not in done.stderr
     assert "129 samples" in done.stderr
 

@@ -143,7 +143,7 @@ def test_a_gap_is_confirmed_by_two_further_samples() -> None:
     times = START + np.array([4323]) * MINUTE
     arrived = arrival.push(np.zeros((1, 2)), times, [6])
     assert len(arrived.values) == 3 and not arrived.problems
-    assert arrived.notes == ("line 4: a gap of 3 days, confirmed",)
+    assert arrived.notes == ("line 4: a gap of 3 d, confirmed",)
     again = arrival.push(np.zeros((1, 2)), times + 4320 * MINUTE, [7])
     assert len(again.values) == 1, "a gap as long as one before is none"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from newnormal.texts import between_text, counted, number_text, number_texts
+from newnormal.texts import between_text, counted, number_text, number_texts, seconds_text
 from newnormal.types import (
     ACCEPTED,
     BACK_TO_NORMAL,
@@ -52,7 +52,6 @@ WAITS = "waits"
 GOOD = "good"
 PLAIN = "plain"
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 _FASTER, _SLOWER, _STILL = 2.0, 0.5, 0.05  # times its usual steps: fast, slow and still
 _NAMED = 3  # channels in a heading
@@ -85,10 +84,7 @@ def duration_text(samples: int, seconds: float | None) -> str:
     """
     if seconds is None or not seconds > 0:
         return f"{samples} sample{'' if samples == 1 else 's'}"
-    size, unit = next(
-        ((size, unit) for size, unit in _UNITS if seconds >= 1.5 * size or size == 1), _UNITS[-1]
-    )
-    return f"{number_text(seconds / size, digits=2)} {unit}"
+    return seconds_text(seconds)
 
 
 def length_text(alarm: Alarm) -> str:

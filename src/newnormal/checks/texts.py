@@ -5,9 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from newnormal.config import duration_text
-from newnormal.texts import number_text, shown
+from newnormal.texts import seconds_text, shown
 
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 _NAMED = 3  # names in a line
 
 
@@ -23,11 +22,7 @@ def length(value: np.timedelta64) -> str:
     ('1m30s', '12 d')
     """
     exact = duration_text(value)
-    if len(exact) <= 6:
-        return exact
-    total = seconds(value)
-    unit, size = next(((unit, size) for unit, size in _UNITS if total >= 2 * size), _UNITS[-1])
-    return f"{number_text(total / size, digits=2)} {unit}"
+    return exact if len(exact) <= 6 else seconds_text(seconds(value))
 
 
 def named(names: Sequence[str]) -> str:

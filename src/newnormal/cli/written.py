@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import StateError
+from newnormal.texts import seconds_text
 
 if TYPE_CHECKING:
     from newnormal.runtime.lock import WatchProgress
@@ -69,7 +70,7 @@ class Written:
         }
 
     def __str__(self) -> str:
-        text = f"{age_text(self.age)} ago"
+        text = f"{seconds_text(self.age)} ago"
         if self.fresh:
             return f"{text}; a `newnormal watch` is running and has not written to it yet"
         if self.watch is None:
@@ -101,18 +102,6 @@ def check_written(state: Path) -> None:
         hint="it writes at an alarm, at a change, after every 1,000 samples (--every) and at its "
         "end; until then inspect the detector it was started with",
     )
-
-
-def age_text(seconds: float) -> str:
-    """Return an age in its largest unit.
-
-    >>> age_text(12.7), age_text(150), age_text(7300), age_text(300_000)
-    ('12 s', '2 min', '2 h', '3 days')
-    """
-    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= (2 if unit == "days" else 1) * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{int(seconds)} s"
 
 
 def _now(progress: "WatchProgress | None") -> str:

@@ -16,12 +16,12 @@ from newnormal.tabular.ordering.jumps import (
     not_confirmed,
     ordinary,
     sift,
-    span_text,
 )
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows
 from newnormal.tabular.ordering.rates import ColumnRates
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
+from newnormal.texts import seconds_text
 from newnormal.types import Floats, Ints, Times, ns_of_time, time_text
 
 
@@ -346,7 +346,8 @@ class LiveOrder:
         self._held = every.take(sifted.held)
         for first, gap in sifted.gaps:
             number = int(every.numbers[first])
-            out.notes.append(f"{self._record} {number}: a gap of {span_text(gap)}, confirmed")
+            length = seconds_text(gap / 1e9)
+            out.notes.append(f"{self._record} {number}: a gap of {length}, confirmed")
         start = 0
         for row, position, near in sifted.dropped:
             self._order(every.take(sifted.kept[start:position]), out)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.core.times import is_late
-from newnormal.texts import number_text
 from newnormal.types import Bools, Ints, Times, time_text
 
 DAY = 86_400_000_000_000  # ns: the shortest jump where the period is not known
@@ -19,7 +18,6 @@ PERIODS = 100  # the shortest jump where it is
 _CONFIRMED = 3  # different times of samples that belong together: the held one, and two further
 _MOST_HELD = 16
 _BLOCK = 256  # samples looked at at once; more where nothing is found
-_UNITS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 class Sifted(NamedTuple):
@@ -194,15 +192,3 @@ def not_confirmed(time: int, newest: int, zone: str | None = None) -> str:
     """Return what is wrong with a sample that was held back and dropped."""
     expected, wrong = (time_text(np.datetime64(moment, "ns"), zone) for moment in (newest, time))
     return f"expected a time near {expected}, found {wrong}: held back and not confirmed"
-
-
-def span_text(nanoseconds: int) -> str:
-    """Return a time span in words, in the largest unit that it has one of.
-
-    >>> span_text(3 * DAY), span_text(5_400_000_000_000)
-    ('3 days', '1.5 hours')
-    """
-    seconds = nanoseconds / 1e9
-    size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= size), _UNITS[-1])
-    text = number_text(seconds / size)
-    return f"{text} {unit}" + ("" if text == "1" else "s")
