@@ -134,7 +134,7 @@ url = "{chat.url}"
             sorted(ratios().items(), key=lambda each: each[0] == "oven"), 1
         ):
             rows = store.samples.rows(number, 0, store.samples.count(number) - 1)
-            times, expected = rows.times // 10**6, rows.scores / rows.thresholds
+            times, expected = rows.times // 10**6, rows.ratios
             sent = (times >= min(found)) & ~np.isnan(expected)
             assert len(found) > 60
             assert found == pytest.approx(
@@ -143,6 +143,6 @@ url = "{chat.url}"
             assert list(alarms[stream]) == list(found)
             assert (max(alarms[stream].values()) == 1.0) == (stream == "press/1")
         store.close()
-        query = {"query": 'newnormal_sample_ratio{site="north"}'}
-        labels = httpx.get(f"{prometheus.url}/api/v1/query", params=query)
-        assert len(labels.json()["data"]["result"]) == 2
+        names = '{site="north",__name__=~"newnormal_sample_ratio|newnormal_channel_low"}'
+        labels = httpx.get(f"{prometheus.url}/api/v1/query", params={"query": names})
+        assert len(labels.json()["data"]["result"]) == 4  # of each stream, and of its channel
