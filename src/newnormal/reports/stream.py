@@ -49,44 +49,36 @@ def stream_data(axis: Axis, room: float) -> dict[str, Any]:
                 break
             data.append(item)
         data.sort(key=lambda item: item["number"])
-    return {
-        **_facts(axis),
-        "channels": channels_data(timeline, len(timeline.channels)),
-        "alarms": taken[0],
-        "changes": taken[1],
-        "decisions": _decisions(axis),
-        "found": None if timeline.labels is None else _found(timeline, timeline.labels),
-        "labels": None if timeline.labels is None else _labelled(axis, timeline.labels),
-        "more": {
-            "alarms": len(alarms) - len(taken[0]),
-            "changes": len(changes) - len(taken[1]),
-            "channels": 0,
-        },
-        "sparkline": None,
-        "blocks": None,
-    }
+    stream = _described(axis, *taken, len(timeline.channels))
+    stream["decisions"] = _decisions(axis)
+    if timeline.labels is not None:
+        stream["found"] = _found(timeline, timeline.labels)
+        stream["labels"] = _labelled(axis, timeline.labels)
+    return stream
 
 
 def brief_data(axis: Axis) -> dict[str, Any]:
     """Return what an overview shows of a stream: its newest alarm and change, without evidence."""
     timeline = axis.timeline
     alarms = [{**alarm_data(axis, alarm), "evidence": []} for alarm in timeline.alarms[-1:]]
-    changes = [change_data(axis, span) for span in timeline.changes[-1:]]
+    return _described(axis, alarms, [change_data(axis, c) for c in timeline.changes[-1:]], 0)
+
+
+def _described(axis: Axis, alarms: list[Any], changes: list[Any], channels: int) -> dict[str, Any]:
+    """Return a stream with these alarms and changes and so many channels; without the rest."""
+    timeline = axis.timeline
     return {
         **_facts(axis),
-        "channels": [],
+        "channels": channels_data(timeline, channels),
         "alarms": alarms,
         "changes": changes,
         "decisions": [],
-        "found": None,
-        "labels": None,
         "more": {
             "alarms": len(timeline.alarms) - len(alarms),
             "changes": len(timeline.changes) - len(changes),
-            "channels": len(timeline.channels),
+            "channels": len(timeline.channels) - channels,
         },
-        "sparkline": None,
-        "blocks": None,
+        **dict.fromkeys(("found", "labels", "sparkline", "blocks")),
     }
 
 
