@@ -11,26 +11,14 @@ from newnormal.tabular import InputProfile
 
 @dataclass(frozen=True)
 class ChannelFacts:
-    """A channel in numbers.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    missing
-        How many of its values are missing.
-    low, high, median
-        Of its values; None where it has none.
-    distinct
-        How many different values it has, if these are few; else None.
-    """
+    """A channel in numbers; None where it has no values."""
 
     name: str
-    missing: int
+    missing: int  # values
     low: float | None
     high: float | None
     median: float | None
-    distinct: int | None
+    distinct: int | None  # how many different values it has, if these are few; else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as values of JSON."""

@@ -22,51 +22,25 @@ _LOST, _LOST_SINGLY = 0.05, 0.2
 
 @dataclass(frozen=True)
 class Gap:
-    """A time without samples.
+    """A time without samples."""
 
-    Attributes
-    ----------
-    after
-        The time of the last sample before it.
-    sample
-        Which sample that is, counted from 0.
-    length
-        From that sample to the next.
-    """
-
-    after: np.datetime64
-    sample: int
-    length: np.timedelta64
+    after: np.datetime64  # the time of the last sample before it
+    sample: int  # which sample that is, counted from 0
+    length: np.timedelta64  # from that sample to the next
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a series with times is sampled.
-
-    Attributes
-    ----------
-    first, last
-        The times of its first and its last sample.
-    period
-        The median time between samples; None for one sample.
-    regular
-        Share of the steps that are equal to the period, to one part in a hundred.
-    near
-        Share of the steps in which no sample is lost: within half a period of it.
-    gaps, lost
-        How many gaps there are, and how many samples would fill them.
-    largest
-        The largest of them, the largest first.
-    """
+    """How a series with times is sampled."""
 
     first: np.datetime64
     last: np.datetime64
-    period: np.timedelta64 | None
-    regular: float
-    near: float
+    period: np.timedelta64 | None  # the median time between samples; None for one sample
+    regular: float  # share of the steps that are equal to the period, to one part in a hundred
+    near: float  # share of the steps in which no sample is lost: within half a period of it
     gaps: int
-    lost: int
-    largest: tuple[Gap, ...]
+    lost: int  # samples that would fill the gaps
+    largest: tuple[Gap, ...]  # of the gaps, the largest first
 
     @classmethod
     def of(cls, times: Times | None) -> "Sampling | None":

@@ -21,24 +21,12 @@ _NAMED = 3  # samples that a sentence names
 
 @dataclass(frozen=True, eq=False)
 class ChannelOutliers:
-    """The values of one channel that were left out of history.
+    """The values of one channel that were left out of history."""
 
-    Attributes
-    ----------
-    channel
-        The channel's position.
-    samples
-        Which samples, in the order of time.
-    values
-        Their values, in the user's units.
-    count
-        How many values the channel has, these included.
-    """
-
-    channel: int
-    samples: Ints
-    values: Floats
-    count: int
+    channel: int  # its position
+    samples: Ints  # in the order of time
+    values: Floats  # in the user's units
+    count: int  # values of the channel, these included
 
     def sentence(self, channels: Sequence[str], times: Times | None = None) -> str:
         """Return what was left out, in one sentence.
