@@ -464,7 +464,7 @@ def test_the_sentence_names_channel_samples_times_and_values() -> None:
     found = ChannelOutliers(1, np.array([0, 1, 2, 3]), np.array([-9999.0, -9999, -9999, 5e6]), 800)
     times = np.datetime64("2026-01-01", "ns") + np.arange(4) * np.timedelta64(1, "h")
     assert found.sentence(["a", "cpu"], times) == (
-        "channel 'cpu': 4 of 800 values left out of history: -9999 to 5e+06 at samples "
+        "channel 'cpu': 4 of 800 values left out of history: -9,999 to 5 M at samples "
         "0 (2026-01-01T00:00:00), 1 (2026-01-01T01:00:00), 2 (2026-01-01T02:00:00) and 1 more"
     )
 
@@ -475,7 +475,7 @@ def test_fit_warns_of_what_it_leaves_out_and_a_step_of_thirty_deviations_is_foun
     with pytest.warns(NewnormalWarning, match="channel '0': 1 of 1,500 values left") as caught:
         detector = Detector(alarms_per_day=1, epochs=2).fit(history)
     assert caught[0].filename == __file__
-    assert "-9999 at sample 700\nhint: each is ten times as far" in str(caught[0].message)
+    assert "-9,999 at sample 700\nhint: each is ten times as far" in str(caught[0].message)
     assert "Channel '0': 1 of 1,500 values left out of history" in detector.explain()
     live = normal(4, 2, 400)
     live[200:, 0] += 60
