@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
 from difflib import get_close_matches
 
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
@@ -15,6 +16,7 @@ _PREFIXES = {5: "P", 4: "T", 3: "G", 2: "M", 1: "k", 0: "", -1: "m", -2: "µ", -
 # Units that a prefix is written to; before any other one it stands alone: "2.5 M req/s".
 _PREFIXED = {*"BbAFHJLNVWglms", "bit", "bps", "Bps", "Hz", "Wh", "VA", "Ah", "Pa", "mol", "Ω"}
 _PLAIN = {True: (0.1, 1e4), False: (1e-4, 1e5)}  # written without prefix; True: of those units
+_EXACT = Context(prec=60)
 _ALIKE_DIGITS = 7  # of numbers beside each other, of which some resemble each other
 _MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a float has
 
@@ -97,8 +99,6 @@ def share_text(share: float) -> str:
 def number_text(value: float, unit: str = "", digits: int = 3) -> str:
     """Return a number with its unit, in so many significant digits, and an SI prefix if large.
 
-    Examples
-    --------
     >>> [number_text(value) for value in (71.04, 0.0034, 1440, 9.35e10, -3.0, 2e-9)]
     ['71', '0.0034', '1,440', '93.5 G', '-3', '2 n']
     >>> number_text(9.35e10, "B"), number_text(2.5e6, "req/s"), number_text(0.0034, "s")
@@ -113,30 +113,18 @@ def number_texts(*values: float, unit: str = "", digits: int = 3) -> list[str]:
     Prefix and precision are those of the second largest, so that one that is far out hides nothing
     of the others. `newnormal/reports/page/format.js` has the same rule.
 
-    Examples
-    --------
     >>> number_texts(26.04, 25.91, 25.97), number_texts(425, 162.3, 194.1)
     (['26.04', '25.91', '25.97'], ['425', '162', '194'])
     >>> number_texts(93.5e9, 40e9, 41e9, unit="B"), number_texts(12, 40e9, 41e9)
     (['93.5 GB', '40 GB', '41 GB'], ['12', '40 G', '41 G'])
-    >>> number_texts(5e12, 5e12 + 0.5, 2)
-    ['5,000,000,000,000', '5,000,000,000,000.5', '2']
     """
     sizes = sorted((abs(x) for x in values if x and math.isfinite(x)), reverse=True)
     typical = sizes[:2][-1] if sizes else 1.0
-    texts = [""] * len(values)
+    texts: list[str] = []
     for significant in range(digits, _MOST_DIGITS + 1):
-        alike: dict[str, set[float]] = {}
-        for value, text in zip(values, texts, strict=True):
-            alike.setdefault(text, set()).add(value)
-        if significant > digits and len(alike) == len(set(values)):
+        texts = [_written(value, typical, significant, unit) for value in values]
+        if len(set(texts)) == len(set(values)):
             break
-        texts = [
-            _written(value, typical, significant, unit)
-            if significant <= _ALIKE_DIGITS or len(alike[text]) > 1
-            else text
-            for value, text in zip(values, texts, strict=True)
-        ]
     return texts
 
 
@@ -172,7 +160,9 @@ def _written(value: float, typical: float, significant: int, unit: str) -> str:
             break
     if value == 0 and not is_prefixed:
         power = 0
-    text = f"{scaled + 0.0:,.{decimals}f}"  # no minus before 0
+    unit_of_last = Decimal((0, (1,), -decimals))
+    # A half goes up, as in a browser; there is no minus before 0.
+    text = f"{Decimal(scaled + 0.0).quantize(unit_of_last, ROUND_HALF_UP, _EXACT):,f}"
     prefix = _PREFIXES[power]
     tail = f"{prefix}{unit}" if is_prefixed else f"{prefix} {unit}"
     return f"{text.rstrip('0').rstrip('.') if decimals else text} {tail.strip()}".rstrip()

@@ -373,12 +373,6 @@ def test_the_sentence_of_an_alarm_has_its_length_at_its_end(observed: float, tex
     assert (closed.open, closed.reason, closed.sentence) == (False, "end of stream", text)
 
 
-def test_numbers_that_differ_look_different() -> None:
-    far = evidence(1e15 + 12, 1e15 + 3, 1.0).sentence
-    reach = "1,000,000,000,000,000 to 1,000,000,000,000,006"
-    assert far == f"level 1,000,000,000,000,012, expected {reach}; high"
-
-
 def eventful(seed: int, length: int) -> dict[str, Any]:
     """Return what `Log.track` takes: of a model with ratios of channels, or without."""
     rng = np.random.default_rng(seed)

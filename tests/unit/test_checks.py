@@ -326,7 +326,7 @@ def read_table(**found: Any) -> Table:
 def test_what_was_found_while_reading_comes_first() -> None:
     table = read_table(written={"dates": "day-first", "delimiter": "semicolon"})
     check = check_table(table)
-    assert check.lines()[0] == "time: 'when' (day-first); 2 channels: load, flow"
+    assert check.lines()[0] == "time: 'when' (day-first); 2 channels: load and flow"
     assert check.as_dict()["facts"]["reading"]["written"]["delimiter"] == "semicolon"
     assert check.plan is not None and check.plan.time == ("when",)
 
@@ -436,7 +436,7 @@ def test_two_labels_share_a_line_with_options_that_work_together(tmp_path: Path)
     frame["changepoint"] = 0
     frame.to_csv(path, index_label="time")
     assert newnormal.check(path).lines()[1] == (
-        "'anomaly', 'changepoint' look like labels: --label anomaly --drop changepoint"
+        "'anomaly' and 'changepoint' look like labels: --label anomaly --drop changepoint"
     )
 
 
@@ -561,7 +561,7 @@ def test_skab_as_it_is_has_two_labels(data_root: Path) -> None:
     lines = check.lines()
     assert "10 channels: Accelerometer1RMS, Accelerometer2RMS, Current and 7 more" in lines[0]
     assert lines[1] == (
-        "'anomaly', 'changepoint' look like labels: --label anomaly --drop changepoint"
+        "'anomaly' and 'changepoint' look like labels: --label anomaly --drop changepoint"
     )
     left = newnormal.check(path, label="anomaly", drop="changepoint")
     assert all(each.level == "note" for each in left.findings)

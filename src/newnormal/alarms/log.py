@@ -311,10 +311,10 @@ def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
 
 
 def _course(fitted: Fitted, log: LogState, c: int) -> str:
-    """Return what is unusual about the channel that leads a joint score, or another one of it.
+    """Return what is unusual about a channel of a joint score, which changes as fast as usual.
 
-    A channel that follows another one on history does not do so now, if it leads without that one,
-    or if what both leave of their forecasts contradicts it.
+    The first one, which follows another one on history, does not follow it now if that one is not
+    beside it, or if that one's distance from its forecast does not explain its own.
     """
     leaders = [at for at in log.channels.tolist() if at >= 0]
     others, params = [fitted.channels[at] for at in leaders if at != c], fitted.channel

@@ -737,6 +737,13 @@ def change_text(change: Change) -> str:
     return moved.rstrip(",") if since else change.sentence
 
 
+def standing_text(item: Alarm | Change) -> str:
+    """Return the state of an alarm or a change, since when, and what it is about."""
+    if isinstance(item, Alarm):
+        return f"open since {_start_text(item)}: {item.sentence}"
+    return f"{item.state} since {_start_text(item)}: {change_text(item)}"
+
+
 def since_text(item: Alarm | Change) -> str:
     """Return when an alarm or a change began."""
     return short_moment_text(item.start_time, item.start, item.zone)

@@ -3,11 +3,12 @@
 import textwrap
 from collections.abc import Sequence
 
+from newnormal.alarms.words import channels_text
 from newnormal.checks.facts import InputFacts
 from newnormal.checks.findings import Finding
 from newnormal.checks.history import Need
 from newnormal.checks.plan import FitPlan
-from newnormal.checks.texts import length, named
+from newnormal.checks.texts import length
 from newnormal.texts import counted, number_text, share_text, shown
 from newnormal.types import time_text
 
@@ -65,7 +66,9 @@ def taken_line(facts: InputFacts) -> str:
         time = f"{' and '.join(map(repr, names))}{how}"
     else:
         time = f"from {time_text(facts.sampling.first, facts.zone)}{how}"
-    return f"time: {time}; {counted(len(facts.names), 'channel')}: {named(facts.names)}"
+    return (
+        f"time: {time}; {counted(len(facts.names), 'channel')}: {shown(channels_text(facts.names))}"
+    )
 
 
 def _dates(written: dict[str, str]) -> str:
@@ -85,7 +88,7 @@ def grouped(findings: Sequence[Finding], apart: int = _APART) -> list[tuple[str,
             continue
         channels = [each.channel or "" for each in group]
         together = _together([each.option or "" for each in group])
-        which = named(list(map(repr, channels)))
+        which = channels_text(list(map(repr, channels)))
         if len(group) > _TOGETHER:
             which = f"{len(group):,} channels ({which})"
         lines.append((level, f"{which} {_KINDS[code]}{together}"))

@@ -1,13 +1,9 @@
-"""Lengths of time and names as people read them."""
-
-from collections.abc import Sequence
+"""Lengths of time as people read them."""
 
 import numpy as np
 
 from newnormal.config import duration_text
-from newnormal.texts import seconds_text, shown
-
-_NAMED = 3  # names in a line
+from newnormal.texts import seconds_text
 
 
 def seconds(value: np.timedelta64) -> float:
@@ -23,14 +19,3 @@ def length(value: np.timedelta64) -> str:
     """
     exact = duration_text(value)
     return exact if len(exact) <= 6 else seconds_text(seconds(value))
-
-
-def named(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are.
-
-    >>> named(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
-    """
-    more = len(names) - _NAMED
-    listed = ", ".join(map(shown, names[:_NAMED] if more > 1 else names[: _NAMED + 1]))
-    return f"{listed} and {more:,} more" if more > 1 else listed

@@ -33,6 +33,8 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     As JSON: ``states`` counts streams as `Detector.status_` has it; ``open_alarms`` and
     ``open_changes`` are by stream; the rest as for one stream.
     """
+    from newnormal.alarms.words import standing_text
+
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
     incidents = fleet.incidents_
@@ -63,7 +65,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     rows = {
         name: {
             "alarm": "; ".join(alarm.sentence for alarm in alarms.get(name, ())),
-            "change": "; ".join(map(_change_text, changes.get(name, ()))),
+            "change": "; ".join(map(standing_text, changes.get(name, ()))),
         }
         for name in fleet
         if name in alarms or name in changes
@@ -139,13 +141,6 @@ def _open_text(opened: Mapping[str, Sequence[Alarm | Change]]) -> str:
     """
     count = sum(map(len, opened.values()))
     return f"{count:,} of {counted(len(opened), 'stream')}" if count else "0"
-
-
-def _change_text(change: Change) -> str:
-    from newnormal.alarms.words import change_text, moment_text
-
-    since = moment_text(change.start_time, change.start, change.zone)
-    return f"{change.state} since {since}: {change_text(change)}"
 
 
 def _size(folder: Path) -> int:

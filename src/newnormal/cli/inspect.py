@@ -232,16 +232,10 @@ def _threshold(detector: BaseDetector) -> str:
 
 def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     """Return a row for each open alarm and change, with its sentence."""
-    from newnormal.alarms.words import change_text, moment_text
+    from newnormal.alarms.words import standing_text
 
-    rows = {}
-    for alarm in detector.alarms_:
-        start = moment_text(alarm.start_time, alarm.start, alarm.zone)
-        rows[f"alarm {alarm.number}"] = f"open since {start}: {alarm.sentence}"
-    for change in detector.changes_:
-        start = moment_text(change.start_time, change.start, change.zone)
-        rows[f"change {change.number}"] = f"{change.state} since {start}: {change_text(change)}"
-    return rows
+    rows = {f"alarm {alarm.number}": standing_text(alarm) for alarm in detector.alarms_}
+    return rows | {f"change {each.number}": standing_text(each) for each in detector.changes_}
 
 
 def _past(detector: BaseDetector) -> str | None:

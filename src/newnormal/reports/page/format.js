@@ -38,12 +38,11 @@
   NN.numbers = function (values, digits = 5, unit = "") {
     const sizes = values.filter((v) => v && Number.isFinite(v)).map(Math.abs);
     const typical = sizes.sort((a, b) => b - a).slice(0, 2).at(-1) || 1;
-    let texts = values.map((v) => written(v, typical, digits, unit));
-    for (let more = digits + 1; more <= 17; more++) {
-      const before = texts;
-      const alike = (k) => before.some((text, j) => text === before[k] && values[j] !== values[k]);
-      if (!before.some((_, k) => alike(k))) break;
-      texts = values.map((v, k) => (more <= MANY || alike(k) ? written(v, typical, more, unit) : before[k]));
+    const count = new Set(values.map((v) => (v === undefined || Number.isNaN(v) ? null : v))).size;
+    let texts;
+    for (let more = digits; more <= 17; more++) {
+      texts = values.map((v) => written(v, typical, more, unit));
+      if (new Set(texts).size === count) break;
     }
     return texts;
   };
