@@ -13,6 +13,7 @@ from newnormal.alarms.words import (
     Deciding,
     Note,
     change_note,
+    change_sentence,
     ended,
     event_note,
     incident_event_note,
@@ -63,6 +64,7 @@ ALARM = Alarm(
     ),
     sentence="temperature 77.7, expected 63.3 to 66.5; high for 28 min; also flow, level",
 )
+ONE = replace(ALARM, evidence=ALARM.evidence[:1])
 GAP = Alarm(
     4,
     700,
@@ -74,11 +76,7 @@ GAP = Alarm(
     sentence="no sample for 15 min, expected one every 1 min",
 )
 MISSING = replace(
-    GAP,
-    number=5,
-    start=705,
-    evidence=(Evidence("flow", None),),
-    sentence="flow missing",
+    GAP, number=5, start=705, evidence=(Evidence("flow", None),), sentence="flow missing"
 )
 CHANGE = Change(
     3,
@@ -90,6 +88,8 @@ CHANGE = Change(
     alarm=1,
     distance=2.0,
 )
+STILL = replace(CHANGE, channels=("temperature",), kind="still", units={"temperature": "°C"})
+STILL = replace(STILL, alarm=None, sentence=change_sentence(STILL))
 STATE = Deciding("plant.state", accept_after="24 h")
 
 
@@ -109,13 +109,13 @@ EVENTS = {
     level        50, expected 50.5 (48 to 53)""",
     ),
     "opened, known later": (
-        Event(OPENED, 563, at("09:23"), replace(ALARM, evidence=ALARM.evidence[:1])),
+        Event(OPENED, 563, at("09:23"), ONE),
         """\
 2026-03-09 09:23:00  ALARM 1 opened: temperature high since 09:20:00
     temperature  77.7, expected 64.9 (63.3 to 66.5)""",
     ),
     "updated": (
-        Event(UPDATED, 587, at("09:47"), replace(ALARM, evidence=ALARM.evidence[:1])),
+        Event(UPDATED, 587, at("09:47"), ONE),
         """\
 2026-03-09 09:47:00  ALARM 1 worse: temperature high since 09:20:00, for 28 min
     temperature  77.7, expected 64.9 (63.3 to 66.5)""",
@@ -127,18 +127,11 @@ EVENTS = {
     for 28 min; score back to normal""",
     ),
     "closed, accepted": (
-        Event(
-            CLOSED, 600, at("10:30"), replace(ALARM, evidence=ALARM.evidence[:1], reason=ACCEPTED)
-        ),
+        Event(CLOSED, 600, at("10:30"), replace(ONE, reason=ACCEPTED)),
         "2026-03-09 10:30:00  alarm 1 closed: temperature high for 28 min; accepted as\n    normal",
     ),
     "closed, at the end": (
-        Event(
-            CLOSED,
-            600,
-            at("10:30"),
-            replace(ALARM, evidence=ALARM.evidence[:1], reason=END_OF_STREAM),
-        ),
+        Event(CLOSED, 600, at("10:30"), replace(ONE, reason=END_OF_STREAM)),
         "2026-03-09 10:30:00  alarm 1 closed: temperature high for 28 min; the input\n    ended",
     ),
     "a gap": (
@@ -175,6 +168,16 @@ EVENTS = {
     It becomes normal by itself once it has been stable for 24 h.
     if normal   newnormal accept plant.state --change 3
     if a fault  newnormal reject plant.state --change 3""",
+    ),
+    "standing still": (
+        Event(CHANGED, 575, at("09:35"), None, STILL),
+        """\
+2026-03-09 09:35:00  CHANGE 3 pending: temperature stands still at 76.8 °C since
+    09:20:00
+    temperature  at 76.8 °C
+    It becomes normal by itself once it has been stable for 24 h.
+    if normal    newnormal accept plant.state --change 3
+    if a fault   newnormal reject plant.state --change 3""",
     ),
     "accepted": (
         Event(ACCEPTED, 2000, at("09:35", 10), None, replace(CHANGE, state=ACCEPTED)),
