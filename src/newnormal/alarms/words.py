@@ -545,10 +545,7 @@ def alarm_note(alarm: Alarm, deciding: Deciding, changes: Collection[Change] = (
 
 
 def change_note(
-    change: Change,
-    deciding: Deciding,
-    newest: np.datetime64 | None = None,
-    full: bool = False,
+    change: Change, deciding: Deciding, newest: np.datetime64 | None = None, full: bool = False
 ) -> Note:
     """Return a change as it stands; `newest` is the time of the newest sample.
 
