@@ -19,9 +19,11 @@ _ALARM = r"""{
              "channels": {"a": 0.75}},
     "evidence": [
         {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0,
-         "start": 5, "end": 9, "sample": 7, "ratio": 3.0, "pace": null, "unit": ""},
+         "start": 5, "end": 9, "sample": 7, "ratio": 3.0, "pace": null, "unit": "",
+         "unusual": ""},
         {"channel": "b\"%s", "observed": null, "expected": null, "low": null, "high": null,
-         "start": null, "end": null, "sample": null, "ratio": null, "pace": 2.5, "unit": ""}
+         "start": null, "end": null, "sample": null, "ratio": null, "pace": 2.5, "unit": "",
+         "unusual": "changes"}
     ],
     "severity": 45
 }"""
