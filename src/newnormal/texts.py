@@ -162,7 +162,7 @@ def _written(value: float, typical: float, significant: int, unit: str) -> str:
         power = 0
     unit_of_last = Decimal((0, (1,), -decimals))
     # A half goes up, as in a browser; there is no minus before 0.
-    text = f"{Decimal(scaled + 0.0).quantize(unit_of_last, ROUND_HALF_UP, _EXACT):,f}"
+    text = f"{Decimal(float(scaled) + 0.0).quantize(unit_of_last, ROUND_HALF_UP, _EXACT):,f}"
     prefix = _PREFIXES[power]
     tail = f"{prefix}{unit}" if is_prefixed else f"{prefix} {unit}"
     return f"{text.rstrip('0').rstrip('.') if decimals else text} {tail.strip()}".rstrip()

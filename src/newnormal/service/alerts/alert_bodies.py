@@ -27,8 +27,7 @@ def alerts_of(
     """Return the alerts that an event of an item makes, each with its key.
 
     The same event and item make the same alerts. The key of an alert is that of its item with the
-    status, or with its severity where that has risen: so an item has at most one alert of each,
-    however often this is called for it.
+    status, or with a severity that has risen from that `before`: an item has at most one of each.
 
     Parameters
     ----------
@@ -41,8 +40,6 @@ def alerts_of(
     public_url
         Where people find the page, such as ``"https://newnormal.example.com"``; None: alerts have
         no link.
-    before
-        The item as it was before.
 
     Returns
     -------
