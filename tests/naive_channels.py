@@ -7,7 +7,7 @@ import numpy as np
 from newnormal.kernels.channels import ChannelParams, ChannelState
 from newnormal.types import Floats
 
-PAST, LONGEST, GAP, RECENT, LONG_AGO = 5, 128, 10, 32, 1 << 40
+PAST, LONGEST, GAP, RECENT, LONG_AGO, NO_TIME = 5, 128, 10, 32, 1 << 40, -(1 << 63)
 
 
 class NaiveChannel:
@@ -19,38 +19,88 @@ class NaiveChannel:
         self.level, self.past = start - base, [0.0] * PAST
         self.hidden, self.age, self.quiet, self.gap = LONGEST, 0, 0, GAP
         self.raised, self.peak, self.silent, self.pause, self.seen = 1.0, 0.0, 0, 0, 0
+        self.steady = 0
         self.first = self.second = LONG_AGO
-        self.homes, self.shift = [math.nan] * 4, 0.0
-        self.low, self.high = params.lows[c], params.highs[c]
+        self.homes, self.shift, self.way, self.entered = [math.nan] * 4, 0.0, 0, 0.0
+        self.recent = [self.level] * RECENT  # the newest first
+        self.low, self.high, self.last = params.lows[c], params.highs[c], start
+        self.steps = float(params.steps[c])
 
     def adopt(self, state: ChannelState) -> None:
         """Go on from a state: reviews and people move channels."""
         c, counts = self.c, state.counts[self.c].tolist()
         self.hidden, self.age, self.quiet, self.silent = counts[:4]
         self.first, self.second, self.pause, self.gap = counts[4:8]
+        self.way, self.steady, self.entered = counts[9], counts[10], float(state.ways[c])
         self.level, self.raised, self.peak, self.shift = (
             float(each[c]) for each in (state.levels, state.raised, state.peaks, state.shifts)
         )
         self.past, self.homes = state.past[:, c].tolist(), state.normal.homes[:, c].tolist()
         self.low, self.high = float(state.normal.lows[c]), float(state.normal.highs[c])
 
+    def skip(self, samples: int) -> None:
+        """Go on over a gap of so many samples."""
+        self.hidden, self.steady = min(self.hidden + samples, 2 * LONGEST), 0
+        for _ in range(min(samples, LONGEST)):
+            self.past = self.gone_on(self.past)
+
+    def gone_on(self, past: list[float]) -> list[float]:
+        """Return the newest values after one more, as forecast."""
+        return [float(np.dot(self.params.lags[self.c], past)), *past[:-1]]
+
+    def half_range(self, hidden: int) -> float:
+        """Return half the range of a channel that has been hidden for so many samples."""
+        width: float = self.params.limits[self.c] * self.raised * (0.75 if self.age else 1.0)
+        if hidden:
+            at = min(math.ceil(math.log2(hidden)), 7)
+            width = max(width, self.params.widths[self.c, at])
+        return max(width, self.params.slow_limits[self.c]) if hidden > LONGEST else width
+
     def forecast(self, z: float, base: float) -> bool:
         """Forecast the channel from its own past; return whether its value is not to be used."""
-        lags, c = self.params.lags[self.c], self.c
-        self.base, self.expected = base, self.level + float(np.dot(lags, self.past))
-        self.width = self.params.limits[c] * self.raised * (0.75 if self.age else 1.0)
-        if self.hidden:
-            at = min(math.ceil(math.log2(self.hidden)), 7)
-            self.width = max(self.width, self.params.widths[c, at])
-        self.left = z - base - self.expected
-        out = math.isnan(z) or self.age > 0 or abs(self.left) >= self.width
-        slow = self.params.slow_limits[c] * self.raised
-        if not out and not self.hidden and abs(z - base - self.level) >= slow:
-            self.expected, self.width, self.hidden, out = self.level, slow, LONGEST, True
-            self.past = [0.0] * PAST
-        self.left = 0.0 if out else self.left
-        self.out = out
-        return out
+        y, self.base = z - base, base
+        self.expected = self.level + float(np.dot(self.params.lags[self.c], self.past))
+        self.width, self.left = self.half_range(self.hidden), y - self.expected
+        self.out = math.isnan(z) or self.age > 0
+        slow = self.params.slow_limits[self.c] * self.raised
+        if not self.out and abs(self.left) >= self.width:
+            self.out = not self.rewind(y, -self.left, is_back=True)
+            if self.out:
+                self.rewind(y, self.left, is_back=False)
+            self.left = y - self.expected
+        elif not self.out and not self.hidden and abs(y - self.level) >= slow:
+            self.out = True
+            if not self.rewind(y, y - self.level, is_back=False):
+                self.expected, self.width, self.hidden = self.level, slow, LONGEST
+                self.past = [0.0] * PAST
+        self.left = 0.0 if self.out else self.left
+        return self.out
+
+    def rewind(self, y: float, side: float, *, is_back: bool) -> bool:
+        """Go back to before a fault that was not beyond a limit at once; return whether it is."""
+        level, levels, sums, lags = self.level, [self.level], [0.0], self.params.lags[self.c]
+        seen = self.seen + 1
+        for i in range(min(RECENT - PAST - 1, self.steady - PAST)):
+            gain = max(1 - self.params.keep, 1 / (seen - i - 1))
+            level = (level - gain * self.recent[i]) / (1 - gain)
+            before = [each - level for each in self.recent[i + 1 : i + 1 + PAST]]
+            left = math.copysign(1, side) * (self.recent[i] - level - float(np.dot(lags, before)))
+            levels.append(level)
+            sums.append(sums[-1] + left / self.params.limits[self.c] - 0.1)
+        first = int(np.argmax(sums))
+        if first == 0 or (is_back and sums[first] < 1):
+            return False
+        level = levels[first]
+        past = [each - level for each in self.recent[first : first + PAST]]
+        for _ in range(first):
+            past = self.gone_on(past)
+        expected, hidden = level + float(np.dot(lags, past)), min(self.hidden + first, LONGEST)
+        width = self.half_range(hidden)
+        if (abs(y - expected) >= width) == is_back:
+            return False
+        self.level, self.past, self.hidden, self.steady = level, past, hidden, 0
+        self.expected, self.width = expected, width
+        return True
 
     def judge(self, z: float) -> tuple[float, float, float]:
         """Judge the value; return what is expected, half the range, and the ratio."""
@@ -63,20 +113,25 @@ class NaiveChannel:
         elif not missing:
             if self.out and not self.age and abs(y - expected) < self.width:
                 expected = own
-            ratio = self.rank = abs(y - expected) / self.width
-            if self.shift:
-                self.rank = abs(y - expected + self.shift) / self.params.limits[self.c]
+            ratio = abs(y - expected) / self.width
+            self.rank = abs(y - expected + self.shift) / self.params.limits[self.c]
             if ratio >= 1:
                 moved, way = self._go_home(y, expected)
                 expected += moved
                 ratio = abs(y - expected) / self.width
+                if moved and not way and abs(y - expected) > self.params.limits[self.c]:
+                    way = y - expected  # what is left of it
         faulty = missing or ratio >= 1
         self.used = expected if faulty else y
         if faulty:
-            self.hidden += 1
+            self.hidden += self.hidden < LONGEST
         elif self.hidden:
             self.hidden -= 1 + self.hidden // 4
-        self._follow(ratio, missing)
+        if not missing:
+            self.steps += (1 - 0.5 ** (1 / 12)) * (abs(z - self.last) - self.steps)
+            self.last = z
+        self.recent = [float(np.float32(self.used if missing else y)), *self.recent[:-1]]
+        self._follow(ratio, missing, way != 0)
         if self.params.flags[self.c]:
             self.level = self.used
         else:
@@ -91,7 +146,8 @@ class NaiveChannel:
         for k, home in enumerate(self.homes):
             moved = home - self.level
             if abs(y - expected - moved) < self.width:  # not so for NaN
-                self.homes[k], self.level, self.age = self.level, home, 0
+                self.homes[k], self.level, self.age, self.way = self.level, home, 0, 0
+                self.steady = 0
                 if k == 0:
                     self.shift = 0.0 if self.shift else moved
                 elif self.shift:
@@ -100,19 +156,31 @@ class NaiveChannel:
         away = y - expected
         for home in self.homes[1:]:
             if away * (home - self.level) > 0 and abs(away) < abs(home - self.level):
-                return away, away
+                if not self.way and abs(y - self.recent[0]) < self.params.limits[self.c]:
+                    return away, away
+                self.entered = self.entered if self.way else abs(away)
+                self.way, self.quiet = self.way + 1, 0
+                made = (abs(away) - self.entered) / (abs(home - self.level) - self.entered)
+                moved = away if self.way <= 10 or made >= self.way / 48 else 0.0
+                return moved, moved
         return 0.0, 0.0
 
-    def _follow(self, ratio: float, missing: bool) -> None:
+    def _follow(self, ratio: float, missing: bool, on_way: bool) -> None:
         self.first, self.second, self.closed = self.first + 1, self.second + 1, False
+        strange = not self.params.lows[self.c] <= self.last <= self.params.highs[self.c]
+        strange = strange and self.steps >= 1.5 * self.params.steps[self.c]
         if self.age == 0:
-            self.silent += 1
+            self.silent, self.steady = self.silent + 1, 0 if on_way else self.steady + 1
+            if self.way and not on_way:
+                self.quiet += 1
+                self.way += 3 if self.quiet == 1 else 0
+                self.way = 0 if self.quiet >= GAP else self.way
             if ratio >= 1:
-                self.age, self.quiet, self.peak, self.gap = 1, 0, ratio, GAP
+                self.age, self.quiet, self.peak, self.gap, self.steady = 1, 0, ratio, GAP, 0
                 if self.first <= self.params.day / 12:
                     self.gap = max(GAP, 2 * max(self.silent, self.pause))
                 self.pause, self.first, self.second = self.silent, self.second, 0
-            elif self.raised > 1:
+            elif self.raised > 1 and not strange:
                 self.raised = max(
                     1.0, self.raised - max(0.5, self.raised - 1) / (2 * self.params.day)
                 )
@@ -120,21 +188,28 @@ class NaiveChannel:
         self.age += 1
         if ratio >= 1:
             self.quiet, self.peak = 0, max(self.peak, ratio)
-        elif not missing:
+        elif not missing or self.quiet:
             self.quiet += 1
         if self.quiet >= self.gap:
             self.age, self.silent, self.closed = 0, self.quiet, self.peak < 1.5
+            self.steady = self.quiet
+            self.raises = (0.5 * self.raised, 100.0) if strange else (0.5, 2.0)
 
 
 class NaiveChannels:
     """All channels of a stream, a sample at a time; scaled values and the rhythm's levels."""
 
     def __init__(self, params: ChannelParams, first: Floats, base: Floats) -> None:
-        self.params = params
+        self.params, self.time = params, NO_TIME
         self.each = [NaiveChannel(c, params, first[c], base[c]) for c in range(len(first))]
 
-    def judge(self, scaled: Floats, base: Floats) -> dict[str, Floats]:
+    def judge(self, scaled: Floats, base: Floats, time: int = NO_TIME) -> dict[str, Floats]:
         """Return of each channel what is expected, half the range, ratio, hidden, clean value."""
+        if NO_TIME not in (self.time, time) and self.params.period > 0:
+            skipped = int(min((time - self.time) / self.params.period - 0.5, 2 * LONGEST))
+            for channel in self.each if skipped >= 1 else ():
+                channel.skip(skipped)
+        self.time = self.time if time == NO_TIME else time
         scaled, C = np.clip(scaled, -2e6, 2e6), len(scaled)
         made = {each: np.zeros(C) for each in ("expected", "width", "ratio", "hidden", "clean")}
         out = [channel.forecast(scaled[channel.c], base[channel.c]) for channel in self.each]
@@ -149,7 +224,7 @@ class NaiveChannels:
             made["hidden"][c] = math.isnan(scaled[c]) or ratio >= 1
             if channel.closed:
                 for other in self.each:
-                    step, most = (0.5, 2.0) if other is channel else (0.1, 1.5)
+                    step, most = channel.raises if other is channel else (0.1, 1.5)
                     other.raised = max(other.raised, min(other.raised + step, most))
         return made
 
@@ -158,10 +233,3 @@ class NaiveChannels:
         """The mean of the three highest ratios from what was accepted."""
         highest = sorted((channel.rank for channel in self.each), reverse=True)[:3]
         return sum(highest) / len(highest)
-
-
-def naive_channels(scaled: Floats, base: Floats, params: ChannelParams) -> dict[str, Floats]:
-    """Judge scaled samples (T, C); return expected, widths, ratios and hidden of each, (T, C)."""
-    twin = NaiveChannels(params, np.clip(scaled[0], -2e6, 2e6), base[0])
-    rows = [twin.judge(*each) for each in zip(scaled, base, strict=True)]
-    return {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -96,8 +96,7 @@ class NaiveThreshold:
         x = (score - self.location) / self.spread
         self.joint = x / self.height if self.height > 0 else math.inf if is_above else 0.0
         if self.episode:
-            limit = 0.75 * self.height if self.height > 0 else self.height
-            self.episode.append((self.joint, x < limit))
+            self.episode.append((self.joint, not is_above))
             newest = self.episode[1:][-self.gap :]
             if len(newest) == self.gap and all(low for _, low in newest):
                 if max(ratio for ratio, _ in self.episode) < 1.5:

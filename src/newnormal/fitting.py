@@ -251,9 +251,10 @@ def _fit_channels(
 ) -> ChannelParams:
     """Return what is expected of each channel by itself, and its limit."""
     rate, day = CHANNELS_SHARE * spec.rate(period), samples_per_day(period)
+    ns = 0.0 if period is None else period / np.timedelta64(1, "ns")
     if rhythm is None or phases is None:
-        return fit_channels(scaled, rate, day, None, None)
-    return fit_channels(scaled, rate, day, rhythm.explained, rhythm.levels_at(phases))
+        return fit_channels(scaled, rate, day, None, None, ns)
+    return fit_channels(scaled, rate, day, rhythm.explained, rhythm.levels_at(phases), ns)
 
 
 def _spread(channel: ChannelParams, scale: Floats) -> Floats:

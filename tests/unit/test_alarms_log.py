@@ -141,9 +141,8 @@ def test_quiet_shorter_than_the_gap_does_not_end_an_alarm() -> None:
     assert kinds(reported([2, 0, 0, 1, 0, 0, 1, 0, 0, 0])) == [("opened", 0), ("closed", 9)]
 
 
-def test_score_between_the_low_level_and_the_threshold_keeps_an_alarm_open() -> None:
-    assert kinds(reported([1, *[0.8] * 50])) == [("opened", 0)]
-    assert kinds(reported([1, *[0.7] * 50])) == [("opened", 0), ("closed", 3)]
+def test_score_just_below_the_threshold_is_quiet() -> None:
+    assert kinds(reported([1, *[0.99] * 50])) == [("opened", 0), ("closed", 3)]
 
 
 def test_alarm_is_reported_again_only_when_its_severity_has_another_word() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import newnormal
-from newnormal.kernels.decision import decide, is_quiet
+from newnormal.kernels.decision import decide
 
 KERNELS = Path(newnormal.__file__).parent / "kernels"
 INF, NAN = math.inf, math.nan
@@ -95,19 +95,3 @@ def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
             node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
         }
         assert not names & {"threshold", "alarm_threshold", "learn_threshold", "tau", "decide"}
-
-
-@pytest.mark.parametrize(
-    ("level", "height", "expected"),
-    [
-        (2.99, 4.0, True),
-        (3.0, 4.0, False),  # three quarters of the height
-        (-1.0, 0.0, True),  # a threshold at what is typical has no hysteresis
-        (0.0, 0.0, False),
-        (-2.0, -1.0, True),
-        (-1.0, -1.0, False),
-        (NAN, 4.0, False),
-    ],
-)
-def test_quiet_is_below_three_quarters(level: float, height: float, expected: bool) -> None:
-    assert is_quiet(level, height) is expected

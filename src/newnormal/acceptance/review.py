@@ -33,6 +33,8 @@ from newnormal.kernels.channels import (
     NEXT,
     OUTSIDE,
     QUIET,
+    STEADY,
+    WIDEST,
     HomeState,
     copy_normal,
 )
@@ -102,7 +104,6 @@ _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less 
 _WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
 _MOVES_AGAIN = 8  # samples without a move, below which a channel does not stand still
 _ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
-_WIDEST = 100.0  # of its limit, that range
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
@@ -239,6 +240,7 @@ class Review:
             normal, levels = self.channel.normal, back.normal.homes[0]
             gone = np.abs(self.channel.levels - levels) >= self.fitted.channel.limits
             self.channel.levels[gone], self.channel.past[:, gone] = levels[gone], 0
+            self.channel.counts[gone, STEADY] = 0
             self.channel.recent[:, gone] = levels[gone]
             normal.homes[1:] = back.normal.homes[1:]
             normal.lows[:], normal.highs[:] = back.normal.lows, back.normal.highs
@@ -339,9 +341,9 @@ class Review:
             state.shifts[c] = level - state.normal.homes[0, c]
             state.levels[c] = level
             state.past[:, c] = 0
-            state.counts[c, [AGE, HIDDEN, QUIET]] = 0
+            state.counts[c, [AGE, HIDDEN, QUIET, STEADY]] = 0
             apart = _WIDER * np.abs(recent - level).max() / params.limits[c]
-            state.raised[c] = min(max(state.raised[c], apart), _WIDEST)
+            state.raised[c] = min(max(state.raised[c], apart), WIDEST)
         levels = squeezed(state.levels + self._rhythm_level())[channels]
         self.drift.levels[channels] = self.drift.last[channels] = levels
         if self.drift.counts[DRIFT_SEEN] >= WARM:

@@ -97,7 +97,7 @@ def _stretch(
     times = None if verdicts.times is None else verdicts.times[done + pending : stop]
     phases = fitted.phases(times, int(step.counts[SEEN]), len(part))
     votes = fitted.votes(stop - done)
-    channels = judge_channels(fitted, state, part, phases)
+    channels = judge_channels(fitted, state, part, times, phases)
     fitted.acceptance.train_shadow(fitted, state, part, flush, phases, channels)
     if channels is None:
         fitted.model.advance(part, flush, state.model, params, rows, phases, votes)

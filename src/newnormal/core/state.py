@@ -25,6 +25,7 @@ from newnormal.kernels.alarm import AlarmParams, AlarmState
 from newnormal.kernels.channels import (
     HIDDEN,
     LONGEST,
+    STEADY,
     ChannelOut,
     ChannelParams,
     ChannelState,
@@ -44,7 +45,7 @@ from newnormal.kernels.stream import (
     Shadow,
     SilenceState,
 )
-from newnormal.types import Bools, Floats, Floats32, Times, Verdicts
+from newnormal.types import NO_TIME, Bools, Floats, Floats32, Times, Verdicts
 from newnormal.types.tables import ANY, KNOWN, Array, first, flatten
 
 _Part = TypeVar("_Part")
@@ -83,6 +84,8 @@ class StreamState:
             self.observed.left[:] = 0
             self.channel.past[:] = 0
             self.channel.counts[:, HIDDEN] = LONGEST
+            self.channel.counts[:, STEADY] = 0
+            self.channel.time[:] = NO_TIME
 
     @property
     def judged(self) -> int:
@@ -203,7 +206,11 @@ class Fitted:
 
 
 def judge_channels(
-    fitted: Fitted, state: StreamState, samples: Floats, phases: Floats | None
+    fitted: Fitted,
+    state: StreamState,
+    samples: Floats,
+    times: Times | None,
+    phases: Floats | None,
 ) -> ChannelOut | None:
     """Judge each channel of samples (T, C) by itself; None where that is not done."""
     if fitted.channel is None or state.channel is None:
@@ -212,6 +219,7 @@ def judge_channels(
     out = blank_channels(T, C)
     judge_by_channel(
         samples,
+        np.full(T, NO_TIME) if times is None else times.view(np.int64),
         np.full(T, np.nan) if phases is None else np.ascontiguousarray(phases),
         state.channel,
         fitted.channel,

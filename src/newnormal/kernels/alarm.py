@@ -29,7 +29,7 @@ import numpy as np
 
 from newnormal.kernels.channels import JUST_BEYOND
 from newnormal.kernels.compiled import compiled, uncounted
-from newnormal.kernels.decision import decide, is_beyond, is_quiet
+from newnormal.kernels.decision import decide, is_beyond
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import (
@@ -232,7 +232,7 @@ def advance(
             above = decide(score, threshold, threshold)[0]
             if counts[JOINT]:
                 counts[AGE] += 1
-                counts[LOW] = counts[LOW] + 1 if is_quiet(x, height) else 0
+                counts[LOW] = 0 if above else counts[LOW] + 1
                 levels[PEAK] = max(levels[PEAK], joint[t])
                 if counts[LOW] >= gap:
                     counts[JOINT] = 0
@@ -283,7 +283,7 @@ def peaks(heights: Floats, level: float, gap: int, out: Floats) -> int:
     for t in range(len(heights)):
         if is_open:
             out[count - 1] = max(out[count - 1], heights[t])
-            low = low + 1 if is_quiet(heights[t], level) else 0
+            low = 0 if decide(heights[t], level, level)[0] else low + 1
             is_open = low < gap
         elif decide(heights[t], level, level)[0]:
             out[count] = heights[t]

@@ -172,13 +172,15 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
         floats(base + at[50], dims.channels),
         floats(base + at[51], dims.channels),
         floats(base + at[52], dims.channels),
+        floats(base + at[53], dims.channels),
         HomeState(
-            floats2(base + at[53], 4, dims.channels),
-            floats(base + at[54], dims.channels),
+            floats2(base + at[54], 4, dims.channels),
             floats(base + at[55], dims.channels),
+            floats(base + at[56], dims.channels),
         ),
-        ints2(base + at[56], dims.channels, 9),
-        ints(base + at[57], 2),
+        ints2(base + at[57], dims.channels, 10),
+        ints(base + at[58], 2),
+        ints(base + at[59], 1),
     )
 
 
@@ -186,30 +188,30 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
 def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
     """Return `observed` of a StreamState."""
     return ObservedState(
-        floats2(base + at[58], dims.window, dims.channels),
-        ints(base + at[59], 7),
+        floats2(base + at[60], dims.window, dims.channels),
+        ints(base + at[61], 7),
         CommitteeState(
-            floats2(base + at[60], dims.experts, dims.channels),
-            floats3(base + at[61], dims.experts, dims.window, dims.channels),
-            floats3(base + at[62], dims.experts, dims.window, dims.channels),
-            floats2(base + at[63], dims.experts, 1),
-            ints2(base + at[64], dims.experts, 7),
-            floats(base + at[65], 1),
+            floats2(base + at[62], dims.experts, dims.channels),
+            floats3(base + at[63], dims.experts, dims.window, dims.channels),
+            floats3(base + at[64], dims.experts, dims.window, dims.channels),
+            floats2(base + at[65], dims.experts, 1),
+            ints2(base + at[66], dims.experts, 7),
+            floats(base + at[67], 1),
             MembersState(
-                floats32_2(base + at[66], 20, dims.channels),
-                floats32_2(base + at[67], 100, dims.channels),
-                ints(base + at[68], 2),
+                floats32_2(base + at[68], 20, dims.channels),
+                floats32_2(base + at[69], 100, dims.channels),
+                ints(base + at[70], 2),
             ),
             AcceptedState(
-                floats2(base + at[69], 16, dims.channels),
-                ints(base + at[70], 16),
-                ints(base + at[71], 16),
-                floats2(base + at[72], 10, dims.votes),
-                floats2(base + at[73], 10, dims.channels),
-                ints(base + at[74], 3),
+                floats2(base + at[71], 16, dims.channels),
+                ints(base + at[72], 16),
+                ints(base + at[73], 16),
+                floats2(base + at[74], 10, dims.votes),
+                floats2(base + at[75], 10, dims.channels),
+                ints(base + at[76], 3),
             ),
         ),
-        ints(base + at[75], 1),
+        ints(base + at[77], 1),
     )
 
 
@@ -217,21 +219,21 @@ def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
 def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
     """Return `drift` of a StreamState."""
     return DriftState(
-        floats(base + at[76], dims.channels),
-        floats(base + at[77], dims.channels),
         floats(base + at[78], dims.channels),
         floats(base + at[79], dims.channels),
         floats(base + at[80], dims.channels),
         floats(base + at[81], dims.channels),
-        floats(base + at[82], 4 * dims.channels),
-        floats(base + at[83], 4 * dims.channels),
-        floats(base + at[84], dims.channels),
-        floats(base + at[85], dims.channels),
+        floats(base + at[82], dims.channels),
+        floats(base + at[83], dims.channels),
+        floats(base + at[84], 4 * dims.channels),
+        floats(base + at[85], 4 * dims.channels),
         floats(base + at[86], dims.channels),
         floats(base + at[87], dims.channels),
-        floats(base + at[88], 4 * dims.channels),
-        floats(base + at[89], 4 * dims.channels),
-        ints(base + at[90], 3),
+        floats(base + at[88], dims.channels),
+        floats(base + at[89], dims.channels),
+        floats(base + at[90], 4 * dims.channels),
+        floats(base + at[91], 4 * dims.channels),
+        ints(base + at[92], 3),
     )
 
 
@@ -239,8 +241,8 @@ def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
 def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
     """Return `review` of a StreamState."""
     return ReviewState(
-        ints(base + at[91], 4),
-        floats(base + at[92], 2),
+        ints(base + at[93], 4),
+        floats(base + at[94], 2),
     )
 
 
@@ -248,13 +250,13 @@ def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
 def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
     """Return `changes` of a StreamState."""
     return ChangeState(
-        ints2(base + at[93], 8, 8),
-        ints(base + at[94], 8),
-        floats(base + at[95], 8),
-        ints2(base + at[96], 8, dims.channels),
-        floats2(base + at[97], 8, dims.channels),
-        floats2(base + at[98], 8, dims.channels),
+        ints2(base + at[95], 8, 8),
+        ints(base + at[96], 8),
+        floats(base + at[97], 8),
+        ints2(base + at[98], 8, dims.channels),
         floats2(base + at[99], 8, dims.channels),
+        floats2(base + at[100], 8, dims.channels),
+        floats2(base + at[101], 8, dims.channels),
     )
 
 
@@ -262,25 +264,25 @@ def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
 def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
     """Return `last_quiet` of a StreamState."""
     return Baseline(
-        floats32(base + at[100], dims.weights),
-        floats2(base + at[101], dims.experts, dims.channels),
-        floats(base + at[102], 4 * dims.channels),
-        floats(base + at[103], 4 * dims.channels),
-        floats(base + at[104], 257),
-        floats(base + at[105], 4),
-        floats(base + at[106], 5),
+        floats32(base + at[102], dims.weights),
+        floats2(base + at[103], dims.experts, dims.channels),
+        floats(base + at[104], 4 * dims.channels),
+        floats(base + at[105], 4 * dims.channels),
+        floats(base + at[106], 257),
+        floats(base + at[107], 4),
+        floats(base + at[108], 5),
         AcceptedState(
-            floats2(base + at[107], 16, dims.channels),
-            ints(base + at[108], 16),
-            ints(base + at[109], 16),
-            floats2(base + at[110], 10, dims.votes),
-            floats2(base + at[111], 10, dims.channels),
-            ints(base + at[112], 3),
+            floats2(base + at[109], 16, dims.channels),
+            ints(base + at[110], 16),
+            ints(base + at[111], 16),
+            floats2(base + at[112], 10, dims.votes),
+            floats2(base + at[113], 10, dims.channels),
+            ints(base + at[114], 3),
         ),
         HomeState(
-            floats2(base + at[113], 4, dims.channels),
-            floats(base + at[114], dims.channels),
-            floats(base + at[115], dims.channels),
+            floats2(base + at[115], 4, dims.channels),
+            floats(base + at[116], dims.channels),
+            floats(base + at[117], dims.channels),
         ),
     )
 
@@ -386,7 +388,7 @@ def drift_params_at(base: int, at: Ints, dims: Dims) -> DriftParams:
 @inlined
 def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
     """Return `channel` of a FitArrays."""
-    channelparams_numbers = floats(base + at[35], 2)
+    channelparams_numbers = floats(base + at[35], 3)
     return ChannelParams(
         floats2(base + at[36], dims.channels, 5),
         floats32_2(base + at[37], dims.channels, dims.channels),
@@ -401,6 +403,7 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
         ints(base + at[46], dims.channels),
         channelparams_numbers[0],
         channelparams_numbers[1],
+        channelparams_numbers[2],
     )
 
 

@@ -31,12 +31,13 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from newnormal.kernels.compiled import compiled, inlined, inner, uncounted
-from newnormal.kernels.decision import LOW_RATIO, is_beyond
+from newnormal.kernels.decision import is_beyond
 from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy
-from newnormal.types import Floats, Floats32, Ints
+from newnormal.types import NO_TIME, Floats, Floats32, Ints
 from newnormal.types.tables import (
     ABOVE,
+    ANY,
     BINARY,
     KNOWN,
     LEVEL,
@@ -56,7 +57,9 @@ HORIZONS = 8  # at which a range is known: hidden for 1, 2, 4, ..., 128 samples
 LONGEST = 1 << (HORIZONS - 1)
 HOMES = 4  # levels of a channel that were accepted
 GAP = 10  # quiet samples that close an episode
+_LOW_RATIO = 0.75  # of its limit, within which a channel is quiet again
 _KEEP_STEP = 0.5 ** (1 / 12)  # of the mean step at each sample
+_DRIFT = 0.1  # of its limit, what a forecast may leave at each sample before a fault begins
 _SWEEPS = 6  # over the hidden channels, until their estimates agree
 _FARTHEST = 2e6  # scaled values beyond are taken for this, as drift does
 
@@ -65,9 +68,14 @@ _FARTHEST = 2e6  # scaled values beyond are taken for this, as drift does
 JUST_BEYOND = 1.5
 _RAISE, _RAISED = 0.5, 2.0  # of its own channel
 _RAISE_OTHERS, _RAISED_OTHERS = 0.1, 1.5
+WIDEST = 100.0  # of a channel where history never was, whose steps are _ROUGH times as large
+_ROUGH = 1.5
 _DAYS = 2.0  # in which a limit comes back from one raise
 _HOURS = 2.0  # within which a third episode is one that comes and goes
 _LONG_AGO = 1 << 40  # samples
+# Samples for which a channel may stand on the way to an accepted level, of the slowest way, and
+# what a return without arriving counts.
+_WAY_FREE, _WAY_SLOWEST, _WAY_RETURN = 10, 48, 3
 _PAUSES = 2.0  # times the longest pause so far, for which such an episode stays open
 
 # Positions in a row of ChannelState.counts.
@@ -80,6 +88,8 @@ SECOND = 5  # samples since the last episode began
 PAUSE = 6  # the pause before the last episode
 GAPS = 7  # quiet samples that close the episode: more than GAP where it comes and goes
 OUTSIDE = 8  # newest samples outside all values that were normal
+WAY = 9  # samples on the way to an accepted level; a return without arriving counts more
+STEADY = 10  # newest samples without a gap, an episode or another level
 COUNTS = counters(
     hidden=HIDDEN,
     age=AGE,
@@ -90,6 +100,8 @@ COUNTS = counters(
     pause=PAUSE,
     gaps=GAPS,
     outside=OUTSIDE,
+    way=WAY,
+    steady=STEADY,
 )
 # Positions in ChannelState.ring.
 NEXT = 0  # the row of `recent` that comes next
@@ -119,9 +131,11 @@ class ChannelState(NamedTuple):
     last: Annotated[Floats, Array("C", range=LEVEL)]  # the newest value observed
     before: Annotated[Floats, Array("C", range=LEVEL)]  # the median before the newest episode
     shifts: Annotated[Floats, Array("C", range=SHIFT)]  # from the accepted level, of open changes
+    ways: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # how far the way to one began
     normal: HomeState
     counts: Annotated[Ints, COUNTS.of_each("C")]
     ring: Annotated[Ints, _RING]
+    time: Annotated[Ints, Array(1, range=ANY, first=NO_TIME)]  # of the newest sample, ns
 
 
 class ChannelParams(NamedTuple):
@@ -146,6 +160,7 @@ class ChannelParams(NamedTuple):
     flags: Annotated[Ints, Array("C", range=BINARY)]
     keep: Annotated[float, Scalar(0, 1)]  # share of its level that a channel keeps at each sample
     day: Annotated[float, Scalar(1, 1e300)]  # samples
+    period: Annotated[float, Scalar(0, 1e300)]  # ns; 0 where it is not known
 
 
 class ChannelOut(NamedTuple):
@@ -171,6 +186,7 @@ class ChannelWork(NamedTuple):
     base: Floats  # (C,) the rhythm's level
     out: Ints  # (C,) 1 where the value is not to be used
     sorted: Floats  # (RECENT,)
+    past: Floats  # (PAST,)
 
 
 @compiled
@@ -183,6 +199,7 @@ def blank_work(channels: int) -> ChannelWork:
         np.empty(channels),
         np.empty(channels, np.int64),
         np.empty(RECENT),
+        np.empty(PAST),
     )
 
 
@@ -190,6 +207,7 @@ def blank_work(channels: int) -> ChannelWork:
 def advance(
     work: ChannelWork,
     samples: Floats,
+    times: Ints,
     phases: Floats,
     state: ChannelState,
     params: ChannelParams,
@@ -198,12 +216,16 @@ def advance(
     rhythm: Floats32,
     out: ChannelOut,
 ) -> None:
-    """Judge samples (T, C), NaN where missing, and follow them; `rhythm` (B, C) are its levels."""
+    """Judge samples (T, C), NaN where missing, and follow them.
+
+    `times` (T,) are in ns, NO_TIME where not known; `rhythm` (B, C) are its levels.
+    """
     T, C = samples.shape
     for t in range(T):
         if state.ring[SEEN] == 0:
             _begin(samples[t], phases[t], state, params, mean, scale, rhythm)
         state.ring[SEEN] += 1
+        _skip(times[t], state, params)
         anything = _forecast(samples[t], phases[t], state, params, mean, scale, rhythm, work)
         if anything:
             _estimate(params.others, work)
@@ -233,6 +255,7 @@ linked_advance = linked(advance)
 @compiled
 def judge(
     samples: Floats,
+    times: Ints,
     phases: Floats,
     state: ChannelState,
     params: ChannelParams,
@@ -242,7 +265,8 @@ def judge(
     out: ChannelOut,
 ) -> None:
     """Do what `advance` does, in working memory of its own."""
-    advance(blank_work(samples.shape[1]), samples, phases, state, params, mean, scale, rhythm, out)
+    work = blank_work(samples.shape[1])
+    advance(work, samples, times, phases, state, params, mean, scale, rhythm, out)
 
 
 @inlined
@@ -290,6 +314,44 @@ def _begin(
 
 
 @inner
+def _skip(time: int, state: ChannelState, params: ChannelParams) -> None:
+    """Take samples that did not come for missing ones: the forecast goes on over a gap."""
+    before = state.time[0]
+    if time != NO_TIME:
+        state.time[0] = time
+    if before == NO_TIME or time == NO_TIME or params.period <= 0:
+        return
+    skipped = int(min((time - before) / params.period - 0.5, 2 * LONGEST))
+    if skipped < 1:
+        return
+    for c in range(len(state.levels)):
+        state.counts[c, HIDDEN] = min(state.counts[c, HIDDEN] + skipped, 2 * LONGEST)
+        state.counts[c, STEADY] = 0
+        for _ in range(min(skipped, LONGEST)):
+            _go_on(params.lags[c], state.past[:, c])
+
+
+@inner
+def _go_on(lags: Floats, past: Floats) -> None:
+    """Put the forecast of the next sample into the newest ones, minus their level."""
+    total = 0.0
+    for k in range(PAST):
+        total += lags[k] * past[k]
+    for k in range(PAST - 1, 0, -1):
+        past[k] = past[k - 1]
+    past[0] = total
+
+
+@inlined
+def _width_hidden(widths: Floats, slow: float, hidden: int) -> float:
+    """Return half the range of a channel that has been hidden for so many samples."""
+    j = 0
+    while j < HORIZONS - 1 and (1 << j) < hidden:
+        j += 1
+    return max(widths[j], slow) if hidden > LONGEST else widths[j]
+
+
+@inner
 def _forecast(
     sample: Floats,
     phase: float,
@@ -312,30 +374,86 @@ def _forecast(
         counts = state.counts[c]
         width = params.limits[c] * state.raised[c]
         if counts[AGE] > 0:
-            width *= LOW_RATIO
+            width *= _LOW_RATIO
         hidden = counts[HIDDEN]
         if hidden > 0:
-            j = 0
-            while j < HORIZONS - 1 and (1 << j) < hidden:
-                j += 1
-            width = max(width, params.widths[c, j])
+            width = max(width, _width_hidden(params.widths[c], params.slow_limits[c], hidden))
         work.width[c] = width
-        left = _scaled(sample[c], mean[c], scale[c]) - base - total
-        is_out = np.isnan(left) or counts[AGE] > 0 or is_beyond(abs(left) / width)
-        if not is_out and hidden == 0:
+        y = _scaled(sample[c], mean[c], scale[c]) - base
+        left = y - total
+        is_out = np.isnan(left) or counts[AGE] > 0
+        if not is_out and is_beyond(abs(left) / width):
+            is_out = not _rewind(c, y, -left, True, state, params, work)
+            if is_out:
+                _rewind(c, y, left, False, state, params, work)
+            total = work.forecast[c]
+            left = y - total
+        elif not is_out and hidden == 0:
             # What leaves its level slowly is forecast well, and is a fault all the same.
             slow = params.slow_limits[c] * state.raised[c]
-            if is_beyond(abs(left + total - state.levels[c]) / slow):
+            if is_beyond(abs(y - state.levels[c]) / slow):
                 is_out = True
-                work.forecast[c] = state.levels[c]
-                work.width[c] = slow
-                counts[HIDDEN] = LONGEST
-                for k in range(PAST):
-                    state.past[k, c] = 0.0
+                if not _rewind(c, y, y - state.levels[c], False, state, params, work):
+                    work.forecast[c] = state.levels[c]
+                    work.width[c] = slow
+                    counts[HIDDEN] = LONGEST
+                    for k in range(PAST):
+                        state.past[k, c] = 0.0
         work.out[c] = 1 if is_out else 0
         work.left[c] = 0.0 if is_out else left
         anything = anything or is_out
     return anything
+
+
+@inner
+def _rewind(
+    c: int,
+    y: float,
+    side: float,
+    is_back: bool,
+    state: ChannelState,
+    params: ChannelParams,
+    work: ChannelWork,
+) -> bool:
+    """Take back what a fault moved before it was beyond a limit; return whether that was anything.
+
+    It began where the sum of what forecasts left, towards the fault's side and less _DRIFT of the
+    limit each, is highest. From there on its values count as missing. `is_back`: the fault was
+    never beyond a limit, and this value is where the channel was before it.
+    """
+    counts, recent, lags, past = state.counts[c], state.recent, params.lags[c], work.past
+    most = min(RECENT - PAST - 1, counts[STEADY] - PAST)
+    level, total, highest, first = state.levels[c], 0.0, 0.0, 0
+    best = level
+    for i in range(1, most + 1):
+        value = recent[(state.ring[NEXT] - i) % RECENT, c]
+        gain = max(1 - params.keep, 1 / (state.ring[SEEN] - i))
+        level = (level - gain * value) / (1 - gain)
+        left = value - level
+        for k in range(PAST):
+            left -= lags[k] * (recent[(state.ring[NEXT] - i - 1 - k) % RECENT, c] - level)
+        total += (left if side > 0 else -left) / params.limits[c] - _DRIFT
+        if total > highest:
+            highest, first, best = total, i, level
+    if first == 0 or (is_back and not is_beyond(highest)):
+        return False
+    for k in range(PAST):
+        past[k] = recent[(state.ring[NEXT] - first - 1 - k) % RECENT, c] - best
+    for _ in range(first):
+        _go_on(lags, past)
+    total = best
+    for k in range(PAST):
+        total += lags[k] * past[k]
+    hidden = min(counts[HIDDEN] + first, LONGEST)
+    width = params.limits[c] * state.raised[c]
+    width = max(width, _width_hidden(params.widths[c], 0.0, hidden))
+    if is_beyond(abs(y - total) / width) == is_back:
+        return False
+    work.forecast[c], work.width[c] = total, width
+    state.levels[c], counts[HIDDEN], counts[STEADY] = best, hidden, 0
+    for k in range(PAST):
+        state.past[k, c] = past[k]
+    return True
 
 
 @linked
@@ -381,10 +499,10 @@ def _judge(
             low, high = expected - width, expected + width
         ratio = abs(y - expected) / width
         limit = params.limits[c]
-        rank = abs(y - expected + state.shifts[c]) / limit if state.shifts[c] else ratio
+        rank = abs(y - expected + state.shifts[c]) / limit
         if is_beyond(ratio):
             level = state.levels[c]
-            moved = _go_home(c, y, expected, width, state)
+            moved = _go_home(c, y, expected, width, limit, state)
             if moved != 0:
                 expected, low, high = expected + moved, low + moved, high + moved
                 ratio = abs(y - expected) / width
@@ -398,7 +516,7 @@ def _judge(
     used = y
     if is_missing or beyond:
         used = min(max(expected, -_FARTHEST), _FARTHEST)
-        counts[HIDDEN] += 1
+        counts[HIDDEN] += counts[HIDDEN] < LONGEST
     elif counts[HIDDEN] > 0:
         counts[HIDDEN] -= 1 + counts[HIDDEN] // 4
     out.clean[t, c] = used + base
@@ -406,11 +524,14 @@ def _judge(
     if not is_missing:
         state.steps[c] += (1 - _KEEP_STEP) * (abs(z - state.last[c]) - state.steps[c])
         state.last[c] = z
-        state.recent[state.ring[NEXT], c] = y
         is_outside = z < state.normal.lows[c] or z > state.normal.highs[c]
         counts[OUTSIDE] = counts[OUTSIDE] + 1 if is_outside else 0
+    state.recent[state.ring[NEXT], c] = used if is_missing else y
+    # Where history never was it may be rougher than anywhere there.
+    is_strange = state.last[c] < params.lows[c] or state.last[c] > params.highs[c]
+    is_strange = is_strange and state.steps[c] >= _ROUGH * params.steps[c]
     out.paces[t, c] = state.steps[c] / params.steps[c]
-    _follow_episode(c, ratio, is_missing, state, params, work)
+    _follow_episode(c, ratio, is_missing, way != 0, is_strange, state, params, work)
     if params.flags[c]:
         state.levels[c] = used
         return rank
@@ -443,12 +564,14 @@ def _pass(
     out.hidden[t, c] = 1 if is_missing else 0
     if not is_missing:
         state.last[c] = z
-    _follow_episode(c, 0.0, is_missing, state, params, work)
+    _follow_episode(c, 0.0, is_missing, False, False, state, params, work)
     return 0.0
 
 
 @inner
-def _go_home(c: int, y: float, expected: float, width: float, state: ChannelState) -> float:
+def _go_home(
+    c: int, y: float, expected: float, width: float, limit: float, state: ChannelState
+) -> float:
     """Move a channel to an accepted level that it is near, if it is; return by how much.
 
     On the way to one that was accepted it stays, and how far it has come is returned.
@@ -466,14 +589,32 @@ def _go_home(c: int, y: float, expected: float, width: float, state: ChannelStat
                 state.shifts[c] = 0.0 if state.shifts[c] else moved
             elif state.shifts[c]:
                 state.shifts[c] += moved
-            state.counts[c, AGE] = 0
+            state.counts[c, AGE] = state.counts[c, WAY] = state.counts[c, STEADY] = 0
             return moved
-    away = y - expected
+    away, newest = y - expected, state.recent[(state.ring[NEXT] - 1) % RECENT, c]
     for k in range(1, HOMES):
         moved = homes[k, c] - state.levels[c]
         if away * moved > 0 and abs(away) < abs(moved):  # not so for NaN
-            return away
+            jumps = is_beyond(abs(y - newest) / limit)
+            return away if _arrives(c, abs(away), abs(moved), jumps, state) else 0.0
     return 0.0
+
+
+@inner
+def _arrives(c: int, away: float, way: float, jumps: bool, state: ChannelState) -> bool:
+    """Whether a channel on the way to an accepted level comes on quickly enough to arrive.
+
+    Where the way did not begin with a jump, it may take any time.
+    """
+    counts = state.counts[c]
+    if counts[WAY] == 0:
+        if not jumps:
+            return True
+        state.ways[c] = away
+    counts[WAY] += 1
+    counts[QUIET] = 0
+    made = (away - state.ways[c]) / (way - state.ways[c])
+    return counts[WAY] <= _WAY_FREE or made >= counts[WAY] / _WAY_SLOWEST
 
 
 @inner
@@ -481,6 +622,8 @@ def _follow_episode(
     c: int,
     ratio: float,
     is_missing: bool,
+    is_on_way: bool,
+    is_strange: bool,
     state: ChannelState,
     params: ChannelParams,
     work: ChannelWork,
@@ -492,9 +635,14 @@ def _follow_episode(
     beyond = is_beyond(ratio)
     if counts[AGE] == 0:
         counts[SILENT_FOR] += 1
+        counts[STEADY] = 0 if is_on_way else counts[STEADY] + 1
+        if counts[WAY] > 0 and not is_on_way:
+            counts[QUIET] += 1
+            counts[WAY] += _WAY_RETURN if counts[QUIET] == 1 else 0
+            counts[WAY] = 0 if counts[QUIET] >= GAP else counts[WAY]
         if beyond:
             counts[AGE] = 1
-            counts[QUIET] = 0
+            counts[QUIET] = counts[STEADY] = 0
             state.peaks[c] = ratio
             if counts[SILENT_FOR] >= LONGEST:  # else it may not be back from the last episode
                 state.before[c] = _median(state.recent[:, c], state.ring[NEXT], work.sorted)
@@ -505,7 +653,7 @@ def _follow_episode(
             counts[PAUSE] = pause
             counts[FIRST] = counts[SECOND]
             counts[SECOND] = 0
-        elif state.raised[c] > 1:
+        elif state.raised[c] > 1 and not is_strange:
             back = max(_RAISE, state.raised[c] - 1) / (_DAYS * params.day)
             state.raised[c] = max(1.0, state.raised[c] - back)
         return
@@ -513,15 +661,17 @@ def _follow_episode(
     if beyond:
         counts[QUIET] = 0
         state.peaks[c] = max(state.peaks[c], ratio)
-    elif not is_missing:
+    elif not is_missing or counts[QUIET] > 0:
         counts[QUIET] += 1
     if counts[QUIET] >= counts[GAPS]:
         counts[AGE] = 0
-        counts[SILENT_FOR] = counts[QUIET]
+        counts[SILENT_FOR] = counts[STEADY] = counts[QUIET]
         if state.peaks[c] < JUST_BEYOND:
             for k in range(len(state.raised)):
                 step, most = _RAISE_OTHERS, _RAISED_OTHERS
-                if k == c:
+                if k == c and is_strange:
+                    step, most = _RAISE * state.raised[c], WIDEST
+                elif k == c:
                     step, most = _RAISE, _RAISED
                 raised = min(state.raised[k] + step, most)
                 state.raised[k] = max(state.raised[k], raised)

@@ -13,7 +13,7 @@ threshold that moves with a limit on alarms moves `alarm_threshold` alone: what 
 stays as it was accepted. A sample without a score (nothing was observed) is neither anomalous nor
 learnable.
 
-An open alarm closes after enough samples that are quiet, and ends with the last one that is not.
+An open alarm closes after enough samples that are not anomalous, and ends with the last that is.
 """
 
 from __future__ import annotations
@@ -28,20 +28,11 @@ _AT_LIMIT, _DOUBLED, _MORE_CHANNELS, _LONGER, _SAMPLES = 10.0, 22.0, 6.0, 6.0, 3
 _JOINT = 4.0  # times as far: the joint score's ratio is one of logarithms
 SEVERITIES = 4  # low, medium, high, critical: from 0, 25, 50 and 75
 
-# Of the threshold's height: lower lets alarms grow into the body of the scores, 1 is no hysteresis.
-LOW_RATIO = 0.75
-
 
 @uncounted
 def decide(score: float, alarm_threshold: float, learn_threshold: float) -> tuple[bool, bool]:
     """Return whether a sample is anomalous (ŷ of the paper) and learnable (1 - ŷ of its loss)."""
     return score >= alarm_threshold, score < learn_threshold
-
-
-@uncounted
-def is_quiet(level: float, height: float) -> bool:
-    """Whether a score is quiet, by its own height above what is typical and the threshold's."""
-    return level < (LOW_RATIO * height if height > 0 else height)
 
 
 @uncounted

@@ -187,6 +187,7 @@ def advance(
             advance_channels(
                 channel_work,
                 samples[start:end],
+                times[start:end],
                 phases[start:end],
                 channel_at(base, at, dims),
                 channel_params_at(fit, fit_at, dims),

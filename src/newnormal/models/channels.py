@@ -41,7 +41,12 @@ _MOVES = 30  # of these at least
 
 
 def fit_channels(
-    history: Floats, rate: float, day: float, rhythmic: Bools | None, base: Floats | None
+    history: Floats,
+    rate: float,
+    day: float,
+    rhythmic: Bools | None,
+    base: Floats | None,
+    period: float = 0.0,
 ) -> ChannelParams:
     """Fit the channels on scaled history (T, C), NaN where missing.
 
@@ -53,6 +58,8 @@ def fit_channels(
         Samples a day.
     rhythmic, base
         The channels that have a rhythm, (C,), and its levels at each sample, (T, C); or None.
+    period
+        Between samples, in ns; 0 where it is not known.
     """
     C = history.shape[1]
     rhythmic = np.zeros(C, np.bool_) if rhythmic is None else rhythmic
@@ -83,10 +90,13 @@ def fit_channels(
         lows=lows,
         highs=highs,
         steps=_steps(history),
-        rhythmic=rhythmic.astype(np.int64),
+        rhythmic=(rhythmic & ~flags).astype(
+            np.int64
+        ),  # what is expected of a flag is its last value
         flags=flags.astype(np.int64),
         keep=decay_of(MEMORY),
         day=day,
+        period=period,
     )
 
 

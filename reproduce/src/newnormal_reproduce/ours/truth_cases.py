@@ -381,6 +381,7 @@ def _right(place: Place, rng: np.random.Generator, *, row: str) -> _Rows:
     stream, start = _stream(place, missing), int(rng.integers(650, 1_000))
     normal, times, done = stream.normal, stream.times, [True]
     breaks: dict[int, _Break] = {}
+    shift: PlantedFault | None = None
     before = start - int(rng.integers(5, 61))
     if row == "first hour":
         start = int(rng.integers(3, min(60, 3_600 // place.period) + 1))
@@ -399,11 +400,16 @@ def _right(place: Place, rng: np.random.Generator, *, row: str) -> _Rows:
 
         breaks[before - 60] = accept
     fault = stream.draw(rng, start)
+    if (
+        shift is not None and shift.channel == fault.channel
+    ):  # away from the level that it left, which stays normal
+        fault = fault._replace(size=np.copysign(fault.size, shift.size))
     end = fault.last + 1 + _TAIL
     values = stream.with_faults(fault, normal=normal)[:end]
     told = _follow(_fitted(place, missing).reset(), values, times[:end], breaks)
-    observed = np.flatnonzero(~np.isnan(values[: fault.last + 1, fault.channel]))
-    closed, direction, _ = told.ending(fault, int(observed[-1]), place.period)
+    moved = np.abs(values - normal[:end])[: fault.last + 1, fault.channel]
+    last = int(np.flatnonzero(moved > 0)[-1])  # of its samples with a value
+    closed, direction, _ = told.ending(fault, last, place.period)
     if done[0]:  # nothing was reported that could be accepted: another situation
         yield row, closed and direction
 
