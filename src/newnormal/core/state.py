@@ -206,11 +206,7 @@ class Fitted:
 
 
 def judge_channels(
-    fitted: Fitted,
-    state: StreamState,
-    samples: Floats,
-    times: Times | None,
-    phases: Floats | None,
+    fitted: Fitted, state: StreamState, samples: Floats, times: Times | None, phases: Floats | None
 ) -> ChannelOut | None:
     """Judge each channel of samples (T, C) by itself; None where that is not done."""
     if fitted.channel is None or state.channel is None:

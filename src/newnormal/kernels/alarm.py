@@ -32,15 +32,7 @@ from newnormal.kernels.compiled import compiled, uncounted
 from newnormal.kernels.decision import decide, is_beyond
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
-from newnormal.types.tables import (
-    INCREASING,
-    KNOWN,
-    TAIL,
-    Array,
-    Counter,
-    Scalar,
-    counters,
-)
+from newnormal.types.tables import INCREASING, KNOWN, TAIL, Array, Counter, Scalar, counters
 
 KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
 RECENT = 60  # scores kept, of which the location takes the median

@@ -647,12 +647,7 @@ def _append(source: Floats, newest: Floats) -> None:
 
 @inlined
 def _conclude(
-    votes: Floats,
-    prompt: Floats,
-    keep: float,
-    smooth: Floats,
-    alarm_threshold: float,
-    out: StepOut,
+    votes: Floats, prompt: Floats, keep: float, smooth: Floats, alarm_threshold: float, out: StepOut
 ) -> None:
     """Smooth the votes, which are logarithms, and write scores and what is anomalous."""
     for r in range(len(votes)):

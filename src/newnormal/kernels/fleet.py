@@ -75,13 +75,7 @@ from newnormal.kernels.stream import (
     SHADOW_SCORES,
     SHADOW_TRAINS,
 )
-from newnormal.kernels.uneventful import (
-    Columns,
-    add_times,
-    quiet_rows,
-    review,
-    review_is_trivial,
-)
+from newnormal.kernels.uneventful import Columns, add_times, quiet_rows, review, review_is_trivial
 from newnormal.types import Bools, Floats, Floats32, Ints
 
 # Why a stream's samples were not all consumed, as bits: what Python has to do, in this order.

@@ -28,12 +28,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _SYMBOL = "newnormal_kernel_address"  # in cached code, too
-_RETURNED = {
-    "None": types.void,
-    "bool": types.boolean,
-    "int": types.int64,
-    "float": types.float64,
-}
+_RETURNED = {"None": types.void, "bool": types.boolean, "int": types.int64, "float": types.float64}
 _BYTES = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64)
 _kernels: dict[bytes, Any] = {}  # by the name that is in the code of those that call them

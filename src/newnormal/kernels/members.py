@@ -328,12 +328,7 @@ def _windows(
 
 @inlined
 def _shapes(
-    means: Floats32,
-    head: int,
-    shapes: Floats32,
-    window: Floats32,
-    ahead: Ints,
-    squares: Floats,
+    means: Floats32, head: int, shapes: Floats32, window: Floats32, ahead: Ints, squares: Floats
 ) -> None:
     M, n = shapes.shape
     C = n // BLOCKS

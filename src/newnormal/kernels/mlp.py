@@ -164,12 +164,7 @@ def _add_rows(
 
 @inner
 def descend(
-    weights: Floats32,
-    widths: Ints,
-    units: Floats32,
-    deltas: Floats32,
-    lr: np.float32,
-    active: Ints,
+    weights: Floats32, widths: Ints, units: Floats32, deltas: Floats32, lr: np.float32, active: Ints
 ) -> float:
     """Take one SGD step in place, and return a bound on how far any weight moved.
 

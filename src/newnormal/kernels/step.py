@@ -248,12 +248,7 @@ def advance_in(
 
 @compiled
 def advance(
-    samples: Floats,
-    flush: bool,
-    widths: Ints,
-    state: StepState,
-    params: StepParams,
-    out: StepOut,
+    samples: Floats, flush: bool, widths: Ints, state: StepState, params: StepParams, out: StepOut
 ) -> None:
     """Consume samples (T, C), which hold no infinity, and write the verdicts that became final.
 
@@ -379,13 +374,7 @@ def _restore(
 
 @inlined
 def _expect(
-    at: int,
-    units: Floats32,
-    trend: Floats,
-    mean: Floats,
-    scale: Floats,
-    expected: Floats,
-    row: int,
+    at: int, units: Floats32, trend: Floats, mean: Floats, scale: Floats, expected: Floats, row: int
 ) -> None:
     """Write the reconstruction that begins at `at` plus the trend, in the user's units."""
     for c in range(len(trend)):

@@ -29,16 +29,7 @@ from newnormal.kernels.committee import (
     advance_beside,
 )
 from newnormal.kernels.members import FAR, KINDS, LEAST, MembersParams
-from newnormal.kernels.step import (
-    AGE,
-    CYCLE,
-    HELD,
-    PENDING,
-    SEEN,
-    StepOut,
-    StepParams,
-    blank_out,
-)
+from newnormal.kernels.step import AGE, CYCLE, HELD, PENDING, SEEN, StepOut, StepParams, blank_out
 from newnormal.kernels.stream import ModelState
 from newnormal.models import places
 from newnormal.models.base import Block, Model, Training
@@ -153,10 +144,7 @@ class Committee(Model):
         return self._uncalibrated(np.ones((J, C)), bases)
 
     def _uncalibrated(
-        self,
-        scales: Floats,
-        bases: Mapping[int, Floats],
-        members: MembersParams | None = None,
+        self, scales: Floats, bases: Mapping[int, Floats], members: MembersParams | None = None
     ) -> CommitteeParams:
         plan, V = self.plan, len(self.plan.weights)
         total = sum(plan.weights)
@@ -218,11 +206,7 @@ class Committee(Model):
             yield squares[:, :final], ~np.isnan(samples)
 
     def votes(
-        self,
-        series: Floats,
-        fitted: Floats32,
-        rates: Sequence[float],
-        phases: Floats | None = None,
+        self, series: Floats, fitted: Floats32, rates: Sequence[float], phases: Floats | None = None
     ) -> Floats:
         """Return each vote on each sample of a scaled series (T, C), (V, T).
 

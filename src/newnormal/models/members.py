@@ -7,15 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from newnormal.kernels.members import (
-    BLOCKS,
-    FAR,
-    LONG,
-    PAST,
-    SPAN,
-    SPANS,
-    MembersParams,
-)
+from newnormal.kernels.members import BLOCKS, FAR, LONG, PAST, SPAN, SPANS, MembersParams
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32
 from newnormal.types.tables import first

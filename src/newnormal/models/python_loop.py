@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 def advance(
-    model: Model,
-    samples: Floats,
-    flush: bool,
-    state: ModelState,
-    params: StepParams,
-    out: StepOut,
+    model: Model, samples: Floats, flush: bool, state: ModelState, params: StepParams, out: StepOut
 ) -> None:
     """Consume samples (T, C) and write the verdicts that became final."""
     step = state.step

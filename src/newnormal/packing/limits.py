@@ -28,13 +28,7 @@ from newnormal.kernels.stream import (
     Baseline,
     Shadow,
 )
-from newnormal.types.tables import (
-    LARGEST_COUNT,
-    Sizes,
-    Wrong,
-    declared,
-    wrong_counters,
-)
+from newnormal.types.tables import LARGEST_COUNT, Sizes, Wrong, declared, wrong_counters
 
 Arrays = Mapping[str, NDArray[Any]]  # (N, ...) by name
 

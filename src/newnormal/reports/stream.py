@@ -85,10 +85,7 @@ def _described(axis: Axis, alarms: list[Any], changes: list[Any], channels: int)
 def channels_data(timeline: Timeline, shown: int) -> list[dict[str, Any]]:
     """Return the channels that are shown, those concerned first."""
     return [
-        {
-            "name": timeline.channels[channel],
-            "concern": round(float(timeline.concern[channel]), 6),
-        }
+        {"name": timeline.channels[channel], "concern": round(float(timeline.concern[channel]), 6)}
         for channel in timeline.order[:shown].tolist()
     ]
 

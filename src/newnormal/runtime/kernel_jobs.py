@@ -222,11 +222,7 @@ def _serving() -> list[Job]:
             *(*block, widths, work, _CUBE, _ROWS, channel_kernels.blank_out(1, 1), _ROW, False),
             *(0.0, 0.0, False, False, spare, _ROW, _ROW, _ROWS32, _ROWS32),
         ),
-        _job(
-            behind("fleet._judge"),
-            2.0,
-            *(0, *block, _FLAGS, _ROWS, _INTS, 0, columns, stops),
-        ),
+        _job(behind("fleet._judge"), 2.0, *(0, *block, _FLAGS, _ROWS, _INTS, 0, columns, stops)),
         _job(channel_kernels.advance, 2.0, _channel_work(), *_channels()),
         _job(behind("uneventful.review"), 2.0, *block),
         _job(

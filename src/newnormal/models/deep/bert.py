@@ -114,8 +114,7 @@ class BERT(DeepModel):
         N, C = words.shape
         hidden = self.hands[:, None].expand(-1, N, C)  # (H, N, C)
         every: Tensor = self.network(
-            words.repeat(len(self.hands), 1),
-            (hidden & (words != _MISSING)).reshape(-1, C),
+            words.repeat(len(self.hands), 1), (hidden & (words != _MISSING)).reshape(-1, C)
         )
         return (every.view(hidden.shape) * hidden).sum(0).view(batch.windows.shape)
 

@@ -9,14 +9,7 @@ import numpy as np
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.ordering.arranging import check_timeless
 from newnormal.tabular.ordering.grid import ResampledSteps, Resampler
-from newnormal.tabular.ordering.jumps import (
-    DAY,
-    PERIODS,
-    is_future,
-    not_confirmed,
-    ordinary,
-    sift,
-)
+from newnormal.tabular.ordering.jumps import DAY, PERIODS, is_future, not_confirmed, ordinary, sift
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows
 from newnormal.tabular.ordering.rates import ColumnRates
 from newnormal.tabular.problems import Problem
