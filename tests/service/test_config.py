@@ -149,6 +149,7 @@ def test_every_setting_can_come_from_the_environment(name: str) -> None:
         "insecure": ("yes", True),
         "demo": ("1", True),
         "streams.accept_after": ("2h", "2h"),
+        "streams.units": ("disk=B, cpu=%", ("disk=B", "cpu=%")),
         "streams.max_history": ("30000", 30_000),
         "limits.max_body": ("2MiB", 2**21),
         "limits.decompressed": ("4096", 4096),

@@ -60,6 +60,7 @@ class StreamDefaults:
     accept_after: str = setting(
         "1d", DurationOrNever(), "how long a change must last before it is accepted by itself"
     )
+    units: tuple[str, ...] = setting((), Texts(), 'units of channels for words, such as "disk=B"')
     refit_every: int | None = setting(
         None,
         Optional(Duration()),

@@ -359,7 +359,8 @@ class Service:
             limit = self.config.service_alarms_per_day / max(len(applier.streams), 1)
         try:
             history = modelling.history_of(applier, stream)
-            detector = modelling.new_detector(history, limit, settings.accept_after)
+            given = limit, settings.accept_after, settings.units
+            detector = modelling.new_detector(history, *given)
         except NewnormalError as error:
             failed = log.FitFailed(stream.id, fit.began, error.message, error.hint)
             self._engine.submit(failed, internal=True)

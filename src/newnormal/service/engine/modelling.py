@@ -7,6 +7,7 @@ came meanwhile are in the store, and are judged when the model is taken over.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -110,10 +111,18 @@ def history_of(applier: Applier, stream: StreamRecord) -> Table:
     return Table(values, channels, rows.times.view("datetime64[ns]"))
 
 
-def new_detector(history: Table, limit: float, accept_after: str) -> BaseDetector:
-    """Return the detector that is to be fitted on a history."""
+def new_detector(
+    history: Table, limit: float, accept_after: str, units: Iterable[str] = ()
+) -> BaseDetector:
+    """Return the detector that is to be fitted on a history, with the units of its channels.
+
+    >>> new_detector(Table(np.zeros((9, 1)), ("disk",), None), 1.0, "1d", ["disk=B", "cpu=%"]).units
+    {'disk': 'B'}
+    """
     limit = _possible(limit, median_period(history.times))
-    return detectors.Detector(alarms_per_day=limit, accept_after=accept_after)
+    named = dict(each.rpartition("=")[::2] for each in units)
+    own = {name: named[name] for name in history.channels or () if named.get(name)}
+    return detectors.Detector(alarms_per_day=limit, accept_after=accept_after, units=own or None)
 
 
 def _possible(limit: float, period: np.timedelta64 | None) -> float:
