@@ -208,6 +208,7 @@ def _change(item: Item, newest: int | None) -> dict[str, Any]:
         "channels": list(change.channels),
         "before": finite(change.before),
         "after": finite(change.after),
+        "units": dict(change.units),
         "since": _when(item.opened),
         "alarm": change.alarm,
         "steps": steps,
