@@ -163,6 +163,13 @@ class NaiveChannel:
                 made = (abs(away) - self.entered) / (abs(home - self.level) - self.entered)
                 moved = away if self.way <= 10 or made >= self.way / 48 else 0.0
                 return moved, moved
+        low, high = self.params.lows[self.c] - self.base, self.params.highs[self.c] - self.base
+        if low <= y <= high and not low <= self.level <= high:
+            if self.steps < 1.5 * self.params.steps[self.c]:
+                self.homes[0], self.level = self.level, self.level + away
+                self.age, self.steady, self.shift = 0, 0, 0.0
+                return away, 0.0
+            return away, away
         return 0.0, 0.0
 
     def _follow(self, ratio: float, missing: bool, on_way: bool) -> None:

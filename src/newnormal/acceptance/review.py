@@ -103,6 +103,7 @@ _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest val
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 _WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
 _MOVES_AGAIN = 8  # samples without a move, below which a channel does not stand still
+_MARGIN = 0.01  # of history's standard deviations, beyond accepted values, is normal too
 _ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
@@ -115,11 +116,7 @@ class Review:
     """One stream while it is reviewed, or while a person acts on it."""
 
     def __init__(
-        self,
-        timing: Timing,
-        fitted: Fitted,
-        state: StreamState,
-        time: np.datetime64 | None,
+        self, timing: Timing, fitted: Fitted, state: StreamState, time: np.datetime64 | None
     ) -> None:
         assert fitted.drift is not None and state.drift is not None
         assert state.review is not None and state.changes is not None
@@ -468,8 +465,9 @@ class Review:
         state.shifts[channels] = 0
         values = state.recent[:, channels] + self._rhythm_level()[channels]
         normal = state.normal
-        normal.lows[channels] = np.minimum(normal.lows[channels], values.min(axis=0))
-        normal.highs[channels] = np.maximum(normal.highs[channels], values.max(axis=0))
+        lows, highs = values.min(axis=0) - _MARGIN, values.max(axis=0) + _MARGIN
+        normal.lows[channels] = np.minimum(normal.lows[channels], lows)
+        normal.highs[channels] = np.maximum(normal.highs[channels], highs)
         state.counts[channels, OUTSIDE] = 0
 
     def _explained(self, slot: int) -> Floats:
@@ -511,7 +509,8 @@ class Review:
                 continue
             c = self.fitted.channels.index(part.channel)
             values = np.array([part.observed, part.expected])
-            value, expected = unsqueezed(squeezed((values - step.mean[c]) / step.scale[c]))
+            with np.errstate(over="ignore"):
+                value, expected = unsqueezed(squeezed((values - step.mean[c]) / step.scale[c]))
             shift[c] = away = value - expected
             homes, normal = state.normal.homes[:, c], state.normal
             homes[2:], homes[1] = homes[1:-1].copy(), unsqueezed(squeezed(state.levels[c] + away))

@@ -68,8 +68,8 @@ _FARTHEST = 2e6  # scaled values beyond are taken for this, as drift does
 JUST_BEYOND = 1.5
 _RAISE, _RAISED = 0.5, 2.0  # of its own channel
 _RAISE_OTHERS, _RAISED_OTHERS = 0.1, 1.5
-WIDEST = 100.0  # of a channel where history never was, whose steps are _ROUGH times as large
-_ROUGH = 1.5
+WIDEST = 100.0  # of a channel where history never was, which is _ROUGH there
+_ROUGH = 1.5  # times its steps on history
 _DAYS = 2.0  # in which a limit comes back from one raise
 _HOURS = 2.0  # within which a third episode is one that comes and goes
 _LONG_AGO = 1 << 40  # samples
@@ -502,7 +502,7 @@ def _judge(
         rank = abs(y - expected + state.shifts[c]) / limit
         if is_beyond(ratio):
             level = state.levels[c]
-            moved = _go_home(c, y, expected, width, limit, state)
+            moved = _go_home(c, y, base, expected, width, state, params)
             if moved != 0:
                 expected, low, high = expected + moved, low + moved, high + moved
                 ratio = abs(y - expected) / width
@@ -570,11 +570,18 @@ def _pass(
 
 @inner
 def _go_home(
-    c: int, y: float, expected: float, width: float, limit: float, state: ChannelState
+    c: int,
+    y: float,
+    base: float,
+    expected: float,
+    width: float,
+    state: ChannelState,
+    params: ChannelParams,
 ) -> float:
     """Move a channel to an accepted level that it is near, if it is; return by how much.
 
-    On the way to one that was accepted it stays, and how far it has come is returned.
+    On the way to one that was accepted it stays, and how far it has come is returned. So it does
+    from where history never was to history's values; it is moved once its steps are usual.
     """
     homes = state.normal.homes
     for k in range(HOMES):
@@ -595,8 +602,14 @@ def _go_home(
     for k in range(1, HOMES):
         moved = homes[k, c] - state.levels[c]
         if away * moved > 0 and abs(away) < abs(moved):  # not so for NaN
-            jumps = is_beyond(abs(y - newest) / limit)
+            jumps = is_beyond(abs(y - newest) / params.limits[c])
             return away if _arrives(c, abs(away), abs(moved), jumps, state) else 0.0
+    low, high, level = params.lows[c] - base, params.highs[c] - base, state.levels[c]
+    if low <= y <= high and not low <= level <= high:
+        if state.steps[c] < _ROUGH * params.steps[c]:
+            homes[0, c], state.levels[c], state.shifts[c] = level, level + away, 0.0
+            state.counts[c, AGE] = state.counts[c, STEADY] = 0
+        return away
     return 0.0
 
 
