@@ -15,44 +15,7 @@ from newnormal_reproduce.ours.drift_alarms import (
 from newnormal_reproduce.ours.drift_figures import OURS
 from newnormal_reproduce.report import pages
 
-_ACCEPTED = """\
-## Until a new normal is accepted
-
-With a limit of {limit} alarm a day, on whole live parts, without feedback: the time from each
-change of the generated streams to the first change that the detector accepts after it, before the
-next. Times are in units of `accept_after`, {accept_after:,} samples: by design, not before 1 and by
-2. **Alarms** are alarms and changes that were open or pending at some time until then, and
-**youngest** is the shortest time that an accepted one had lasted: one that began before normal
-changed is accepted sooner after the change. A change that was not accepted was followed by nothing
-that lasted: the detector adapted to it. The last column has the longest alarm or pending change
-after those; one of about 1 or more was still there, or had not settled, when the stream ended.
-Lines with *{nothing}* are streams before their first change: only the labelled anomalies can be
-accepted there, because history does not contain them. Over {streams} generated stream{plural} and
-all seeds.
-"""
-_FAULTS = """\
-## Faults that stay
-
-One sensor of a generated stream fails and stays failed: it is stuck at its last value, drops to 6
-standard deviations of history below the mean, reads 5 standard deviations too high, or becomes
-noise of 5 standard deviations. Every channel in turn, from the {onset:,}th sample on, on streams
-without another change and with labelled stretches removed. The default detector has a limit of
-{limit} alarm a day, every other row its own threshold.
-
-- **noticed**: an alarm is open or a change pending at some time in the first quarter of
-  `accept_after`, {quarter:,} samples. With one normal sample in a hundred called anomalous, that
-  soon happens without any fault: a high share proves little, a low one is a failure.
-- **absorbed**: of the samples from a half to one `accept_after`, fewer than half are in alarm or
-  with a change pending. The fault has been learned, or was never anomalous: a frozen row learns
-  nothing, but a sensor that is stuck at a usual value may look normal to it.
-"""
-_KEPT = """\
-The same faults with the default detector. **Accepted** are those that it accepts as a new normal
-without feedback: before one `accept_after` (the target is none), and by {followed} times that,
-because without feedback a fault that is as stable and predictable as a new normal cannot be told
-from one. **Rejected** are those with a change pending after a quarter of it, which is then
-rejected; the target is that none of these is accepted by {followed} times `accept_after`.
-"""
+_TEXT = pages.texts("drift")
 
 
 def summary(alarms: DriftAlarms, rows: Sequence[str]) -> list[str | None]:
@@ -134,7 +97,7 @@ def _until_accepted(alarms: DriftAlarms) -> list[str]:
     if not lines:
         return []
     streams = len({of.stream for of in alarms.acceptances})
-    text = _ACCEPTED.format(
+    text = _TEXT["until accepted"].format(
         limit=LIMIT,
         accept_after=ACCEPT_AFTER,
         nothing=NOTHING,
@@ -158,7 +121,7 @@ def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
             lines.append([part, f"{fault}, {_source(kind)}", *cells])
     if not lines:
         return []
-    text = _FAULTS.format(onset=ONSET, quarter=ACCEPT_AFTER // 4, limit=LIMIT)
+    text = _TEXT["faults"].format(onset=ONSET, quarter=ACCEPT_AFTER // 4, limit=LIMIT)
     return [text, pages.table(["share", "fault", *named], lines), *_kept(alarms)]
 
 
@@ -178,7 +141,7 @@ def _kept(alarms: DriftAlarms) -> list[str]:
         lines.append([name, str(len(faults)), *shares])
     accepted = ["accepted before 1", f"accepted by {FOLLOWED}"]
     header = ["fault", "faults", *accepted, "rejected", "accepted though rejected"]
-    return [_KEPT.format(followed=FOLLOWED), pages.table(header, lines)]
+    return [_TEXT["accepted faults"].format(followed=FOLLOWED), pages.table(header, lines)]
 
 
 def _share(truths: Sequence[bool | None]) -> str:

@@ -24,23 +24,7 @@ MEASURES: dict[str, Callable[[AlarmCounts], float]] = {
     "median delay": lambda counts: counts.median_delay,
 }
 
-_TABLE = """\
-## What an operator gets
-
-The default detector is `Detector(alarms_per_day={limit})`; every other row has its own threshold,
-the same as above. At a sample a minute, over whole live parts. What opens is an alarm that opens or
-a change that is reported; a change that began with an alarm counts once. Events, openings and
-normal samples of a collection's streams are pooled.
-
-- **found**: the share of events for which something opens from 5 samples before the start to 10
-  samples after the end.
-- **true**: the share of openings that find an event. **False a day**: the others, for each day of
-  normal samples.
-- **in alarm**, **change pending**: shares of normal samples.
-- **median delay**: samples from the start of a found event to the first opening that finds it.
-- The mean of the collections gives every collection the same weight. **Choosing** are streams by
-  which constants of the detector were chosen, **reporting** the other half.
-"""
+_TEXT = pages.texts("drift")
 _CHARTS = {
     "drift-found": "Share of events found, of each row on each collection.",
     "drift-false": f"False openings a day; the default detector's limit is {LIMIT}.",
@@ -161,7 +145,7 @@ def sections(operator: Operator) -> list[str]:
         if name not in COLLECTIONS:
             lines += _lines(name, rows)
     header = ["over", "row", "streams", "events", *MEASURES]
-    parts = [_TABLE.format(limit=LIMIT), pages.table(header, lines)]
+    parts = [_TEXT["operator"].format(limit=LIMIT), pages.table(header, lines)]
     if macro:
         parts += [figure_link(name, caption) + "\n" for name, caption in _CHARTS.items()]
     return parts

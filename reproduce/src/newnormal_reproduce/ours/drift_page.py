@@ -28,77 +28,14 @@ _CHARTS = {
     "drift-collections": "AUPRC of each row on each collection, the mean over its streams.",
 }
 
-_INTRODUCTION = """\
-# No settings
-
-Is an untuned detector, `Detector()`, better than any fixed setting of the paper's method on streams
-that it was not developed on? And how does it behave when normal changes? Made by
-`{command}`.
-
-- **{plain}** is the paper's autoencoder, neither detrended nor adapted; **γ, η** is its method
-  (DT+TTA) with one setting for all streams. Window 5, latent 16.
-- **PCA** has min({components}, C) components of C channels, from history's samples,
-  standardised; its score is the mean squared residual. With {components} channels or fewer there is
-  no residual, and PCA is left out.
-- **{ours}** is `Detector()`: it chooses its settings from history alone.
-- The threshold of each is the {quantile:g} quantile of its own scores on history. No row uses
-  later samples or test labels.
-- AUPRC is computed by the trapezoidal rule; VUS-PR tolerates up to 100 samples at an event's
-  border.
-- Figures are the mean ± population standard deviation over {seeds};
-  PCA is deterministic and has one. Rows are compared on the streams that all of them have.
-- Every run is a line of [drift.csv](drift.csv), and every stream one of
-  [drift-detail.md](drift-detail.md). The alarms are in
-  [drift-alarms.csv](drift-alarms.csv), a line for each run, change and fault.
-
-Computed by {versions}.
-"""
-
-_MACRO = """\
-## Over all collections
-
-The mean over {collections} of the mean over their
-streams: every collection has the same weight.
-"""
-_BY_COLLECTION = """\
-## {measure} by collection
-
-The mean over a collection's streams; the best of a line is **bold**. Constants of the default
-detector were chosen on the half of SKAB, NAB and UCR that is named choosing, and on streams that
-are in no table; the half named reporting was not used for that.{more}
-"""
-_MARKS = """
-Of UCR it is the share of series that are found: the highest score is from 150 samples before the
-marked sample to 350 after it."""
-_FIVE = """\
-## The paper's five sets
-
-Means over {sets}. **{tuned}** is DT+TTA as in the paper, with window,
-latent, γ, η and the threshold's percentile chosen for each set by hand. **Covered** is the share of
-the difference between the {plain} and that row.
-"""
-_CHANGES = """\
-## When normal changes
-
-The share of normal samples in alarm on generated streams, each row as in the table of what an
-operator gets: since the previous change, from the change to the next, and from {later:,} samples
-after it on. The changes are not anomalies: a plant's levels move, and later its machine's cycle
-gets faster; a wave's level moves by three amplitudes; a wave swings 1.6 times as far. One sample in
-ten of a wave is an anomaly, in history none is.
-"""
-_DETAIL = """\
-# No settings, stream by stream
-
-Each stream of [drift.md](drift.md), the mean ± population standard deviation over seeds; the best
-of a line, without {tuned}, is **bold**. Made by `{command}`.
-"""
+_TEXT = pages.texts("drift")
 
 
 def page_of(drift: Figures, alarms: DriftAlarms, operator: Operator, seeds: str) -> str:
     """Return the page; `seeds` names the seeds of the figures."""
     experiment = drift.experiment
     parts = [
-        _INTRODUCTION.format(
+        _TEXT["introduction"].format(
             command=experiment.command,
             plain=PLAIN,
             ours=OURS,
@@ -121,7 +58,7 @@ def page_of(drift: Figures, alarms: DriftAlarms, operator: Operator, seeds: str)
 
 def details_of(drift: Figures) -> str:
     """Return the page of every stream."""
-    parts = [_DETAIL.format(command=drift.experiment.command, tuned=TUNED)]
+    parts = [_TEXT["detail"].format(command=drift.experiment.command, tuned=TUNED)]
     streams = list(dict.fromkeys(line.stream.name for line, _ in drift.experiment.lines))
     for measure, title in _MEASURES.items():
         values = drift.values(measure)
@@ -247,7 +184,7 @@ def _over_all(drift: Figures) -> list[str]:
         lines.append([name, seeds, *(str(figures[name]) for figures in macros)])
     sizes = [f"{name} ({len(group)})" for name, group in macro.items()]
     return [
-        _MACRO.format(collections=listed(sizes)),
+        _TEXT["macro"].format(collections=listed(sizes)),
         pages.table(["row", "seeds", *_MEASURES.values()], lines),
         figure_link("drift-macro", _CHARTS["drift-macro"]) + "\n",
     ]
@@ -271,7 +208,8 @@ def _by_collection(drift: Figures, measure: str) -> list[str]:
         for name, (count, figures) in marks.items()
     ]
     parts = [
-        _BY_COLLECTION.format(measure=_MEASURES[measure], more=_MARKS if marks else ""),
+        _TEXT["by collection"].format(measure=_MEASURES[measure])
+        + (_TEXT["marks"] if marks else ""),
         pages.table(["collection", "streams", *drift.rows], lines),
     ]
     if measure == "auprc" and macro:
@@ -291,7 +229,10 @@ def _papers(drift: Figures) -> list[str]:
             figure = figures[line[0]]
             share = covered(figures[PLAIN].mean, figures[TUNED].mean, figure.mean)
             line += [str(figure), "-" if share is None else f"{round(share, 2) + 0.0:.0%}"]
-    return [_FIVE.format(sets=listed(sets), tuned=TUNED, plain=PLAIN), pages.table(header, lines)]
+    return [
+        _TEXT["five"].format(sets=listed(sets), tuned=TUNED, plain=PLAIN),
+        pages.table(header, lines),
+    ]
 
 
 def _around_changes(alarms: DriftAlarms) -> list[str]:
@@ -303,7 +244,7 @@ def _around_changes(alarms: DriftAlarms) -> list[str]:
     if not lines:
         return []
     header = ["change", "row", "before", "after", f"from {LATER:,} samples after it on"]
-    return [_CHANGES.format(later=LATER), pages.table(header, lines)]
+    return [_TEXT["changes"].format(later=LATER), pages.table(header, lines)]
 
 
 def _cells(figures: Mapping[str, Figure], names: Sequence[str]) -> list[str]:

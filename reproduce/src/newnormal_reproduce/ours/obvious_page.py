@@ -28,56 +28,13 @@ if TYPE_CHECKING:
 _NAMES = {"1min": "one sample a minute", "15min": "one sample in 15 minutes"}
 _MOST = 40  # missed faults that are listed
 
-_INTRODUCTION = """\
-# Obvious faults
-
-Does `Detector(alarms_per_day={limit})` find faults that a person sees at once in a plot, and is it
-quiet without them? Made by `{command}`.
-
-- Every kind of fault is put on every kind of stream, one fault a run, in one channel drawn at
-  random. Sizes are in standard deviations of the channel's history.
-- History and live part last 7 and 3 days at one sample a minute, 20 and 10 days at one in 15
-  minutes, with times.
-- A fault is **found** if an alarm opens or a change is reported from 5 samples before its start to
-  10 samples after its end.
-- Figures are means over {seeds}. Every run is a line of [obvious.csv](obvious.csv).
-
-Computed by {versions}.
-"""
-_FAULTS = """\
-## Faults
-
-Lengths in samples at one sample a minute and at one in 15 minutes. Spike: +10, 1 and 1. Step: +5,
-120 and 12. Drop: to zero, or to 6 below the mean if zero is nearer, 60 and 8. Stuck: the last
-value, 240 and 24. Noise: added white noise of 3, 120 and 12. Ramp: up to +8, 240 and 24. Lost
-cycle: the signal at 5 % of its distance from the mean, 360 and 36. Broken coupling: the stretch
-before it reversed, 360 and 36, on coupled channels alone.
-"""
-_QUIET = """\
-## Without a fault
-
-Alarms that opened and changes that were reported, a day, on the same streams without a fault. The
-limit is {limit} a day on average, and twice that on nine streams of ten.
-"""
-_NIGHTLY = """\
-## A nightly job
-
-Two channels every 5 minutes with a daily swing and noise; a job adds 50 and 20 to them from 03:30
-to 03:50 each night, for 30 nights of history and 30 live nights. **Noon**: the job runs at noon of
-one live day as well, and should be reported. **New**: history does not have the job; what opens in
-the first live night is accepted, and alarms of the next five days are counted.
-"""
-_CAPTION = """\
-An example of each fault, of the first rate and seed, in the channel that has it. The fault is
-shaded, a bar below the curve is an open alarm, and a vertical line is an opening: blue if it finds
-the fault, red if not.
-"""
+_TEXT = pages.texts("obvious")
 
 
 def page_of(results: ObviousResults, failures: Mapping[str, str], command: str) -> str:
     """Return the page."""
     parts = [
-        _INTRODUCTION.format(
+        _TEXT["introduction"].format(
             limit=LIMIT,
             command=command,
             seeds=f"seeds {', '.join(map(str, results.seeds)) or 'none'}",
@@ -116,7 +73,7 @@ def _summary(results: ObviousResults) -> list[str]:
 
 
 def _faults(results: ObviousResults) -> list[str]:
-    parts = [_FAULTS]
+    parts = [_TEXT["faults"]]
     for rate in results.rates:
         runs = results.with_fault(rate)
         if not runs:
@@ -137,7 +94,7 @@ def _faults(results: ObviousResults) -> list[str]:
         parts += [f"### At {_NAMES[rate]}\n", pages.table(header, lines), *_missed(runs)]
     if len(parts) == 1:
         return []
-    return [*parts, figure_link("obvious-faults", _CAPTION) + "\n"]
+    return [*parts, figure_link("obvious-faults", _TEXT["caption"]) + "\n"]
 
 
 def _missed(runs: list[FaultRun]) -> list[str]:
@@ -164,7 +121,7 @@ def _quiet(results: ObviousResults) -> list[str]:
     if not lines:
         return []
     header = ["rate", "kind", "runs", "alarms a day", "9th decile", "in alarm", "change pending"]
-    return [_QUIET.format(limit=LIMIT), pages.table(header, lines)]
+    return [_TEXT["quiet"].format(limit=LIMIT), pages.table(header, lines)]
 
 
 def _nightly(results: ObviousResults) -> list[str]:
@@ -183,7 +140,9 @@ def _nightly(results: ObviousResults) -> list[str]:
         for variant, text, part in measures
         if (nights := results.nights_of(variant))
     ]
-    return [_NIGHTLY, pages.table(["variant", "measure", "by seed"], lines)] if lines else []
+    return (
+        [_TEXT["nightly"], pages.table(["variant", "measure", "by seed"], lines)] if lines else []
+    )
 
 
 def _number(value: int | None) -> str:

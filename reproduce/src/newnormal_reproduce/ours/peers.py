@@ -18,27 +18,7 @@ _MODELS = (*FIVE, *PEERS)
 _CHANCE = ("pyod:IForest",)  # the other peers give the same scores for every seed
 _RULE = Rule(99.0)
 
-_INTRODUCTION = """\
-# Beside classic detectors
-
-PCA, isolation forest, LOF, one-class SVM and ECOD, from PyOD, which judge single samples; the
-paper's models as fitted; and its MLP with detrending and adaptation. On every stream found, and on
-synthetic ones. Made by `{command}`.
-
-- PyOD's detectors have its default settings, except that PCA has as many components as history's
-  rank. The cost of LOF and one-class SVM grows with the square of history, so they are fitted on at
-  most {most:,} samples of history, evenly spaced.
-- Nothing was tuned to a stream. Streams that are not in the paper borrow the settings of Yahoo
-  (A1-R20) if they have one channel and of SMD (M-2-1) if several; adaptation learns from samples
-  that score below Q99 of history.
-- AUPRC is computed by the trapezoidal rule; VUS-PR tolerates up to 100 samples at an event's
-  border. Both need no threshold.
-- A figure is the mean over {seeds}; deterministic
-  detectors have one.
-- Every run is a line of [peers.csv](peers.csv).
-
-Computed by {versions}.
-"""
+_TEXT = pages.texts("peers")
 
 
 def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
@@ -70,7 +50,7 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
 def _page(result: Experiment) -> str:
     seeds = pages.over_seeds(result, where="the line below its table")
     parts = [
-        _INTRODUCTION.format(
+        _TEXT["introduction"].format(
             command=result.command, most=MOST_ROWS, seeds=seeds, versions=pages.versions()
         )
     ]

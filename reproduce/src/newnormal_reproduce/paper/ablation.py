@@ -16,13 +16,7 @@ from newnormal_reproduce.engine.streams import DataStream, Roots
 from newnormal_reproduce.engine.variants import VARIANTS
 from newnormal_reproduce.report import pages
 
-_INTRODUCTION = """\
-# The paper's ablation, run again
-
-{models}: frozen, with detrending alone (DT), with adaptation alone (TTA), with both;
-the paper's hyperparameters and threshold rules. Made by `{command}`. One seed in
-full is in [ablation-detail.md](ablation-detail.md).
-"""
+_TEXT = pages.texts("ablation")
 
 
 def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
@@ -51,7 +45,7 @@ def ablation(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
         lines_of,
         pages={
             "ablation.md": lambda result: pages.results(
-                result, _INTRODUCTION.replace("{models}", models)
+                result, _TEXT["introduction"].replace("{models}", models)
             ),
             "ablation-detail.md": lambda result: pages.details(
                 result, "The ablation in detail (table:Appendix:DetailExpAb)"

@@ -24,36 +24,7 @@ from newnormal_reproduce.report.figures import figure_link, save_figure
 
 _MEASURES = {"auroc": "AUROC", "auprc": "AUPRC", "vus_pr": "VUS-PR", "f1": "F1"}
 
-_INTRODUCTION = """\
-# All models, detrended and adapted
-
-The paper states that its two parts "can be seamlessly added to other baselines" and shows none.
-Here each of its models runs frozen, with detrending alone (DT), with adaptation alone (TTA), and
-with both. Made by `{command}`.
-
-- γ and η are the paper's for the MLP. If that η diverges for another model, η is the largest of
-  η/10ᵏ that does not. It does not diverge if, adapting over history, the guard never puts weights
-  back and the mean score stays below ten times that of the same detector without learning.
-- The threshold of every line is the percentile that the paper uses for the MLP's DT+TTA, which is
-  no oracle.
-- Figures are the mean ± population standard deviation over {seeds}; AUPRC is computed
-  by the trapezoidal rule. A line has the seeds that all its variants have. The difference is the
-  mean of DT+TTA minus that of frozen.
-- Every run is a line of [all-models.csv](all-models.csv).
-
-Computed by {versions}.
-"""
-
-_OVERALL = """\
-{heading}
-
-Means over the data sets on which all variants of the model ran. Each data set has the same weight,
-with any number of seeds.
-"""
-_RAISED = """\
-Detrending plus adaptation raises the mean AUROC of {better}
-of the {others} other models than the MLP.
-"""
+_TEXT = pages.texts("all-models")
 
 
 def all_models(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
@@ -128,7 +99,7 @@ def _cells(result: Experiment, measure: str) -> Cells:
 
 def _page(result: Experiment) -> str:
     parts = [
-        _INTRODUCTION.format(
+        _TEXT["introduction"].format(
             command=result.command, seeds=pages.over_seeds(result), versions=pages.versions()
         )
     ]
@@ -213,10 +184,10 @@ def _overall(result: Experiment, datasets: Set[str], heading: str) -> str:
         for measure in _MEASURES
         for counts, cell in [means[model, measure]]
     ]
-    text = _OVERALL.format(heading=heading)
+    text = _TEXT["overall"].format(heading=heading)
     if gains:
         better = sum(gain > 0 for gain in gains.values())
-        text += _RAISED.format(better=better, others=len(gains))
+        text += _TEXT["raised"].format(better=better, others=len(gains))
     return text + "\n" + pages.table(header, lines)
 
 

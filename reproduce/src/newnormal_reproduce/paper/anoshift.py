@@ -55,23 +55,7 @@ _WINDOWS = (
 )
 _RULE = Rule(99.0)
 
-_INTRODUCTION = """\
-# AnoShift
-
-Fitted on the normal traffic of 2006 to 2010, judged on NEAR (2011 to 2013), FAR (2014, 2015) and
-each year; each split starts from the fitted state. Made by `{command}`.
-
-- The paper gives no settings. Ours: MLP with window 12, latent 16, γ 0.99, η 0.001, learning from
-  samples that score below Q99 of history; the others judge one row at a time. SO-GAAL, DeepSVDD and
-  LUNAR are PyOD's, with its defaults and its direction of the score. The cost of LUNAR grows with
-  the square of history, so it is fitted on at most {most:,} rows of history, evenly spaced.
-- AUPRC-out has attacks as the positive class, AUPRC-in normal traffic; both are computed by the
-  trapezoidal rule.
-- Figures are means ± population standard deviation over {seeds}.
-- The paper quotes AnoShift's own figures for all but its MLP.
-
-Computed by {versions}.
-"""
+_TEXT = pages.texts("anoshift")
 
 
 class AnoShift:
@@ -109,7 +93,7 @@ class AnoShift:
         experiment = self.experiment
         seeds = pages.over_seeds(experiment)
         parts = [
-            _INTRODUCTION.format(
+            _TEXT["introduction"].format(
                 command=experiment.command, most=MOST_ROWS, seeds=seeds, versions=pages.versions()
             )
         ]

@@ -30,48 +30,7 @@ WINDOW, CHANNELS, LATENT = 12, 55, 128
 _TRIALS = 100
 _BYTES = 4  # float32
 
-_INTRODUCTION = """\
-# What each model costs
-
-`table:Appendix:CC`. Made by `{command}`.
-
-One window of {window} samples of {channels} channels, latent width {latent}, batch 1, as in the
-paper. *Forward* is the network's pass that computes the scores. *Window* is all that the detector
-does for a window: scaling, trend, scores, verdicts. *Learning* is the same with a learning step.
-The compiled MLP does all of it in one loop, so that its forward time is its window time.
-"""
-
-_TIMES = """\
-## Time
-
-Milliseconds, median of {trials} trials (± half the distance between their quartiles), one thread of
-{machine}. The paper's are means of 30 trials on a Titan Xp, of the forward pass alone. Where the
-spread is large, the machine was busy with other work. Window and learning are times of `M2N2.run`
-over one window; those of the compiled MLP are over 100 windows in one call, divided by 100.
-"""
-
-_WORK = """\
-## Multiply-adds
-
-The paper's flops are multiply-adds of the linear layers: the first column. They leave out the
-recurrent products of an LSTM and a GRU (all but 1 % of the LSTM), the products of attention, and
-convolutions; the second column has them. Both leave out biases, activations, norms, softmax and
-the score. The paper counts each of USAD's three parts once; a score needs the encoder twice and a
-decoder twice, and we count that. PyTorch models go forward once more to learn; the compiled MLP
-reuses its first pass.
-"""
-
-_MEMORY = """\
-## Memory
-
-Megabytes (10⁶ bytes) of 32-bit numbers. Activations are the outputs of layers with parameters,
-once to judge, and once more for their gradients to learn, as the paper counts.
-"""
-
-_THOC = """\
-THOC's hidden width is 64 here, as in the experiments, and does not depend on the latent width. At
-128 it would have 457,509 parameters, 1.83 MB, close to the paper's figure.
-"""
+_TEXT = pages.texts("cost")
 
 
 @dataclass(frozen=True)
@@ -239,22 +198,22 @@ def _page(costs: Costs) -> str:
     sizes = {"window": WINDOW, "channels": CHANNELS, "latent": LATENT}
     memory = ["model", "parameters", "MB", "paper", "difference", "activations, judging"]
     parts = [
-        _INTRODUCTION.format(command=costs.command, **sizes),
-        _TIMES.format(trials=_TRIALS, machine=f"{_processor()} ({platform.system()})"),
+        _TEXT["introduction"].format(command=costs.command, **sizes),
+        _TEXT["times"].format(trials=_TRIALS, machine=f"{_processor()} ({platform.system()})"),
         pages.table(
             ("model", "forward", "paper", "window", "learning", "learning / window"),
             map(_times, measured),
         ),
-        _WORK,
+        _TEXT["work"],
         pages.table(
             ("model", "linear layers", "paper", "difference", "all products", "with learning"),
             map(_work, measured),
         ),
-        _MEMORY,
+        _TEXT["memory"],
         pages.table((*memory, "learning", "paper", "difference"), map(_memory, measured)),
     ]
     if any(cost.model == "thoc" for cost in measured):
-        parts.append(_THOC)
+        parts.append(_TEXT["thoc"])
     if costs.failed:
         parts += ["## Not run\n", pages.table(("model", "why"), costs.failed.items())]
     return "\n".join(parts)

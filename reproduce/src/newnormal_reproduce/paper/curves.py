@@ -30,33 +30,7 @@ from newnormal_reproduce.report.figures import colour_of, figure_link, label_of,
 
 _POINTS = 300  # of a drawn curve
 
-_INTRODUCTION = """\
-# All thresholds at once
-
-`fig:main_roc` and `fig:ab_f1trace`. Made by `{command}`.
-
-Each curve is one run: of {seeds}, the one whose AUROC is the median. Its seed is
-in [curves.csv](curves.csv). A variant that adapts was run with the threshold that the paper chose
-for its F1, which decides what it learns. The curve evaluates the scores of that run at other
-thresholds.
-"""
-
-_ROC = """\
-ROC curves, one panel a data set (fig:main_roc, left). A random score gives the diagonal."""
-_PR = """\
-Precision-recall curves (fig:main_roc, right). The level line is the share of anomalous samples,
-the precision of a random score."""
-_F1 = """\
-F1 against the threshold for the variants of the ablation (fig:ab_f1trace), threshold on a log
-scale. The dot is the threshold of the paper's rule; if that is Q*, an oracle, it is at the frozen
-model's peak."""
-
-_BEST = """\
-## The decision, for every threshold
-
-The best F1 over all thresholds is an **oracle**: it needs the labels. Beside it stands F1 at the
-threshold of the rule.
-"""
+_TEXT = pages.texts("curves")
 
 
 class OperatingPoints(NamedTuple):
@@ -117,11 +91,14 @@ class Curves:
         folder, runner = Path(folder), self.baselines.runner
         taken = {"baselines": _median_runs(self.baselines), "variants": _median_runs(self.variants)}
         over = pages.over_seeds(self.baselines, self.variants, where="curves.csv")
-        text = [_INTRODUCTION.format(command=self.command, seeds=over)]
+        text = [_TEXT["introduction"].format(command=self.command, seeds=over)]
         pictures: list[Path] = []
         if taken["baselines"]:
             roc, pr = _ranking_panels(runner, taken["baselines"])
-            for name, panels, caption in (("curves-roc", roc, _ROC), ("curves-pr", pr, _PR)):
+            for name, panels, caption in (
+                ("curves-roc", roc, _TEXT["roc"]),
+                ("curves-pr", pr, _TEXT["pr"]),
+            ):
                 pictures += save_figure(
                     draw_curves(panels, _colours(panels), columns=3), folder, name
                 )
@@ -130,7 +107,7 @@ class Curves:
             panels = _threshold_panels(runner, taken["variants"])
             figure = draw_curves(panels, _colours(panels), columns=3)
             pictures += save_figure(figure, folder, "curves-f1")
-            text += [figure_link("curves-f1", _F1) + "\n", _BEST]
+            text += [figure_link("curves-f1", _TEXT["f1"]) + "\n", _TEXT["best"]]
             text.append(pages.table(_HEADER, [_line(median) for median in taken["variants"]]))
         text += pages.not_run(self.baselines, self.variants)
         forget_data()

@@ -10,17 +10,9 @@ from newnormal_reproduce.engine.plan import command, find_streams
 from newnormal_reproduce.engine.published import dataset_size, settings
 from newnormal_reproduce.engine.streams import SYNTHETIC, DataStream, DataStreams, Roots
 from newnormal_reproduce.engine.sweep import Progress
-from newnormal_reproduce.report.pages import table
+from newnormal_reproduce.report.pages import table, texts
 
-_INTRODUCTION = """\
-# The data sets
-
-Sizes as read by newnormal beside the paper's (table:Data_Description); a difference is **bold**.
-The paper prints the share of anomalies of SMD (M-1-4) as 0.0304%: it is 0.0304.
-Made by `{command}`.
-
-## The paper's nine
-"""
+_TEXT = texts("datasets")
 _SIZES = ("train", "test", "features", "anomalous")
 
 
@@ -47,7 +39,7 @@ class DatasetTable:
             elif name in self.not_run:
                 wanted = (paper[key] for key in _SIZES)
                 lines.append([name, *(cell for value in wanted for cell in ("-", value))])
-        parts = [_INTRODUCTION.format(command=self.command), table(header, lines)]
+        parts = [_TEXT["introduction"].format(command=self.command), table(header, lines)]
         others = [stream for stream in self.streams if stream.name not in names]
         if others:
             parts += [

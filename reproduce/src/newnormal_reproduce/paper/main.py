@@ -19,18 +19,7 @@ from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure
 
-_INTRODUCTION = """\
-# The paper's main table, run again
-
-Its five models as fitted, and its MLP with detrending and adaptation, with its hyperparameters and
-threshold rules. Made by `{command}`. One seed in full is in
-[main-detail.md](main-detail.md).
-
-LSTM scores by the Mahalanobis distance. LSTM (diagonal) scores by the diagonal alone, as the
-authors' code does, so that the paper's figures stand beside it too. Streams that are not in the
-paper borrow settings: one channel those of Yahoo (A1-R20), several those of SMD (M-2-1), threshold
-Q99.
-"""
+_TEXT = pages.texts("main")
 
 _CHARTS = {
     "main-f1": "F1 of each model on the paper's data sets, with the paper's thresholds.",
@@ -93,7 +82,7 @@ def _rules(stream: DataStream, competitor: Competitor, variant: Variant) -> Rule
 
 def _page(result: Experiment) -> str:
     pictures = "".join(f"\n{figure_link(name, _CHARTS[name])}\n" for name in _charts(result))
-    return pages.results(result, _INTRODUCTION + pictures)
+    return pages.results(result, _TEXT["introduction"] + pictures)
 
 
 def _charts(result: Experiment) -> dict[str, dict[str, Group]]:

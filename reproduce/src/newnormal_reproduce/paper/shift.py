@@ -42,37 +42,11 @@ _COMPONENTS, _EXPLAINED = 30, 0.99
 _DRAWN = {"train": 500, "test, normal": 500, "test, anomalous": 200}
 
 
-_INTRODUCTION = """\
-# How far test lies from train
+_TEXT = pages.texts("shift")
 
-`fig:main_kld`, `fig:Main_Figure` (a) and `fig:A_vis`. Made by `{command}`.
-
-The divergence KL(test ‖ train) measures the distribution shift that a detector meets. Computed as
-by the authors: data in their own units, test anomalies removed, a PCA of train and test together to
-the fewest components (at most 30) that explain more than 0.99 of the variance (none for one
-channel), and the closed form for two Gaussians. Because nothing is scaled, the channels with the
-largest numbers decide. The paper draws the values and prints none; the authors' values are those of
-their figure, to the digits known.
-"""
-
-_OTHERS = """\
-## Beyond the paper's data sets
-
-The seven univariate series of NAB's realKnownCause (first part train, rest test) and the generated
-streams; the paper has no figures for them.
-"""
-
-_PLANES = """\
-## Train and test in a plane
-
-t-SNE of a part of the samples, each channel scaled to unit variance; the axes have no meaning.
-Where train and normal test data form separate islands, normal has moved.
-"""
 
 _MOTION = "Train, normal test samples and test anomalies of each data set (fig:A_vis), by t-SNE."
 _SINGLE = "Univariate data sets: histograms of train, normal test samples and anomalies."
-_BARS = """\
-KL(test ‖ train) per data set, on a log scale (fig:main_kld); the mark is the authors' value."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +134,7 @@ class Shifts:
     def write(self, folder: str | PathLike[str]) -> tuple[Path, ...]:
         """Write ``shift.md``, ``shift.csv`` and the pictures, and return their paths."""
         folder, measured = Path(folder), self.measured
-        text = [_INTRODUCTION.format(command=self.command)]
+        text = [_TEXT["introduction"].format(command=self.command)]
         pictures: list[Path] = []
 
         def show(figure: Figure, name: str, caption: str) -> None:
@@ -171,12 +145,12 @@ class Shifts:
         of_paper = {name: result for name, result in measured.items() if name in nine}
         others = {name: result for name, result in measured.items() if name not in nine}
         if any(isinstance(result, Shift) for result in measured.values()):
-            show(_chart(measured), "shift-kl", _BARS)
+            show(_chart(measured), "shift-kl", _TEXT["bars"])
         if of_paper:
             text.append(pages.table(_HEADER, [_line(*item) for item in of_paper.items()]))
         if others:
             lines = [_line(*item)[:-2] for item in others.items()]
-            text += [_OTHERS, pages.table(_HEADER[:-2], lines)]
+            text += [_TEXT["others"], pages.table(_HEADER[:-2], lines)]
         flat = [cloud for cloud in self.planes if next(iter(cloud.groups.values())).ndim == 2]
         single = [
             cloud._replace(title=label_of(cloud.title))
@@ -184,7 +158,7 @@ class Shifts:
             if cloud not in flat
         ]
         if self.planes:
-            text.append(_PLANES)
+            text.append(_TEXT["planes"])
         if flat:
             show(clouds(flat), "shift-planes", _MOTION)
         if single:

@@ -37,58 +37,7 @@ if TYPE_CHECKING:
 
 _AROUND = 300  # samples shown before and after an event
 
-_INTRODUCTION = """\
-# Scores over time
-
-`fig:Main_Figure` (c), `fig:main_ion`, `fig:ab_qual` and `fig:A_anosc`. Made by `{command}`.
-"""
-
-_SCORES = """\
-## Scores, thresholds, alarms
-
-Seed {seed}, or the one beside a model's name. Each score has its own logarithmic scale. The
-dashed line is the threshold of the model's F1: a percentile of history's scores, or Q\\*, an
-**oracle** chosen with the labels.
-"""
-
-_SCORES_CAPTION = """\
-{name}: the channels whose normal moved farthest, then score, threshold and alarms of each model
-(fig:Main_Figure (c), fig:A_anosc). Blue: alarms within a labelled event; red: false alarms."""
-
-_EXPECTED = """\
-## Expectations
-
-The variants of the ablation around one event. The model's expectation follows the signal where it
-has learned it; the distance is the score. Mean and standard deviation over seeds {seeds}, or over
-the number of seeds that a panel names.
-"""
-
-_EXPECTED_CAPTION = """\
-{name}, channel {channel}, around the longest event: the signal and the expectation of each variant
-of the ablation (fig:ab_qual), mean and spread over seeds."""
-
-_WHY = """\
-## Why a trend, why learning
-
-Two generated streams of one channel, window {window}, the MLP, five seeds, of both the data and the
-fit. The paper's second example, Yahoo A1-R20, may not be redistributed. In ours, too, the level
-stays and the dynamics change: from amplitude 1.5 and frequency 0.04 to 2.0 and 0.05. False alarms
-are the share of normal samples after the change that were flagged, threshold Q{quantile:g}.
-
-The second stream, and η = 0.05 with it, was chosen to show the same as the paper's example. After a
-larger change (amplitude 3.0, frequency 0.1) most samples score above τ, are never learned, and
-adapting changes little. At η = 0.2 it did worse than the frozen model on this stream.
-"""
-
-_TREND_CAPTION = """\
-The level moves permanently at the line, the dynamics stay (NeurIPS-TS-UNI, fig:main_ion (a)).
-Above: signal and trend estimate. Below: scores, medians over 100 samples, mean and spread over
-seeds, for the frozen model, with detrending, and with both."""
-
-_DYNAMICS_CAPTION = """\
-The level stays and the dynamics change permanently at the line (as fig:main_ion (b)). The bands are
-mean and standard deviation of train and of test after the change. Detrending alone cannot follow;
-learning can."""
+_TEXT = pages.texts("traces")
 
 
 def changed_dynamics(seed: int = 0, *, length: int = 6_000) -> Dataset:
@@ -148,7 +97,7 @@ class Traces:
         The two illustrations are computed each time.
         """
         folder = Path(folder)
-        text = [_INTRODUCTION.format(command=self.command)]
+        text = [_TEXT["introduction"].format(command=self.command)]
         pictures: list[Path] = []
 
         def show(figure: "Figure", name: str, caption: str) -> None:
@@ -156,23 +105,23 @@ class Traces:
             text.append(figure_link(name, caption) + "\n")
 
         if self.scored.outcomes:
-            text.append(_SCORES.format(seed=self.seed))
+            text.append(_TEXT["scores"].format(seed=self.seed))
         for name in dict.fromkeys(line.stream.name for line, _ in self.scored.lines):
             figure = _scores(self.scored, name, self.seed)
-            show(figure, f"traces-scores-{_file(name)}", _SCORES_CAPTION.format(name=name))
+            show(figure, f"traces-scores-{_file(name)}", _TEXT["scores caption"].format(name=name))
         if self.variants.outcomes:
-            text.append(_EXPECTED.format(seeds=", ".join(map(str, self.variants.seeds))))
+            text.append(_TEXT["expected"].format(seeds=", ".join(map(str, self.variants.seeds))))
         for name in dict.fromkeys(line.stream.name for line, _ in self.variants.lines):
             drawn = _expectations(self.variants, name)
             if drawn is not None:
                 figure, channel = drawn
-                caption = _EXPECTED_CAPTION.format(name=name, channel=channel)
+                caption = _TEXT["expected caption"].format(name=name, channel=channel)
                 show(figure, f"traces-expected-{_file(name)}", caption)
         forget_data()
-        text.append(_WHY.format(window=_WINDOW, quantile=100 * _QUANTILE))
+        text.append(_TEXT["why"].format(window=_WINDOW, quantile=100 * _QUANTILE))
         for file, make, caption in (
-            ("traces-trend", neurips_ts_uni, _TREND_CAPTION),
-            ("traces-dynamics", changed_dynamics, _DYNAMICS_CAPTION),
+            ("traces-trend", neurips_ts_uni, _TEXT["trend caption"]),
+            ("traces-dynamics", changed_dynamics, _TEXT["dynamics caption"]),
         ):
             figure, table = _illustration([make(seed) for seed in self.seeds], self.seeds)
             show(figure, file, caption)

@@ -1,7 +1,10 @@
 """Results as a Markdown page: ours, the paper's, the difference."""
 
 import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from statistics import fmean
 
 import numba
@@ -22,64 +25,21 @@ from newnormal_reproduce.engine.published import (
 from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.engine.variants import VARIANTS
 
-_NOTES = """
-- Figures are the mean ± population standard deviation over {seeds}; AUPRC is computed by the
-  trapezoidal rule.
-- Qp is the p-th percentile of history's scores and τ its value. Q\\* is an **oracle**: the
-  threshold with the best F1 on the test labels, from the frozen model's scores. Figures with it
-  stand in separate tables or are marked.
-- A figure of the paper without ± is one run of its appendix; a dash means that it prints none.
-- A difference is **bold** if it exceeds 2·√(s² + s²), with our and the paper's deviation, and the
-  last digit that the paper prints. One seed has no deviation, and is not compared.
-- Every run, with all its counts, is a line of [{name}.csv]({name}.csv).
 
-Computed by {versions}. Another machine rounds differently, and learning magnifies that.
-"""
+@cache
+def texts(page: str) -> dict[str, str]:
+    """Return the parts of a page's prose, from ``prose``; a line ``<!-- name -->`` begins each.
 
-_RANKING = """\
-## The score: AUROC and AUPRC
+    >>> print(texts("main")["introduction"].splitlines()[0])
+    # The paper's main table, run again
+    """
+    text = files(__package__).joinpath("prose", f"{page}.md").read_text(encoding="utf-8")
+    _, *pieces = re.split(r"^<!-- (.+) -->$", text, flags=re.MULTILINE)
+    parts = zip(pieces[::2], pieces[1::2], strict=True)
+    return {name: part.strip("\n") + "\n" for name, part in parts}
 
-They need no threshold, but adaptation does: it learns from samples that score below τ. For an
-adapting variant with two thresholds the paper prints one figure and does not state for which. We
-set it beside the run with the threshold for F1, a choice made after seeing both: with the other,
-MSL P-15, TTA, has an AUROC far below the 0.640 ± 0.036 it prints (in its own appendix, too: 0.546).
-"""
 
-_HONEST = """\
-## The decision: F1 and F1-PA, thresholds from history
-
-Precision, recall and counts are means, after point adjustment for F1-PA.
-"""
-
-_ORACLE = """\
-## The decision: oracle thresholds
-
-As in the paper, if its rule is Q\\*. No detector in use can have such a threshold.
-"""
-
-_DIFFERENCES = """\
-## Where ours differs from the paper
-
-{within} of the {judged} figures for which both have a deviation are within 2·√(s² + s²).
-Small differences have little meaning: with the authors' code, scaling the initial weights by
-1 ± 1e-7 moved the five-seed means of MSL P-15, DT+TTA, between 0.449 and 0.554 (F1) and between
-0.563 and 0.650 (AUPRC).
-"""
-
-_SETTINGS = """\
-## Settings
-
-The paper's settings, except those that are **bold**: window, stride, step between training windows,
-latent width, epochs, batch; and γ, η if they are used. The last column has the seeds that were run.
-"""
-
-_DETAIL = """\
-# {title}
-
-One seed of each line beside the paper's appendix, which has one too (2023): threshold rule, τ,
-ratios and counts, without and with point adjustment (PA). Made by `{command}`. All
-seeds are in [{name}.csv]({name}.csv).
-"""
+_TEXT = texts("results")  # of pages with figures of the paper
 
 
 def results(experiment: Experiment, introduction: str) -> str:
@@ -87,8 +47,8 @@ def results(experiment: Experiment, introduction: str) -> str:
     compared = experiment.comparisons()
     parts = [introduction.format(command=experiment.command) + _notes(experiment)]
     if compared:
-        parts += [_RANKING, _ranking(compared)]
-        for text, oracle in ((_HONEST, False), (_ORACLE, True)):
+        parts += [_TEXT["ranking"], _ranking(compared)]
+        for text, oracle in ((_TEXT["honest"], False), (_TEXT["oracle"], True)):
             lines = _decisions(experiment, compared, oracle=oracle)
             if lines:
                 parts += [text, lines]
@@ -97,7 +57,9 @@ def results(experiment: Experiment, introduction: str) -> str:
 
 
 def _notes(experiment: Experiment) -> str:
-    return _NOTES.format(seeds=over_seeds(experiment), name=experiment.name, versions=versions())
+    return "\n" + _TEXT["notes"].format(
+        seeds=over_seeds(experiment), name=experiment.name, versions=versions()
+    )
 
 
 def over_seeds(*experiments: Experiment, where: str = "its line") -> str:
@@ -210,7 +172,7 @@ def _decisions(experiment: Experiment, compared: Sequence[Comparison], *, oracle
 def _differences(compared: Sequence[Comparison]) -> str:
     judged = [c for c in compared if c.agrees is not None]
     beyond = [c for c in judged if not c.agrees]
-    text = _DIFFERENCES.format(within=len(judged) - len(beyond), judged=len(judged))
+    text = _TEXT["differences"].format(within=len(judged) - len(beyond), judged=len(judged))
     if beyond:
         header = (*_heads(), "seeds", "measure", "rule", "ours", "paper", "difference")
         lines = [
@@ -246,7 +208,7 @@ def settings_used(experiment: Experiment) -> str:
         lines[key] = [*key, *cells]
         seeds.setdefault(key, set()).update(experiment.seeds_of(trials))
     complete = [[*cells, _numbers(seeds[key])] for key, cells in lines.items()]
-    return _SETTINGS + "\n" + table(header, complete)
+    return _TEXT["settings"] + "\n" + table(header, complete)
 
 
 def _numbers(seeds: Iterable[int]) -> str:
@@ -291,7 +253,7 @@ def details(experiment: Experiment, heading: str) -> str:
                     rule_text = printed["threshold"].replace("*", "\\*")
                     paper = ["paper", str(APPENDIX_SEED), rule_text, printed["tau"]]
                     lines.append([*who, *paper, *cells])
-    text = _DETAIL.format(title=heading, command=experiment.command, name=experiment.name)
+    text = _TEXT["detail"].format(title=heading, command=experiment.command, name=experiment.name)
     return text + "\n" + table(header, lines)
 
 

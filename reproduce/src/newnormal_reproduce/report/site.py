@@ -32,59 +32,18 @@ def build(folder: Path, name: str = "index.html") -> Path:
         _section(entry, texts[entry.name], details[entry.name], folder) for entry in ENTRIES
     )
     path = folder / name
-    page = _PAGE.format(
-        style=files("newnormal_reproduce.report").joinpath("site.css").read_text("utf-8"),
+    template, style = (
+        files(__package__).joinpath(f"site.{ending}").read_text("utf-8")
+        for ending in ("html", "css")
+    )
+    page = template.format(
+        style=style,
         overview=_overview(texts),
         version=newnormal.__version__,
         body=body,
     )
     path.write_text(page, encoding="utf-8", newline="\n")
     return path
-
-
-_PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>When Model Meets New Normals, reproduced</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<p class="kicker">newnormal {version}</p>
-<h1>When Model Meets New Normals, reproduced</h1>
-<p class="lede">Every table and figure of Kim et al. (AAAI 2024), computed again by an independent
-implementation, with the printed number and the difference beside ours.</p>
-</header>
-<main>
-<section id="overview">
-<h2>What has been run</h2>
-{overview}
-<p>All of it: <code>newnormal reproduce all --data DIR</code></p>
-<h3>How to read it</h3>
-<ul class="legend">
-<li><span class="paper">Grey figures</span> are the paper's, as printed; a dash where it
-prints none.</li>
-<li>A figure is the mean ± standard deviation over the seeds named in its line; for one seed, the
-figure alone.</li>
-<li><strong class="beyond">Bold differences</strong> exceed twice both standard deviations together
-and the last printed digit; a figure of one seed is not compared.</li>
-<li><span class="oracle">Tinted rows and columns</span> use an oracle: a threshold chosen with the
-test labels. No detector in use has one; F1 under such a threshold has a table of its own.</li>
-<li>DT is detrending, TTA test-time adaptation. F1-PA is F1 after point adjustment, which counts an
-event as found in full when one of its samples is.</li>
-</ul>
-</section>
-{body}
-</main>
-<footer><p>Made by <code>newnormal reproduce page</code> from the results in its folder; it loads
-nothing from the network.</p></footer>
-</body>
-</html>
-"""
 
 
 def _read(path: Path) -> str | None:
