@@ -1,19 +1,26 @@
 """`newnormal fit`: history in, a detector out."""
 
+import sys
+import warnings
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.bars import fit_progress
+from newnormal.cli.bars import fit_progress, stream_progress
 from newnormal.cli.compiling import compile_first
-from newnormal.cli.console import announce_compiling, say
-from newnormal.cli.fleet_fit import check_folder, fit_fleet
+from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.options import argument, importable, option, samples_or_time
 from newnormal.cli.reading import read_streams, read_table
 from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.errors import ParameterError
+from newnormal.cli.streams import stream_text
+from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.texts import counted, number_text
+
+if TYPE_CHECKING:
+    from newnormal.base import BaseDetector
+    from newnormal.fleet import Fleet
+    from newnormal.tabular import StreamTables
 
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 _paper = partial(option, panel="Options of --method m2n2")
@@ -104,7 +111,7 @@ def fit(
     streams = options.streams
     many = bool(streams.by) or (history != "-" and Path(history).is_dir())
     if many:
-        check_folder(output)
+        _check_folder(output)
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
         state_file.check_target(output, [history])
@@ -148,7 +155,7 @@ def fit(
     )
     if many:
         tables = read_streams(history, options)
-        fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
+        _fit_fleet(detector, tables, output, fleet_alarms_per_day, workers)
         return
     state_file.remove_stale(output)
     table = read_table(history, options)
@@ -229,3 +236,70 @@ def _check_one(**options: object) -> None:
             f"expected one of {every}, found {' and '.join(spelled)}",
             hint="a threshold stays where it is put; a limit on alarms moves it",
         )
+
+
+def _fit_fleet(
+    detector: "BaseDetector",
+    tables: "StreamTables",
+    output: Path,
+    fleet_alarms_per_day: float | None,
+    workers: int | None,
+) -> None:
+    """Fit a fleet and write it; exit with a failure at the end if a stream could not be fitted."""
+    from newnormal.checks import check_streams, summary_of
+    from newnormal.fleet import Fleet
+
+    count = len(tables.tables) + len(tables.errors)
+    samples = sum(len(table.values) for table in tables.tables.values())
+    for line in summary_of(check_streams(tables, detector=detector)).lines():
+        say(line)
+    say(f"fitting {count:,} streams on {samples:,} samples ...")
+    fleet = Fleet(detector, fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
+    with warnings.catch_warnings(), stream_progress() as on_progress:
+        # Every stream that failed is named below.
+        warnings.filterwarnings("ignore", message=r"\d+ of \d+ streams could not be fitted")
+        try:
+            fleet.fit(tables, on_progress=on_progress)
+        except InputError:
+            _report_failures(fleet)
+            raise
+    fleet.save(output)
+    _report_failures(fleet)
+    failed = len(fleet.failures_)
+    say(
+        f"wrote {output}: {len(fleet):,} of {count:,} streams"
+        f"{f'; {failed:,} could not be fitted' if failed else ''}\n"
+        f"next: newnormal watch {output} LIVE.csv"
+    )
+    if failed:
+        sys.exit(FAILED)
+
+
+def _report_failures(fleet: "Fleet") -> None:
+    """Name each stream that could not be fitted, and why."""
+    for name, error in fleet.failures_.items():
+        say(f"error: {stream_text(name)}: {error.message}")
+
+
+def _check_folder(output: Path) -> None:
+    """Raise a StateError if a fleet cannot be written there: before it is fitted."""
+    from newnormal.fleet.folder.names import MANIFEST
+    from newnormal.state import targets
+
+    if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).exists():
+        raise StateError(
+            f"cannot write {output}: expected a new folder or that of a fleet, "
+            "found a folder with other files",
+            hint="choose another name",
+        )
+    if output.exists() and not output.is_dir():
+        raise StateError(
+            f"cannot write {output}: expected a folder, found a file",
+            hint="a fleet is a folder: choose another name",
+        )
+    if not output.parent.is_dir():  # not made: its name may be a slip
+        raise StateError(
+            f"cannot write {output}: found no folder {output.parent}",
+            hint="choose a folder that exists",
+        )
+    targets.check_folder(output)
