@@ -33,20 +33,6 @@ class Peaks(NamedTuple):
     raise them, so that what is extrapolated is alarms and not samples. A state file has them: the
     limit of a live stream can be changed.
 
-    Attributes
-    ----------
-    location, spread
-        The scores' median, and their interquartile range as a standard deviation.
-    counted
-        Heights from the third quartile up, and the alarms a sample that a threshold there, or
-        the best one above it, would have raised, (2, Q).
-    floor
-        The height with the most alarms: below it they run into each other.
-    start, rate
-        Where the tail begins, and how many alarms a sample reach it.
-    scale, shape
-        Of the generalised Pareto distribution of peaks above `start`.
-
     Notes
     -----
     Peaks over a threshold, declustered: Davison and Smith, Models for exceedances over high
@@ -55,12 +41,18 @@ class Peaks(NamedTuple):
     Technometrics 29 (1987).
     """
 
+    # location, spread: the scores' median, and their interquartile range as a standard deviation
     location: Annotated[float, Scalar(-1e300, 1e300)]
     spread: Annotated[float, Scalar(0, 1e300, above=True)]
+    # heights from the third quartile up, and the alarms a sample that a threshold there, or the
+    # best one above it, would have raised, (2, Q)
     counted: Annotated[Floats, Array(2, "Q", range=NOT_NEGATIVE)]
+    # the height with the most alarms: below it they run into each other
     floor: Annotated[float, Scalar(0, 1e300, above=True)]
+    # start, rate: where the tail begins, and how many alarms a sample reach it
     start: Annotated[float, Scalar(0, 1e300, above=True)]
     rate: Annotated[float, Scalar(0, 1, above=True)]
+    # scale, shape: of the generalised Pareto distribution of peaks above `start`
     scale: Annotated[float, Scalar(0, 1e300, above=True)]
     shape: Annotated[float, Scalar(0, 1)]
 
@@ -113,13 +105,6 @@ class Tail:
     Within history it is the conformal p-value, the rank among history's scores; above the height
     that the highest peaks reach, the tail fitted to those, until that has no number above 0.
 
-    Attributes
-    ----------
-    levels, chances
-        Increasing scores, and the chance to reach each.
-    excess
-        Where the tail begins, the chance to reach it, and its scale and shape.
-
     Examples
     --------
     >>> scores = np.random.default_rng(0).normal(size=2_000)
@@ -135,9 +120,10 @@ class Tail:
     location has followed.
     """
 
+    # levels, chances: increasing scores, and the chance to reach each
     levels: Floats
     chances: Floats
-    excess: Floats
+    excess: Floats  # where the tail begins, the chance to reach it, and its scale and shape
 
     @classmethod
     def of(cls, scores: Floats, gap: int = 10) -> Tail:

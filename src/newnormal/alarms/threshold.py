@@ -41,25 +41,15 @@ RECENT_DAYS = 7  # that the recent rate is about
 
 @dataclass(frozen=True)
 class AlarmRate:
-    """Alarms so far, beside the limit; rates are alarms a day, NaN before the first sample.
+    """Alarms so far, beside the limit; rates are alarms a day, NaN before the first sample."""
 
-    Attributes
-    ----------
-    alarms, samples
-        Alarms opened, and samples that had a score.
-    per_day
-        The rate over all of them.
-    recent_per_day
-        The rate over about the last seven days: what lies that far back counts 1/e.
-    limit_per_day
-        The limit; NaN where there is none.
-    """
-
+    # alarms, samples: alarms opened, and samples that had a score
     alarms: int
     samples: int
-    per_day: float
+    per_day: float  # the rate over all of them
+    # the rate over about the last seven days: what lies that far back counts 1/e
     recent_per_day: float
-    limit_per_day: float
+    limit_per_day: float  # the limit; NaN where there is none
 
     def __str__(self) -> str:
         text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"

@@ -49,23 +49,13 @@ def check_streams(
 
 @dataclass(frozen=True)
 class StreamsSummary:
-    """The checks of many streams together.
+    """The checks of many streams together."""
 
-    Attributes
-    ----------
-    streams
-        How many there are.
-    by_level
-        How many have this as their worst level.
-    by_code
-        How many streams have a finding of each level and code, the worst level first.
-    worst
-        The streams with most to mend, the worst first, with the line of their worst finding.
-    """
-
-    streams: int
-    by_level: dict[str, int]
+    streams: int  # how many there are
+    by_level: dict[str, int]  # how many have this as their worst level
+    # how many streams have a finding of each level and code, the worst level first
     by_code: dict[tuple[str, str], int]
+    # the streams with most to mend, the worst first, with the line of their worst finding
     worst: tuple[tuple[str, str], ...]
 
     def as_dict(self) -> dict[str, Any]:

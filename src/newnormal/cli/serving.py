@@ -256,19 +256,12 @@ class _Running:
 
 
 class _Gate:
-    """Answers for the service while it starts, which after a kill can take a while.
-
-    Attributes
-    ----------
-    open
-        Whether the service answers itself.
-    compiling
-        The share that is compiled and the seconds that all of it takes; None: nothing to compile.
-    """
+    """Answers for the service while it starts, which after a kill can take a while."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
-        self.open = False
+        self.open = False  # whether the service answers itself
+        # the share that is compiled and the seconds that all of it takes; None: nothing to compile
         self.compiling: tuple[float, float] | None = None
 
     def show(self, share: float, seconds: float) -> None:

@@ -34,15 +34,6 @@ class Rhythm(NamedTuple):
 
     A channel without rhythm has the same level and spread, those of its history, at each phase.
 
-    Attributes
-    ----------
-    clock
-        The phase of each sample.
-    levels, spreads
-        The level and the spread to expect, (B, C); spreads are above 0.
-    explained
-        Which channels have a rhythm, (C,).
-
     Examples
     --------
     >>> times = np.datetime64("2026-01-01", "ns") + np.arange(24 * 14) * np.timedelta64(1, "h")
@@ -58,10 +49,11 @@ class Rhythm(NamedTuple):
     errors of its neighbours' mean, so that the edges of a nightly job stay sharp.
     """
 
-    clock: Phases
+    clock: Phases  # the phase of each sample
+    # levels, spreads: the level and the spread to expect, (B, C); spreads are above 0
     levels: Floats32
     spreads: Floats32
-    explained: Bools
+    explained: Bools  # which channels have a rhythm, (C,)
 
     @classmethod
     def fit(

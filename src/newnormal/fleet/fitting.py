@@ -254,14 +254,10 @@ class Pool:
         What there is to fit.
     names
         The names of what is to be fitted; taken out by the processes, and by others as they like.
-
-    Attributes
-    ----------
-    results
-        Each name that a process took with its outcome, in the order in which they finish.
     """
 
     def __init__(self, count: int, streams: FitTasks, names: deque[str]) -> None:
+        # each name that a process took with its outcome, in the order in which they finish
         self.results: SimpleQueue[tuple[str, Outcome]] = SimpleQueue()
         self._streams, self._names = streams, names
         self._running: set[Worker] = set()

@@ -106,20 +106,11 @@ class FleetObserved:
 
 @dataclass(frozen=True)
 class StreamError:
-    """Samples of one stream that were not taken, and why.
-
-    Attributes
-    ----------
-    stream
-        The stream's name.
-    error
-        What was expected, what was found, and what to do.
-    rows
-        The rows of the input that were not taken; none where the stream was not one of them.
-    """
+    """Samples of one stream that were not taken, and why."""
 
     stream: str
-    error: NewnormalError
+    error: NewnormalError  # what was expected, what was found, and what to do
+    # the rows of the input that were not taken; none where the stream was not one of them
     rows: tuple[int, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:

@@ -18,19 +18,12 @@ from newnormal.types import NO_TIME, Bools, Floats, Ints, ns_of_time
 
 
 class Gathered:
-    """What one call hands to each group, and what it cannot take.
-
-    Attributes
-    ----------
-    work
-        For each group its rows, and the row of the input that each of them came from.
-    errors
-        The samples that are not taken.
-    """
+    """What one call hands to each group, and what it cannot take."""
 
     def __init__(self) -> None:
+        # for each group its rows, and the row of the input that each of them came from
         self.work: list[tuple[Group, Rows, Ints]] = []
-        self.errors: list[StreamError] = []
+        self.errors: list[StreamError] = []  # the samples that are not taken
 
     def refuse(self, name: str, error: NewnormalError, rows: Sequence[int]) -> None:
         """Take note that rows of the input are not taken."""

@@ -50,13 +50,6 @@ class KafkaCluster:
     given
         The options of the source or the sink; those of this class are taken from it.
 
-    Attributes
-    ----------
-    servers
-        The addresses, as messages show them.
-    troubles
-        What librdkafka reported of the connection.
-
     Examples
     --------
     >>> given = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
@@ -69,8 +62,8 @@ class KafkaCluster:
 
     def __init__(self, given: Options) -> None:
         self.where = given.where
-        self.servers = ", ".join(_servers(given))
-        self.troubles = KafkaTroubles(self.servers)
+        self.servers = ", ".join(_servers(given))  # the addresses, as messages show them
+        self.troubles = KafkaTroubles(self.servers)  # what librdkafka reported of the connection
         user: str | None = given.text("user", None)
         password = given.secret("password")
         mechanism: str = given.text("sasl", "PLAIN")
@@ -178,21 +171,13 @@ class KafkaCluster:
 
 
 class KafkaTroubles:
-    """Takes what librdkafka reports of the connection.
-
-    Attributes
-    ----------
-    last
-        The last error, in words.
-    down
-        Whether no broker could be reached, until `over`.
-    """
+    """Takes what librdkafka reports of the connection."""
 
     def __init__(self, servers: str) -> None:
         self._servers = servers
         self._refusal: InputError | None = None
-        self.last = ""
-        self.down = False
+        self.last = ""  # the last error, in words
+        self.down = False  # whether no broker could be reached, until `over`
 
     def __call__(self, error: KafkaError) -> None:
         """Take an error; librdkafka tries again by itself after most of them."""

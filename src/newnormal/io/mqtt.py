@@ -86,21 +86,13 @@ class MqttConnection:
         That the client was made with.
     timeout
         Seconds to wait for an answer.
-
-    Attributes
-    ----------
-    messages
-        That came and were not taken.
-    resumed
-        Whether the broker has kept the session.
-    limits
-        What a broker of version 5 said when it accepted the client, by the specification's names.
     """
 
     def __init__(self, client: Client, address: str, client_id: str, timeout: float) -> None:
         self.address, self.client_id = address, client_id
-        self.messages: deque[MqttMessage] = deque()
-        self.resumed = False
+        self.messages: deque[MqttMessage] = deque()  # that came and were not taken
+        self.resumed = False  # whether the broker has kept the session
+        # what a broker of version 5 said when it accepted the client, by the specification's names
         self.limits: Any = None
         self._client, self._timeout = client, timeout
         self._is_5 = client.protocol == 5
@@ -373,20 +365,11 @@ class MqttBroker:
     ----------
     given
         The options of a source or a sink; those of this class are taken from it.
-
-    Attributes
-    ----------
-    address
-        Host and port.
-    version
-        ``"3.1.1"`` or ``"5"``.
-    timeout
-        Seconds to wait for an answer.
     """
 
     def __init__(self, given: Options) -> None:
         self._scheme, self._host, port, self._path = _place(given)
-        self.version: str = given.text("version", "5")
+        self.version: str = given.text("version", "5")  # "3.1.1" or "5"
         if self.version not in _VERSIONS:
             raise ParameterError(
                 f'{given.where}: version: expected 5 or "3.1.1", found {self.version!r}'
@@ -395,12 +378,13 @@ class MqttBroker:
         self._password = given.secret("password")
         if self._password is not None and self._user is None:
             raise ParameterError(f"{given.where}: expected user beside the password, found none")
+        # seconds to wait for an answer
         self.timeout: float = given.number("timeout", 10.0, least=0.1)
         self._tls = _context(given, self._scheme in _ENCRYPTED)
         scheme = "mqtts" if self._tls and self._scheme == "mqtt" else self._scheme
         self._port = _PORTS[scheme] if port is None else port
         shown = f"[{self._host}]" if ":" in self._host else self._host
-        self.address = f"{shown}:{self._port}"
+        self.address = f"{shown}:{self._port}"  # host and port
 
     def connect(self, client_id: str, *, keep: float = 0.0, window: int = 0) -> MqttConnection:
         """Return a connection once the broker has accepted the client.

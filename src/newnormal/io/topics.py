@@ -86,11 +86,6 @@ class TopicPatterns:
     patterns
         As `TopicPattern` takes them.
 
-    Attributes
-    ----------
-    filters
-        What to subscribe to: a filter that another one covers is left out.
-
     Examples
     --------
     >>> topics = TopicPatterns("source bus", ["plant/{stream}/{channel}", "plant/#", "zigbee2mqtt/{stream}"])
@@ -103,6 +98,7 @@ class TopicPatterns:
     def __init__(self, where: str, patterns: Sequence[str]) -> None:
         self.patterns = tuple(TopicPattern(where, pattern) for pattern in patterns)
         wanted = dict.fromkeys(each.filter for each in self.patterns)
+        # what to subscribe to: a filter that another one covers is left out
         self.filters = tuple(
             each
             for each in wanted

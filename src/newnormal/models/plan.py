@@ -14,55 +14,31 @@ _THIRD = 1 / 3
 
 @dataclass(frozen=True)
 class Vote:
-    """One score of what an expert's memory leaves of the stream.
+    """One score of what an expert's memory leaves of the stream."""
 
-    Attributes
-    ----------
-    expert
-        Which memory of the plan.
-    linear
-        Whether it is the linear subspace's score, not the autoencoder's.
-    weight
-        Its weight beside the others'; 0 is not counted.
-    """
-
-    expert: int
-    linear: bool
-    weight: float = 1.0
+    expert: int  # which memory of the plan
+    linear: bool  # whether it is the linear subspace's score, not the autoencoder's
+    weight: float = 1.0  # its weight beside the others'; 0 is not counted
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a committee is made of.
+    """What a committee is made of."""
 
-    Attributes
-    ----------
-    memories
-        Half-life of each expert's trend, in samples; infinity keeps history's mean.
-    rates
-        Learning rate of each expert's autoencoder.
-    votes
-        The scores of the experts, the same ones in every committee, with their weights.
-    members
-        Weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`.
-    smoothing
-        Half-life of the smoothing of votes, in samples; 0 does not smooth.
-    rank
-        Of the linear subspaces.
-    learns_below
-        The quantile of an expert's own scores on history below which it learns from a sample.
-    """
-
+    # half-life of each expert's trend, in samples; infinity keeps history's mean
     memories: tuple[float, ...] = (60.0, 300.0)
-    rates: tuple[float, ...] = (0.003, 0.003)
+    rates: tuple[float, ...] = (0.003, 0.003)  # learning rate of each expert's autoencoder
+    # the scores of the experts, the same ones in every committee, with their weights
     votes: tuple[Vote, ...] = (
         Vote(0, False, _THIRD),
         Vote(1, False, _THIRD),
         Vote(0, True, _THIRD),
     )
+    # weights of the members without a trend, in the order of `newnormal.kernels.members.KINDS`
     members: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 0.0)
-    smoothing: float = 1.0
-    rank: int = 10
+    smoothing: float = 1.0  # half-life of the smoothing of votes, in samples; 0 does not smooth
+    rank: int = 10  # of the linear subspaces
+    # the quantile of an expert's own scores on history below which it learns from a sample
     learns_below: float = 0.99
 
     @property

@@ -78,18 +78,12 @@ class Packer:
     ----------
     room
         How many bytes of the page blocks may take: their numbers, and their description.
-
-    Attributes
-    ----------
-    blocks
-        What each block that was added is, as the page's data describe it.
-    ratio
-        By how much the newest block became smaller.
     """
 
     def __init__(self, room: float) -> None:
+        # what each block that was added is, as the page's data describe it
         self.blocks: list[dict[str, Any]] = []
-        self.ratio = 1.0
+        self.ratio = 1.0  # by how much the newest block became smaller
         self._room = room
         self._used = 0.0
         self._deflate = zlib.compressobj(_LEVEL)

@@ -51,34 +51,23 @@ class FeedbackAct(StrEnum):
 
 @dataclass(frozen=True)
 class FeedbackRequest:
-    """What a person asks for.
+    """What a person asks for."""
 
-    Attributes
-    ----------
-    act
-        Accept or reject an alarm or a change, or roll back the newest acceptance.
-    alarm, change
-        The number of one or of the other; both None: what is meant when the feedback is applied, as
-        `newnormal.alarms.feedback_target` has it.
-    key
-        Tells it from all others: feedback of one key is applied once.
-    sample
-        How many samples the stream had consumed: when it was given, in the inbox; when it is
-        applied, in the journal.
-    stream
-        The stream it was given to, as in `WatchProgress`; None if that is not known. In a fleet the
-        name of the stream.
-    start
-        Where the alarm or the change began, as `start_of` has it; None if that is not known. An
-        input that does not come again after a kill may open another one of that number.
-    """
-
-    act: FeedbackAct
+    act: FeedbackAct  # accept or reject an alarm or a change, or roll back the newest acceptance
+    # alarm, change: the number of one or of the other; both None: what is meant when the feedback
+    # is applied, as `newnormal.alarms.feedback_target` has it
     alarm: int | None = None
+    # how many samples the stream had consumed: when it was given, in the inbox; when it is applied,
+    # in the journal
     sample: int | None = None
+    # the stream it was given to, as in `WatchProgress`; None if that is not known. In a fleet the
+    # name of the stream
     stream: str | None = None
+    # where the alarm or the change began, as `start_of` has it; None if that is not known. An input
+    # that does not come again after a kill may open another one of that number
     start: str | None = None
     change: int | None = None
+    # tells it from all others: feedback of one key is applied once
     key: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @classmethod
@@ -229,11 +218,6 @@ class Queue:
         The state file.
     report
         Called with a line for the user where a file is damaged.
-
-    Attributes
-    ----------
-    journal
-        Feedback that was dequeued and not yet removed, in the order in which it is applied.
     """
 
     def __init__(self, state: Path, report: Callable[[str], None]) -> None:
@@ -242,6 +226,7 @@ class Queue:
         self._taken = beside(state, ".{}.feedback.taken")
         self._report = report
         self._refused: set[Path] = set()  # damaged, and cannot be set aside
+        # feedback that was dequeued and not yet removed, in the order in which it is applied
         self.journal: list[FeedbackRequest] = []
 
     @property

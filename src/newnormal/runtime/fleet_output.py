@@ -48,17 +48,11 @@ class FleetJsonSink(JsonLinesSink):
 
 
 class FleetTextSink(TextSink):
-    """A block of text an event, with the name of its stream first.
-
-    Attributes
-    ----------
-    name_width
-        The width that the names of streams are given.
-    """
+    """A block of text an event, with the name of its stream first."""
 
     def __init__(self, target: str, options: SinkOptions) -> None:
         super().__init__(target, options)
-        self.name_width = 0
+        self.name_width = 0  # the width that the names of streams are given
 
     def align(self, names: Sequence[str]) -> None:
         """Give names the width of the longest."""

@@ -56,15 +56,6 @@ class FleetWatch:
         Stop at a bad line.
     report
         Called with a line for the user.
-
-    Attributes
-    ----------
-    judged, anomalous, alarms, changes, incidents
-        Verdicts, anomalous ones, and what opened.
-    bad, skipped
-        Lines that held no sample, and samples that were judged before.
-    unknown
-        Lines of each stream that is not in the fleet.
     """
 
     def __init__(
@@ -82,9 +73,11 @@ class FleetWatch:
         report: Callable[[str], None],
     ) -> None:
         self.fleet, self.source, self.position = fleet, source, position
+        # judged, anomalous, alarms, changes, incidents: verdicts, anomalous ones, and what opened
         self.judged = self.anomalous = self.alarms = self.changes = self.incidents = 0
+        # bad, skipped: lines that held no sample, and samples that were judged before
         self.bad = self.skipped = 0
-        self.unknown: dict[str, int] = {}
+        self.unknown: dict[str, int] = {}  # lines of each stream that is not in the fleet
         self._sink = sink
         self._most = every * len(fleet)  # samples between two checkpoints
         self._since = 0

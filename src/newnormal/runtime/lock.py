@@ -17,30 +17,17 @@ _SIZE = 480  # bytes of a record: always the same, so that one write replaces th
 
 @dataclass(frozen=True)
 class WatchProgress:
-    """How far a `watch` is.
+    """How far a `watch` is."""
 
-    Attributes
-    ----------
-    seen
-        Samples consumed since `fit`.
-    alarm, change
-        What feedback without a number means: the number of one or of the other, or neither.
-    stream
-        A digest of the input's identity and the fit.
-    start
-        Where that began, as `newnormal.runtime.feedback.start_of`, or None.
-    changes
-        The numbers of the open changes; None where that is not known.
-    newest
-        The number of the newest alarm, 0 before the first; None where that is not known.
-    """
-
-    seen: int
+    seen: int  # samples consumed since `fit`
+    # alarm, change: what feedback without a number means: the number of one or of neither
     alarm: int | None
-    stream: str
-    start: str | None = None
+    stream: str  # a digest of the input's identity and the fit
+    start: str | None = None  # where that began, as `newnormal.runtime.feedback.start_of`, or None
     change: int | None = None
+    # the numbers of the open changes; None where that is not known
     changes: tuple[int, ...] | None = None
+    # the number of the newest alarm, 0 before the first; None where that is not known
     newest: int | None = None
 
     @classmethod
@@ -61,20 +48,12 @@ class WatchProgress:
 
 
 class Lock:
-    """Holds a state file against other processes, as a context.
-
-    Attributes
-    ----------
-    held
-        Whether this process holds it; False if another does.
-    keep
-        Set to True to leave the lock file, and the progress in it, behind.
-    """
+    """Holds a state file against other processes, as a context."""
 
     def __init__(self, state: Path) -> None:
         self._file = LockFile(beside(state, ".{}.lock"))
-        self.held = False
-        self.keep = False
+        self.held = False  # whether this process holds it; False if another does
+        self.keep = False  # set to True to leave the lock file, and the progress in it, behind
 
     def __enter__(self) -> Self:
         try:

@@ -15,24 +15,13 @@ _RATE_S = 10  # seconds that a rate is taken over
 
 
 class Health:
-    """What the parts report of themselves.
-
-    Attributes
-    ----------
-    samples
-        How many closed samples there were in all.
-    recovering
-        The position of the log that a start has come to; 0 when it is done.
-    stopping
-        Whether the service stops.
-    checkpoint_s
-        How long the last checkpoint took.
-    """
+    """What the parts report of themselves."""
 
     def __init__(self) -> None:
-        self.samples = self.recovering = 0
-        self.stopping = False
-        self.checkpoint_s = 0.0
+        self.samples = 0  # how many closed samples there were in all
+        self.recovering = 0  # the position of the log that a start has come to; 0 when it is done
+        self.stopping = False  # whether the service stops
+        self.checkpoint_s = 0.0  # how long the last checkpoint took
         self._parts: dict[str, tuple[bool, str]] = {}
         self._lock = threading.Lock()
         self._rates: deque[tuple[float, int]] = deque(maxlen=_RATE_S + 1)

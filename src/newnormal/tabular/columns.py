@@ -28,31 +28,18 @@ class Roles:
 
 @dataclass(frozen=True)
 class Selection:
-    """The columns as the user chose them.
+    """The columns as the user chose them."""
 
-    Attributes
-    ----------
-    time, label
-        The columns that hold the time and the label.
-    columns
-        The only columns to take channels from; None for all.
-    drop
-        Columns to leave out.
-    by
-        The columns whose cells are names: of the stream a sample is of, or of the channel.
-    date
-        Where the date is in a column of its own: that one; `time` is then the time of day.
-    rate
-        Channels that are counters.
-    """
-
+    # time, label: the columns that hold the time and the label
     time: str | None = None
-    columns: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None  # the only columns to take channels from; None for all
+    drop: tuple[str, ...] = ()  # columns to leave out
     label: str | None = None
+    # the columns whose cells are names: of the stream a sample is of, or of the channel
     by: tuple[str, ...] = ()
+    # where the date is in a column of its own: that one; `time` is then the time of day
     date: str | None = None
-    rate: tuple[str, ...] = ()
+    rate: tuple[str, ...] = ()  # channels that are counters
 
     @classmethod
     def of_reading(cls, reading: Reading, by: str | Sequence[str] = ()) -> "Selection":

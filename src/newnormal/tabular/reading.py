@@ -228,51 +228,32 @@ class BadCells:
 
 @dataclass
 class InputProfile:
-    """What was found out about an input while it was read.
+    """What was found out about an input while it was read."""
 
-    Attributes
-    ----------
-    header
-        Its columns in their own order, () if it has no names.
-    time
-        The column or columns of its times.
-    kind
-        The format of its lines: csv or jsonl; None if it has none.
-    written
-        How it is written, where that is not plain: delimiter, decimal, dates, time_unit,
-        encoding, compression, preamble, units; as text for the user.
-    lines, bad_lines
-        How many lines had something in them, and how many of these held no sample.
-    first_bad
-        What was wrong with the first of these, with its number.
-    bad_cells
-        By column, cells that could not be read.
-    duplicates, out_of_order
-        Samples that share the time of another, and that were not in the order of their times.
-    notes
-        Whatever else is reported, a sentence each.
-    reading
-        What a detector remembers of how it was read: `Reading.remembering`.
-    units
-        Of columns, from a row below the header, or where every number has one behind it.
-    decimal, date_format
-        The decimal point and how dates are written, as `Remembered` has them; None where the
-        input has no numbers with a fraction, no dates of numbers.
-    """
-
-    header: tuple[str, ...] = ()
-    time: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()  # its columns in their own order, () if it has no names
+    time: tuple[str, ...] = ()  # the column or columns of its times
+    # the format of its lines: csv or jsonl; None if it has none
     kind: Literal["csv", "jsonl"] | None = None
+    # how it is written, where that is not plain: delimiter, decimal, dates, time_unit, encoding,
+    # compression, preamble, units; as text for the user
     written: dict[str, str] = field(default_factory=dict)
+    # lines, bad_lines: how many lines had something in them, and how many of these held no sample
     lines: int = 0
     bad_lines: int = 0
-    first_bad: str | None = None
+    first_bad: str | None = None  # what was wrong with the first of these, with its number
+    # by column, cells that could not be read
     bad_cells: dict[str, BadCells] = field(default_factory=dict)
+    # duplicates, out_of_order: samples that share the time of another, and that were not in the
+    # order of their times
     duplicates: int = 0
     out_of_order: int = 0
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # whatever else is reported, a sentence each
+    # what a detector remembers of how it was read: `Reading.remembering`
     reading: dict[str, Any] | None = None
+    # of columns, from a row below the header, or where every number has one behind it
     units: dict[str, str] = field(default_factory=dict)
+    # decimal, date_format: the decimal point and how dates are written, as `Remembered` has them;
+    # None where the input has no numbers with a fraction, no dates of numbers
     decimal: str | None = None
     date_format: str | None = None
 

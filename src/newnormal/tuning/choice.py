@@ -16,31 +16,14 @@ NO_RHYTHM = "no rhythm"
 
 @dataclass(frozen=True)
 class Member:
-    """One vote.
+    """One vote."""
 
-    Attributes
-    ----------
-    kind
-        ``"autoencoder"``, ``"linear subspace"``, or one of `newnormal.kernels.members.KINDS`.
-    memory
-        Half-life of the trend it subtracts, or the length of its window, in samples; of a rhythm,
-        its bins.
-    lr
-        The learning rate it was given; 0 for a member that does not learn.
-    average_precision
-        On the planted faults; NaN where nothing was tested.
-    weight
-        Its part of the score; 0 if it does not count.
-    dropped
-        Why it does not count; empty if it does.
-    """
-
-    kind: str
-    memory: float
-    lr: float
-    average_precision: float
-    weight: float
-    dropped: str = ""
+    kind: str  # "autoencoder", "linear subspace", or one of `newnormal.kernels.members.KINDS`
+    memory: float  # samples: half-life of its trend, or length of its window; of a rhythm, bins
+    lr: float  # the learning rate it was given; 0 for a member that does not learn
+    average_precision: float  # on the planted faults; NaN where nothing was tested
+    weight: float  # its part of the score; 0 if it does not count
+    dropped: str = ""  # why it does not count; empty if it does
 
     @property
     def linear(self) -> bool:
@@ -50,29 +33,15 @@ class Member:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what the choice rests on.
+    """What was chosen, and what the choice rests on."""
 
-    Attributes
-    ----------
-    plan
-        What the committee is made of.
-    members
-        Every vote, whether it counts or not.
-    held_out
-        Samples of history that the test used; 0 where history was too short.
-    ensemble_ap
-        Average precision of the committee on the planted faults; NaN without a test.
-    samples
-        Samples of history.
-    notes
-        Sentences about history, such as which of its values were left out.
-    """
-
-    plan: Plan
-    members: tuple[Member, ...]
-    held_out: int
+    plan: Plan  # what the committee is made of
+    members: tuple[Member, ...]  # every vote, whether it counts or not
+    held_out: int  # samples of history that the test used; 0 where history was too short
+    # average precision of the committee on the planted faults; NaN without a test
     ensemble_ap: float
     samples: int
+    # sentences about history, such as which of its values were left out
     notes: tuple[str, ...] = ()
 
     @property

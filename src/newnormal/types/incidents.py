@@ -83,13 +83,6 @@ class Incident:
 class IncidentEvent:
     """An incident began or ended.
 
-    Attributes
-    ----------
-    kind
-        ``"incident"`` or ``"incident_ended"``.
-    incident
-        The incident as it stood.
-
     Examples
     --------
     >>> incident = Incident(1, 7, None, 8, None, {"web-1": 3, "web-2": 1, "db": 2})
@@ -97,8 +90,8 @@ class IncidentEvent:
     {'web-1': 3, 'web-2': 1, 'db': 2}
     """
 
-    kind: str
-    incident: Incident
+    kind: str  # "incident" or "incident_ended"
+    incident: Incident  # as it stood
 
     def as_dict(self) -> dict[str, Any]:
         """Return `event` and `incident` as plain Python values."""

@@ -22,37 +22,20 @@ _LEADING = 5  # alarms whose first channel is shown early
 
 @dataclass(frozen=True)
 class ChangeSpan:
-    """A change, and what state it was in from which sample on.
+    """A change, and what state it was in from which sample on."""
 
-    Attributes
-    ----------
-    change
-        As it was last reported.
-    steps
-        (sample, state), in order: "pending" from its start on, then what it became.
-    end
-        The last sample at which it was open: pending or rejected.
-    """
-
-    change: Change
+    change: Change  # as it was last reported
+    # (sample, state), in order: "pending" from its start on, then what it became
     steps: tuple[tuple[int, str], ...]
-    end: int
+    end: int  # the last sample at which it was open: pending or rejected
 
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Consecutive samples of one stream, what was expected of them, and what happened.
+    """Consecutive samples of one stream, what was expected of them, and what happened."""
 
-    Attributes
-    ----------
-    name
-        Of the stream or of the file; for titles.
-    verdicts
-        One a sample. They have `observed`.
-    """
-
-    name: str
-    verdicts: Verdicts
+    name: str  # of the stream or of the file; for titles
+    verdicts: Verdicts  # one a sample. They have `observed`
     observed: Observed
 
     @classmethod

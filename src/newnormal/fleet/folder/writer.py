@@ -61,19 +61,12 @@ class _Entry:
 
 
 class FolderWriter:
-    """Writes the streams of a fleet, by shards.
-
-    Attributes
-    ----------
-    shards
-        All of them.
-    dirty
-        The positions in `shards` of those that streams have changed since they were written.
-    """
+    """Writes the streams of a fleet, by shards."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shards: list[Shard] = []
+        # the positions in `shards` of those that streams have changed since they were written
         self.dirty: set[int] = set()
         self.fits = FitWriter(folder)
         self._entries: dict[str, _Entry] = {}

@@ -59,21 +59,13 @@ class SeriesKey(NamedTuple):
 
 
 class LineGroup:
-    """The points of lines that begin alike and have the same fields.
-
-    Attributes
-    ----------
-    times
-        In ns; None: that of the request.
-    values
-        One number a field and point, a point after the other.
-    """
+    """The points of lines that begin alike and have the same fields."""
 
     __slots__ = ("times", "values")
 
     def __init__(self) -> None:
-        self.times: list[int | None] = []
-        self.values: list[float] = []
+        self.times: list[int | None] = []  # in ns; None: that of the request
+        self.values: list[float] = []  # one number a field and point, a point after the other
 
 
 class Parsed(NamedTuple):

@@ -123,28 +123,18 @@ def rate_name(name: str) -> str:
 
 
 class Decoded(list[Arrival]):
-    """The samples of a body, with what the answer needs.
-
-    Attributes
-    ----------
-    conversion
-        The counters of the body; it is kept once the samples are durable.
-    sent
-        How many values the body has.
-    refused
-        How many of them the decoder does not take, and why the first was not.
-    form
-        In which form the body was.
-    """
+    """The samples of a body, with what the answer needs."""
 
     def __init__(
         self, arrivals: Iterable[Arrival], conversion: RateConversion, sent: int, form: str = ""
     ) -> None:
         super().__init__(arrivals)
+        # the counters of the body; it is kept once the samples are durable
         self.conversion = conversion
-        self.sent = sent
+        self.sent = sent  # how many values the body has
+        # how many of them the decoder does not take, and why the first was not
         self.refused: tuple[int, str] = (0, "")
-        self.form = form
+        self.form = form  # in which form the body was
 
     def outcome(self, refused: Sequence[Refusal]) -> tuple[int, str]:
         """Return how many values were refused, by the decoder and by the service, and why."""

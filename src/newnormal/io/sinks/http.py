@@ -70,11 +70,6 @@ class HttpReceiver:
         Whether messages name the port, too.
     clock
         Returns Unix seconds.
-
-    Attributes
-    ----------
-    name
-        Its host, or host and port: how messages call it.
     """
 
     def __init__(
@@ -92,6 +87,7 @@ class HttpReceiver:
         clock: Callable[[], float] = time.time,
     ) -> None:
         parts = address_of(where, url, secrets=_INSTEAD)
+        # its host, or host and port: how messages call it
         self.name = parts.netloc if port else str(parts.hostname)
         self._url, self._clock = url, clock
         self._hints: dict[int, str | None] = {**_DOWN, **(hints or {})}

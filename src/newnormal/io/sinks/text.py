@@ -45,19 +45,12 @@ class TextSink(LinesSink):
 
     Colour and the width of the screen where standard output is a terminal; else none, and lines of
     80 characters where their words allow it. Commands are never broken.
-
-    Attributes
-    ----------
-    deciding
-        How a person decides, for the commands that it shows.
-    screen
-        What else is on the terminal; None: nothing.
     """
 
     def __init__(self, target: str, options: SinkOptions) -> None:
         super().__init__(target, options)
-        self.deciding = Deciding()
-        self.screen: Screen | None = None
+        self.deciding = Deciding()  # how a person decides, for the commands that it shows
+        self.screen: Screen | None = None  # what else is on the terminal; None: nothing
         self._console = text_console(target == "-" and sys.stdout.isatty())
 
     def write_verdicts(self, verdicts: Verdicts) -> None:

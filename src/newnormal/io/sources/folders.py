@@ -138,16 +138,11 @@ class Folders:
     ----------
     patterns
         Paths of files and folders, with ``*``, ``?`` and ``[…]``; ``**`` is any number of folders.
-
-    Attributes
-    ----------
-    problem
-        Why a folder could not be looked into; empty: all could.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._patterns = [str(Path(pattern).expanduser().absolute()) for pattern in patterns]
-        self.problem = ""
+        self.problem = ""  # why a folder could not be looked into; empty: all could
         self._changed: dict[str, int] = {}  # when each folder was, in ns
 
     def changed(self) -> set[str]:

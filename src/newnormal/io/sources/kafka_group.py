@@ -100,14 +100,6 @@ class GroupMember:
         As the source's options.
     clock
         Returns seconds that always increase.
-
-    Attributes
-    ----------
-    behind
-        For each partition the offset behind the last message that is in a batch: where it begins
-        whenever it is assigned.
-    cluster_id
-        What tells the cluster from others; None before a broker answered.
     """
 
     def __init__(
@@ -120,7 +112,10 @@ class GroupMember:
     ) -> None:
         self._cluster, self._topics, self._group, self._start = cluster, topics, group, start
         self._clock = clock
+        # for each partition the offset behind the last message that is in a batch: where it begins
+        # whenever it is assigned
         self.behind: dict[Partition, int] = {}
+        # what tells the cluster from others; None before a broker answered
         self.cluster_id: str | None = None
         self._assigned: dict[Partition, int] = {}  # with the offset that is fetched next
         self._moved = self._revoked = False  # whether partitions were, during a call

@@ -139,17 +139,12 @@ def _put_one(row: Floats, grid: QueryGrid, at: float, value: float) -> None:
 
 
 class RangeError(InputError):
-    """A query failed over this range of times: over a shorter one it may not.
-
-    Attributes
-    ----------
-    by_values
-        Whether the series of that range are the reason, such as two where one is needed: asked
-        again, it fails again.
-    """
+    """A query failed over this range of times: over a shorter one it may not."""
 
     def __init__(self, message: str, *, hint: str | None = None, by_values: bool = False) -> None:
         super().__init__(message, hint=hint)
+        # whether the series of that range are the reason, such as two where one is needed: asked
+        # again, it fails again
         self.by_values = by_values
 
 
@@ -172,13 +167,6 @@ class PrometheusApi:
         More of them for all requests.
     clock
         Gives the time in ns.
-
-    Attributes
-    ----------
-    host
-        How messages call it: host and port.
-    ahead
-        How many seconds the clock of this machine is ahead of the server's; 0 if they agree.
     """
 
     def __init__(
@@ -199,7 +187,8 @@ class PrometheusApi:
             secrets="set user, and password_file or password_env",
             example="such as http://127.0.0.1:9090",
         )
-        self.host = parts.netloc
+        self.host = parts.netloc  # how messages call it: host and port
+        # how many seconds the clock of this machine is ahead of the server's; 0 if they agree
         self.ahead = 0.0
         self._answered = -math.inf
         self._where, self._url, self._clock = where, url.rstrip("/"), clock

@@ -185,26 +185,14 @@ def is_beginning(path: Path, size: int, other: Path) -> bool:
 
 
 class Unpacking:
-    """A compressed file, open at a position in its text.
-
-    Attributes
-    ----------
-    offset
-        The place: bytes of the text before it.
-    head
-        The first bytes of the text, at most `EDGE`, as far as they were read.
-    tail
-        The last bytes before the position, at most `EDGE`.
-    rest
-        Bytes behind the position.
-    ended
-        Whether `rest` goes to the end.
-    """
+    """A compressed file, open at a position in its text."""
 
     def __init__(self, path: Path) -> None:
-        self.offset = 0
+        self.offset = 0  # the place: bytes of the text before it
+        # The first bytes of the text as far as they were read, the last before the position (at
+        # most `EDGE` each), and bytes behind the position.
         self.head = self.tail = self.rest = b""
-        self.ended = False
+        self.ended = False  # whether `rest` goes to the end
         self._file: BinaryIO = path.open("rb")
         try:
             kind = compression_of(self._file.read(_BEGAN))

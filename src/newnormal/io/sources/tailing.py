@@ -50,19 +50,13 @@ class Tracking:
         As those of `Folders`.
     from_end
         Whether files that are there at first are read from their ends on.
-
-    Attributes
-    ----------
-    forms
-        What was found out about the form of the file of a family that was read last.
-    lost
-        What was removed before all of it was read, as a sentence.
     """
 
     def __init__(self, patterns: Sequence[str], *, from_end: bool = False) -> None:
         self.folders = Folders(patterns)
+        # what was found out about the form of the file of a family that was read last
         self.forms: dict[Family, dict[str, Any]] = {}
-        self.lost = ""
+        self.lost = ""  # what was removed before all of it was read, as a sentence
         self._from_end = from_end
         self._changed_before: set[str] = set()  # folders
         self._families: dict[Family, list[Tailed]] = {}  # each the oldest first
@@ -343,13 +337,6 @@ class Tailing:
         Bytes of the longest line; a longer one is skipped.
     clock
         The time in s since 1970.
-
-    Attributes
-    ----------
-    files
-        What is followed.
-    due
-        Whether `scan` is to be called before anything is read.
     """
 
     def __init__(
@@ -360,8 +347,8 @@ class Tailing:
         longest: int = 1_000_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.files = Tracking(patterns, from_end=from_end)
-        self.due = True
+        self.files = Tracking(patterns, from_end=from_end)  # what is followed
+        self.due = True  # whether `scan` is to be called before anything is read
         self._longest = longest
         self._clock = clock
         self._open: tuple[Tailed, Unpacking] | None = None

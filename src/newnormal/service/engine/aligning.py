@@ -47,23 +47,14 @@ class Aligner:
         In ns, where it is given; None: found out.
     lateness
         In ns, where it is given; None: two periods where channels come apart, nothing else.
-
-    Attributes
-    ----------
-    channels
-        All that were seen, in the order in which they came.
-    newest
-        The newest time that was taken, in ns.
-    closed
-        The time of the newest closed step; a later one can still come.
-    counts
-        `late`, `duplicate` and `out_of_order` samples, and those that `jumped`: they were far
-        ahead, and refuted.
     """
 
     def __init__(self, period: int | None = None, lateness: int | None = None) -> None:
-        self.channels: tuple[str, ...] = ()
+        self.channels: tuple[str, ...] = ()  # all that were seen, in the order in which they came
+        # the newest time that was taken, in ns, and that of the newest closed step
         self.newest = self.closed = NO_TIME
+        # `late`, `duplicate` and `out_of_order` samples, and those that `jumped`: they were far
+        # ahead, and refuted
         self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
         self.lateness = lateness
         self._period = period

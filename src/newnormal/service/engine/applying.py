@@ -46,30 +46,20 @@ class Applier:
     ----------
     models
         The folder of fitted models.
-    position
-        Of the last record that was applied.
-    outages
-        Streams that are silent together.
-    input_positions
-        The newest snapshot of each pull source.
-    touched
-        Streams that the last record concerned.
-    started
-        Streams whose fits have begun, and were not handed to a worker yet.
-    samples
-        How many closed samples there were in all.
     """
 
     def __init__(self, store: Store, fleet: Fleet, models: Path, report: Reporter) -> None:
         self.store, self.fleet, self.models, self.report = store, fleet, models, report
-        self.position = 0
+        self.position = 0  # of the last record that was applied
         self.streams = StreamRecords()
-        self.outages = Outages()
+        self.outages = Outages()  # streams that are silent together
+        # the newest snapshot of each pull source
         self.input_positions: dict[str, Mapping[str, Any]] = {}
         self.patterns: tuple[Any, ...] = ()
-        self.touched: dict[int, StreamRecord] = {}
+        self.touched: dict[int, StreamRecord] = {}  # streams that the last record concerned
+        # streams whose fits have begun, and were not handed to a worker yet
         self.started: list[StreamRecord] = []
-        self.samples = 0
+        self.samples = 0  # how many closed samples there were in all
         self._batch = LiveBatch()
         self._handlers: dict[type, Callable[[Any], Outcome]] = {
             log.SamplesArrived: self._arrived,

@@ -40,18 +40,12 @@ class HeldRow(NamedTuple):
 
 
 class HeldSamples:
-    """The samples of one stream that are held, and how far ahead a sample may be.
-
-    Attributes
-    ----------
-    rows
-        The held samples in the order of their arrival: replaced, never altered.
-    usual
-        The usual step of the first samples in ns; None while there are too few.
-    """
+    """The samples of one stream that are held, and how far ahead a sample may be."""
 
     def __init__(self) -> None:
+        # the held samples in the order of their arrival: replaced, never altered
         self.rows: tuple[HeldRow, ...] = ()
+        # the usual step of the first samples in ns; None while there are too few
         self.usual: int | None = None
         self._first: list[int] = []  # times, until the usual step is known
         self._longest = 0  # gap so far, in ns

@@ -20,13 +20,6 @@ class Reporter:
     """Takes events and items of the record that is applied to all who are concerned.
 
     `sinks` gives the names of the sinks that alerts are for, `url` the address of the page.
-
-    Attributes
-    ----------
-    unreported
-        The keys of open items that no alert was made for: nor will one be when they end.
-    begun
-        How often each of the newest incidents began, by number.
     """
 
     def __init__(
@@ -37,8 +30,9 @@ class Reporter:
         url: Callable[[], str | None],
     ) -> None:
         self._store, self._hub, self._sinks, self._url = store, hub, sinks, url
+        # the keys of open items that no alert was made for: nor will one be when they end
         self.unreported: set[str] = set()
-        self.begun: dict[str, int] = {}
+        self.begun: dict[str, int] = {}  # how often each of the newest incidents began, by number
         self._position = self._order = 0
         self._waiting: list[EventRow] = []
 

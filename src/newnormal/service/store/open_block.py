@@ -13,22 +13,14 @@ class OpenBlock:
     """The samples behind the last full block of a stream.
 
     Arrays that were given away by `columns` are never altered: rows are written behind them.
-
-    Attributes
-    ----------
-    number
-        Of the block that they will fill.
-    length
-        How many there are.
-    written
-        How many of them are in the database, or wait for the next commit.
     """
 
     __slots__ = ("_arrays", "_columns", "channels", "length", "number", "written")
 
     def __init__(self, number: int, samples: BlockColumns | None = None) -> None:
-        self.number = number
-        self.length = self.written = 0
+        self.number = number  # of the block that they will fill
+        self.length = 0  # how many there are
+        self.written = 0  # how many of them are in the database, or wait for the next commit
         self._make(())
         if samples is not None and len(samples):
             self._make(samples.channels, samples)

@@ -17,21 +17,14 @@ recognised = sniffing.recognised
 
 
 class ExportText(Iterator[bytes]):
-    """The text of a file, piece by piece.
-
-    Attributes
-    ----------
-    written
-        How the file is written, for the user: "program", "sheet".
-    bad_lines, first_bad
-        How many of its lines held no sample and are left out; what was wrong with the first,
-        with its number. Complete as soon as `translate` has returned.
-    """
+    """The text of a file, piece by piece."""
 
     def __init__(
         self, pieces: Iterator[bytes], bad: SkippedLines | None = None, /, **written: str
     ) -> None:
-        self.written = written
+        self.written = written  # how the file is written, for the user: "program", "sheet"
+        # bad_lines, first_bad: how many of its lines held no sample and are left out; what was
+        # wrong with the first, with its number. Complete as soon as `translate` has returned
         self.bad_lines = 0 if bad is None else bad.count
         self.first_bad = None if bad is None or bad.first is None else bad.first.message
         self._pieces = pieces

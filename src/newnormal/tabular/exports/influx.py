@@ -130,21 +130,15 @@ def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
 
 
 class Collected:
-    """What all tables hold.
-
-    Attributes
-    ----------
-    parts
-        By measurement, field and labels.
-    texts
-        Labels that may be texts that were measured: no annotation says what they are.
-    """
+    """What all tables hold."""
 
     def __init__(self, by: Sequence[str], clock: Clock, bad: SkippedLines) -> None:
         self.by = by
         self.clock = clock
         self.bad = bad
+        # by measurement, field and labels
         self.parts: dict[tuple[str, str, Labels], SeriesPart] = {}
+        # labels that may be texts that were measured: no annotation says what they are
         self.texts: set[str] = set()
 
     def part(self, measurement: str, name: str, labels: Labels) -> SeriesPart:

@@ -24,27 +24,19 @@ Fault = Callable[
 
 @dataclass(frozen=True, eq=False)
 class StreamTables:
-    """The tables of many streams.
+    """The tables of many streams."""
 
-    Attributes
-    ----------
-    tables
-        The table of each stream by its name, in the order of first appearance.
-    rows
-        For each stream the rows of the input that its samples were in, counted from 0; also for
-        one with an error, where they are known. None where the input was not one frame, array or
-        file with a row a sample.
-    errors
-        What is wrong with the streams that have no table. Under the name "" how many rows have no
-        name, or which lines could not be read.
-    profile
-        What was found out about a file as a whole; that of each stream is in its table. None
-        where the input was no file.
-    """
-
+    # the table of each stream by its name, in the order of first appearance
     tables: dict[str, Table]
+    # for each stream the rows of the input that its samples were in, counted from 0; also for one
+    # with an error, where they are known. None where the input was not one frame, array or file
+    # with a row a sample
     rows: dict[str, Ints] | None = None
+    # what is wrong with the streams that have no table. Under the name "" how many rows have no
+    # name, or which lines could not be read
     errors: dict[str, InputError] = field(default_factory=dict)
+    # what was found out about a file as a whole; that of each stream is in its table. None where
+    # the input was no file
     profile: InputProfile | None = None
 
     def take(self, name: str, other: "StreamTables") -> None:

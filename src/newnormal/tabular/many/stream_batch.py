@@ -13,59 +13,33 @@ from newnormal.types import Bools, Floats, Ints, Times
 
 
 class StreamRows(NamedTuple):
-    """The samples of one stream in a batch.
+    """The samples of one stream in a batch."""
 
-    Attributes
-    ----------
-    rows, values
-        Their rows in the batch, and their values in the stream's channels.
-    problems
-        Bad ones.
-    unknown, absent
-        Columns with values that are no channel, of this stream or one with the same channels; and
-        channels that are no column.
-    """
-
+    # rows, values: their rows in the batch, and their values in the stream's channels
     rows: Ints
     values: Floats
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]  # bad ones
+    # unknown, absent: columns with values that are no channel, of this stream or one with the same
+    # channels; and channels that are no column
     unknown: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class StreamBatch:
-    """Samples of many streams, in the order of the input.
+    """Samples of many streams, in the order of the input."""
 
-    Attributes
-    ----------
-    names
-        The names of the streams so far.
-    codes
-        For each sample the position in `names` of its stream, shape (N,).
-    channels
-        The columns of the values.
-    values
-        One row a sample, shape (N, C); NaN is missing, as are channels that the stream does not
-        have.
-    times
-        The samples' times in UTC (datetime64[ns]), or None. Their order is not checked.
-    numbers
-        The line that each sample was read from, counted from 1.
-    problems
-        Lines that hold no sample, in order.
-    fixed
-        Whether the columns cannot be more, as those of a CSV header. If not, a channel that is no
-        column is missing so far.
-    """
-
-    names: tuple[str, ...]
-    codes: Ints
-    channels: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the streams so far
+    codes: Ints  # for each sample the position in `names` of its stream, shape (N,)
+    channels: tuple[str, ...]  # the columns of the values
+    # one row a sample, shape (N, C); NaN is missing, as are channels that the stream does not have
     values: Floats
+    # the samples' times in UTC (datetime64[ns]), or None. Their order is not checked
     times: Times | None
-    numbers: Ints
-    problems: tuple[Problem, ...] = ()
+    numbers: Ints  # the line that each sample was read from, counted from 1
+    problems: tuple[Problem, ...] = ()  # lines that hold no sample, in order
+    # whether the columns cannot be more, as those of a CSV header. If not, a channel that is no
+    # column is missing so far
     fixed: bool = True
 
     def __len__(self) -> int:

@@ -60,13 +60,8 @@ class _Released:
 class RowSelector:
     """Takes part of the samples of a stream that is in order.
 
-    Attributes
-    ----------
-    needed
-        Whether less than all is asked for.
-    seen
-        How many samples were counted for `rows`.
-
+    Examples
+    --------
     >>> taking = RowSelector(Reading.of(rows="2:5"))
     >>> taking.take(4), taking.take(4)
     (slice(2, 4, None), slice(0, 1, None))
@@ -76,8 +71,8 @@ class RowSelector:
         self._first, self._last = reading.rows or (None, None)
         self._from, self._until = reading.from_, reading.until
         bounds = (self._first, self._last, self._from, self._until)
-        self.needed = any(each is not None for each in bounds)
-        self.seen = 0
+        self.needed = any(each is not None for each in bounds)  # whether less than all is asked for
+        self.seen = 0  # how many samples were counted for `rows`
 
     def take(self, count: int) -> slice:
         """Count the next samples; return which of them are wanted by their number."""

@@ -28,31 +28,21 @@ class Sample(NamedTuple):
 
 @dataclass(eq=False)
 class ParsedSamples:
-    """What lines hold.
+    """What lines hold."""
 
-    Attributes
-    ----------
-    values, times, labels
-        As in a `Table`, the order of the times not checked.
-    rows
-        The position among the lines of each sample. It is negative for a line that came before
-        and was held until it was known what it is.
-    errors
-        The lines that hold no sample: their position, the cell of their name (None where it could
-        not be read), and why. Blank lines are not errors.
-    keys
-        The cell that names what each sample is of, or a tuple of cells, where such columns were
-        named.
-    bad_cells
-        By column, the cells that are no number; `line` is the position of the first one.
-    """
-
+    # values, times, labels: as in a `Table`, the order of the times not checked
     values: Floats
     times: Times | None
     labels: Ints | None
+    # the position among the lines of each sample. It is negative for a line that came before and
+    # was held until it was known what it is
     rows: Ints
+    # the lines that hold no sample: their position, the cell of their name (None where it could not
+    # be read), and why. Blank lines are not errors
     errors: Sequence[tuple[int, Any, InputError]]
+    # the cell that names what each sample is of, or a tuple of cells, where such columns were named
     keys: Sequence[Any] = ()
+    # by column, the cells that are no number; `line` is the position of the first one
     bad_cells: dict[str, BadCells] = field(default_factory=dict)
 
     @classmethod

@@ -121,16 +121,11 @@ class Transcoding:
     encoding
         `UTF8`, `LATIN`, or a name that Python knows; None: to be found in the first `HEAD` bytes,
         which up to there are ASCII.
-
-    Attributes
-    ----------
-    encoding
-        The same; None as long as it is not known.
     """
 
     def __init__(self, poll: Poll, encoding: str | None) -> None:
         self._poll = poll
-        self.encoding: str | None = None
+        self.encoding: str | None = None  # the same; None as long as it is not known
         self._decoder: codecs.IncrementalDecoder | None = None
         self._left = HEAD  # bytes of the head still to come
         self._held = b""  # the beginning of a character

@@ -58,15 +58,8 @@ class LineCutter:
     newline
         What ends lines, if that is known.
 
-    Attributes
-    ----------
-    newline
-        What ends lines; None until that is known.
-    last_end
-        Bytes that end the last line, once it is known: 0 or 1.
-    skipped
-        How many lines were too long.
-
+    Examples
+    --------
     >>> cutter = LineCutter(longest=5)
     >>> cutter.cut(b"a,b\n1,"), cutter.cut(b"2\n123"), cutter.cut(b"4567\n\n3")
     ([b'a,b'], [b'1,2'], [b'', b''])
@@ -75,9 +68,9 @@ class LineCutter:
     """
 
     def __init__(self, longest: int = LONGEST_LINE, newline: bytes | None = None) -> None:
-        self.newline = newline
-        self.last_end = 1
-        self.skipped = 0
+        self.newline = newline  # what ends lines; None until that is known
+        self.last_end = 1  # bytes that end the last line, once it is known: 0 or 1
+        self.skipped = 0  # how many lines were too long
         self._longest = longest
         self._parts: list[bytes] = []  # of the unfinished line
         self._size = 0  # of the unfinished line, more than its parts have if it is too long
