@@ -88,7 +88,7 @@ class NaiveChannel:
             levels.append(level)
             sums.append(sums[-1] + left / self.params.limits[self.c] - 0.1)
         first = int(np.argmax(sums))
-        if first == 0 or (is_back and sums[first] < 1):
+        if sums[first] < 1:
             return False
         level = levels[first]
         past = [each - level for each in self.recent[first : first + PAST]]

@@ -418,7 +418,7 @@ def _rewind(
     """Take back what a fault moved before it was beyond a limit; return whether that was anything.
 
     It began where the sum of what forecasts left, towards the fault's side and less _DRIFT of the
-    limit each, is highest. From there on its values count as missing. `is_back`: the fault was
+    limit each, is highest, if that is the limit or more. From there on its values count as missing. `is_back`: the fault was
     never beyond a limit, and this value is where the channel was before it.
     """
     counts, recent, lags, past = state.counts[c], state.recent, params.lags[c], work.past
@@ -435,7 +435,7 @@ def _rewind(
         total += (left if side > 0 else -left) / params.limits[c] - _DRIFT
         if total > highest:
             highest, first, best = total, i, level
-    if first == 0 or (is_back and not is_beyond(highest)):
+    if not is_beyond(highest):
         return False
     for k in range(PAST):
         past[k] = recent[(state.ring[NEXT] - first - 1 - k) % RECENT, c] - best
