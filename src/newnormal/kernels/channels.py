@@ -418,8 +418,8 @@ def _rewind(
     """Take back what a fault moved before it was beyond a limit; return whether that was anything.
 
     It began where the sum of what forecasts left, towards the fault's side and less _DRIFT of the
-    limit each, is highest, if that is the limit or more. From there on its values count as missing. `is_back`: the fault was
-    never beyond a limit, and this value is where the channel was before it.
+    limit each, is highest, if that is the limit or more. From there on its values count as missing.
+    `is_back`: the fault was never beyond a limit, and this value is where it was before.
     """
     counts, recent, lags, past = state.counts[c], state.recent, params.lags[c], work.past
     most = min(RECENT - PAST - 1, counts[STEADY] - PAST)
