@@ -174,7 +174,7 @@ def _training() -> list[Job]:
 
 def _watching() -> list[Job]:
     state = first(alarm.AlarmState, {})
-    log, channel = first(LogState, {"C": 1, "V": 1}), _channels()[2]
+    log, channel = first(LogState, {"C": 1, "V": 1}), _channels()[3]
     params = alarm.AlarmParams(*[0.0] * len(alarm.AlarmParams._fields))
     return [
         _job(
@@ -243,7 +243,7 @@ def _channels() -> tuple[Any, ...]:
     params = first(channel_kernels.ChannelParams, sizes, **numbers)
     state = first(channel_kernels.ChannelState, sizes)
     out = channel_kernels.blank_out(1, 1)
-    return _ROWS, _ROW, state, params, _ROW, _ROW, _ROWS32, out
+    return _ROWS, _INTS, _ROW, state, params, _ROW, _ROW, _ROWS32, out
 
 
 def _channel_work() -> channel_kernels.ChannelWork:
