@@ -1,13 +1,17 @@
 """`newnormal evaluate`: judge a labelled file and measure how well."""
 
+from __future__ import annotations
+
 import json
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from newnormal.cli.bars import progress
 from newnormal.cli.compiling import prepare
-from newnormal.cli.console import say
+from newnormal.cli.console import print_table, put, say
 from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
 from newnormal.cli.judged_file import back_to_fit, fleet_back_to_fit
 from newnormal.cli.measuring import measure, print_groups, print_summary
@@ -16,6 +20,17 @@ from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, ParameterError
+from newnormal.texts import number_text, share_text
+
+if TYPE_CHECKING:
+    from newnormal.fleet import Fleet
+    from newnormal.metrics import Evaluation
+    from newnormal.tabular import StreamTables
+
+_ROWS = 20  # streams in the table
+_NAMED = 3  # worst streams in the summary
+_SUMS = ("samples", "labelled", "events")
+_COLUMNS = ("events", "found", "delay", "false", "false a day", "in alarm", "pending", "F1")
 
 
 @reads_input
@@ -45,8 +60,6 @@ def evaluate(
 
     classes = Classes.of(loading, rule)
     if is_fleet(model):
-        from newnormal.cli.fleet_evaluate import evaluate_fleet
-
         options = options.after(remembered(model), label=True)
         options.check_label()
         check_streams(model, options.streams, input)
@@ -58,7 +71,7 @@ def evaluate(
         fleet = load_fleet(model, classes)
         tables = fleet_tables(fleet, input, options)
         fleet = fleet if frozen else fleet_back_to_fit(model, fleet, tables)
-        evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
+        _evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
         exit_if_failed(tables)
         return
     check_one_stream(model, options.streams)
@@ -86,3 +99,115 @@ def evaluate(
         figure = newnormal.plot(verdicts, name=name, labels=table.labels, evaluation=evaluation)
         plots.save(figure, plot)
         say(f"wrote {plot}")
+
+
+def _evaluate_fleet(
+    fleet: Fleet, tables: StreamTables, title: str, frozen: bool, as_json: bool
+) -> None:
+    """Judge labelled streams, each by its own detector, and print what was measured.
+
+    As JSON: ``streams``, each as for one stream, and ``total``, the same groups: counts are summed
+    and ratios made of the sums; what has no counts, as the areas under curves, is a mean over the
+    streams that have it.
+    """
+    evaluations: dict[str, Evaluation] = {}
+    samples = sum(len(table.values) for table in tables.tables.values())
+    before = 0
+    with progress("judging", samples) as on_samples:
+        for name, table in tables.tables.items():
+            if table.labels is None:
+                raise InputError(f"stream {name!r}: expected labels, found none")
+            evaluations[name], _ = measure(fleet[name], table, table.labels, frozen)
+            before += len(table.values)
+            if on_samples is not None:
+                on_samples(before)
+    if as_json:
+        streams = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
+        typer.echo(json.dumps({"streams": streams, "total": _total(evaluations)}, indent=2))
+        return
+    _print(title, evaluations)
+
+
+def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
+    from newnormal.metrics import AlarmCounts
+    from newnormal.metrics.evaluation import summary
+
+    counts, seconds = (
+        AlarmCounts.pooled(evaluation.alarms for evaluation in evaluations.values()),
+        _seconds(evaluations),
+    )
+    worst = sorted(evaluations, key=lambda name: _badness(evaluations[name]), reverse=True)
+    print_summary(title, summary(counts, seconds))
+    named = [name for name in worst if _why(evaluations[name])][:_NAMED]
+    if named:
+        texts = [f"{name} ({_why(evaluations[name])})" for name in named]
+        put(f"worst streams: {', '.join(texts)}")
+    rows = {
+        name: _row(evaluations[name].alarms, seconds, evaluations[name].report.f1) for name in worst
+    }
+    shown = dict(list(rows.items())[:_ROWS])
+    shown[f"all {len(evaluations)}"] = _row(counts, seconds, _total(evaluations)["verdicts"]["f1"])
+    left = len(rows) - _ROWS
+    typer.echo("")
+    heading = "Streams, the worst first" + (f"; {left:,} more in --json" if left > 0 else "")
+    print_table(heading, "stream", _COLUMNS, shown)
+
+
+def _badness(evaluation: Evaluation) -> tuple[int, int, int]:
+    counts = evaluation.alarms
+    return counts.events - counts.found, counts.false, counts.in_alarm
+
+
+def _why(evaluation: Evaluation) -> str:
+    """Return what is wrong with a stream, empty if nothing is."""
+    missed, false, _ = _badness(evaluation)
+    return ", ".join([f"{missed} missed"] * bool(missed) + [f"{false} false"] * bool(false))
+
+
+def _row(counts: Any, seconds: float, f1: float | None) -> dict[str, Any]:
+    from newnormal.metrics.evaluation import delay_text
+
+    return {
+        "events": counts.events,
+        "found": counts.found,
+        "delay": delay_text(counts.median_delay, seconds) if counts.found else None,
+        "false": counts.false,
+        "false a day": number_text(counts.false_per_day, digits=2),
+        "in alarm": share_text(counts.in_alarm_share),
+        "pending": share_text(counts.pending_share),
+        "F1": None if f1 is None else f"{f1:.2f}",
+    }
+
+
+def _seconds(evaluations: dict[str, Evaluation]) -> float:
+    """Return the time between samples, where all streams have the same; else NaN."""
+    (first, *others) = {evaluation.seconds for evaluation in evaluations.values()} or {math.nan}
+    return math.nan if others else first
+
+
+def _total(evaluations: dict[str, Evaluation]) -> dict[str, Any]:
+    from newnormal.metrics import AlarmCounts, Confusion
+    from newnormal.metrics.evaluation import alarm_facts
+
+    every = [facts.as_dict() for facts in evaluations.values()]
+    counts = AlarmCounts.pooled(facts.alarms for facts in evaluations.values())
+    seconds = _seconds(evaluations)
+    total: dict[str, Any] = {name: sum(facts[name] for facts in every) for name in _SUMS}
+    total["period_seconds"] = None if math.isnan(seconds) else seconds
+    total["alarms"] = alarm_facts(counts, seconds)
+    for group in ("verdicts", "scores", "best", "point_adjusted"):
+        total[group] = _means([facts[group] for facts in every])
+        if "tp" in every[0][group]:
+            names = ("tp", "fp", "fn", "tn")
+            summed = Confusion(*(sum(facts[group][name] for facts in every) for name in names))
+            figures = (*names, "accuracy", "precision", "recall", "f1")
+            total[group] |= {name: getattr(summed, name) for name in figures}
+    return total
+
+
+def _means(groups: list[dict[str, float | None]]) -> dict[str, float | None]:
+    means: dict[str, float | None] = {}
+    for name in groups[0]:
+        values = [value for group in groups if (value := group[name]) is not None]
+        means[name] = sum(values) / len(values) if values else None
+    return means
