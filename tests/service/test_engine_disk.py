@@ -1,5 +1,6 @@
-"""A disk that is full or gone: refused with a sentence, and nothing is lost once it is back."""
+"""The disk: full or gone, and nothing is lost; and what the service removes from it by itself."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,23 +9,34 @@ import pytest
 
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
+from newnormal.io.arrivals import Arrival
 from newnormal.service import service as module
+from newnormal.service.config import Retention
 from newnormal.service.database import Database
 from newnormal.service.engine import running as running_module
+from newnormal.service.engine.fitting import FitJob
+from newnormal.service.engine.modelling import remove_models
+from newnormal.service.log.entries import FitTaken, pack
+from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
-from tests.service.killing import assert_same, contents, replayed
+from newnormal.service.store.checking import check
+from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.running import (
+    DAY,
     HISTORY,
     Start,
     arrival,
+    config_of,
     fits,
     go_live,
     number,
     push,
+    running,
     samples,
     settle,
     state,
 )
+from tests.service.test_store_samples import assert_same_rows
 from tests.waiting import until
 
 
@@ -154,3 +166,165 @@ def test_a_checkpoint_that_cannot_be_written_is_tried_again_later(
     again.mkdir()
     data = tmp_path / "data"
     assert_same(found, replayed(data / "log.sqlite", data / "models", again, ()))
+
+
+# --- what is removed
+
+
+def retain(service: Service) -> None:
+    """Let the service do what it does every ten minutes."""
+    service._retention_at = 0.0
+    until(lambda: service._retention_at > 0.0, "the next retention")
+    settle(service)
+
+
+def old(given: Arrival) -> Arrival:
+    """Return samples with the times of three years before."""
+    return given._replace(times=given.times - 3 * 365 * DAY)
+
+
+def levels(service: Service) -> dict[int, int]:
+    """Return how many blocks the store has of each level."""
+    with service.store.connection.database.reading() as reader:
+        return dict(reader.execute("SELECT level, count(*) FROM blocks GROUP BY level").fetchall())
+
+
+@pytest.mark.parametrize("kept", [Retention(size=100_000, log=DAY), Retention(log=DAY)])
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Retention, is_live: bool
+) -> None:
+    settings = {"history": 1_000, "max_history": 2_500}
+    config = config_of(tmp_path, retention=kept, streams=settings)
+    with running(config, monkeypatch) as service:
+        push(service, old(arrival(0, samples(0, 1_000))))
+        if is_live:
+            fits(service).fit()
+        push(service, old(arrival(1_000, samples(1_000, 9_000))))
+        if is_live:
+            service.refit(number(service), first=6_500, last=8_500).result()
+        retain(service)
+        # Samples that the fit under way needs, or all; the points of these.
+        assert levels(service) == {0: 15 if is_live else 40, 1: 2 if is_live else 5, 2: 1}
+        fits(service).fit()
+        settle(service)
+        push(service, old(arrival(10_000, samples(10_000, 300))))
+        found = service.stream_named("m")
+        assert found is not None
+        assert (found.state, found.samples, found.generation) == ("live", 10_300, 1 + is_live)
+        assert service.health()["status"] == "ok"
+        monkeypatch.setattr(service, "checkpoint", lambda: None)  # as after a kill
+    monkeypatch.undo()
+    assert_same(*recovered(config.data, tmp_path / "again"))
+    report = check(config.data)
+    assert report.problems == []
+    with running(config, monkeypatch) as service:
+        push(service, old(arrival(10_300, samples(10_300, 300))))
+        assert service.health()["status"] == "ok"
+        assert service.store.samples.count(number(service)) == 10_600
+
+
+def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a folder comes to, and its log from the beginning; samples that both keep."""
+    log = SqliteLog(data / "log.sqlite")
+    try:
+        with opened(data, log, ()) as applier:
+            comp = contents(applier)
+            first = {
+                each.name: applier.store.samples.first_kept(each.id) for each in applier.streams
+            }
+            rows = {
+                each.name: applier.store.samples.rows(each.id, first[each.name], each.count - 1)
+                for each in applier.streams
+            }
+        again.mkdir()
+        shutil.copytree(data / "models", again / "models")
+        with opened(again, log, ()) as applier:
+            ref = contents(applier)
+            for each in applier.streams:
+                other = applier.store.samples.rows(each.id, first[each.name], each.count - 1)
+                assert_same_rows(rows[each.name], other)
+    finally:
+        log.close()
+    for part in ("rows", "levels"):
+        del comp[part], ref[part]
+    return comp, ref
+
+
+def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: Start) -> None:
+    with start(retention=Retention()) as service:
+        push(service, old(arrival(0, samples(0, HISTORY))))
+        fits(service).fit()
+        settle(service)
+        values = samples(HISTORY, 60)
+        values[20:24] += 8
+        push(service, old(arrival(HISTORY, values)))
+        items, events = service.store.items.page().items, service.store.events.read()
+        assert [(each.kind, each.open) for each in items] == [("alarm", False)]
+        retain(service)
+        assert service.store.items.page().items == items
+        assert service.store.events.read() == events
+
+
+def refit(service: Service) -> None:
+    service.refit(number(service)).result()
+    fits(service).fit()
+    settle(service)
+
+
+def files(service: Service) -> set[str]:
+    return {path.name for path in (service.config.data / "models").iterdir()}
+
+
+def named(service: Service) -> set[str]:
+    return {model["file"] for model in service.models(number(service))}
+
+
+def test_models_that_no_stream_names_are_deleted_and_earlier_ones_can_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(tmp_path)
+    with running(config, monkeypatch) as service:
+        go_live(service)
+        for at in range(HISTORY, HISTORY + 150, 50):
+            push(service, arrival(at, samples(at, 50)))
+            refit(service)
+        other = config.data / "models" / "12-of-a-person.nn"
+        other.write_bytes(b"")
+        assert len(files(service)) == 8
+        retain(service)
+        assert files(service) == {*named(service), other.name}
+        assert len(named(service)) == 4
+        other.unlink()
+        service.restore_model(number(service), 2).result()
+        retain(service)
+        refit(service)
+    with running(config, monkeypatch) as service:
+        assert service.health()["status"] == "ok"
+        service.restore_model(number(service), 5).result()
+        assert [each["generation"] for each in service.models(number(service))] == [*range(1, 8)]
+        retain(service)
+        assert files(service) == named(service)
+
+
+def test_a_model_not_yet_taken_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of(tmp_path)
+    with running(config, monkeypatch) as service:
+        go_live(service)
+        service.refit(number(service)).result()
+        held = fits(service)
+        job = until(lambda: held.jobs and held.jobs.pop(0), "a fit that has begun")
+        assert isinstance(job, FitJob)
+        job.detector.fit(job.history).save(job.path)
+        retain(service)
+        assert files(service) == {*named(service), job.path.name}
+    data = config.data
+    log = SqliteLog(data / "log.sqlite")
+    try:
+        with opened(data, log, ()) as applier:
+            log.append(pack([FitTaken(job.stream, job.began, job.path.name)]))
+            remove_models(applier)  # the record is behind the checkpoint, and not applied
+        with opened(data, log, ()) as applier:
+            assert [stream.generation for stream in applier.streams] == [2]
+    finally:
+        log.close()
