@@ -76,14 +76,7 @@ _CHANGE = {
     "steps": list,
     "end": X,
 }
-_BLOCK = {
-    "per": int,
-    "start": X,
-    "end": X,
-    "points": int,
-    "detail": bool,
-    "columns": dict,
-}
+_BLOCK = {"per": int, "start": X, "end": X, "points": int, "detail": bool, "columns": dict}
 _INCIDENT = {
     "number": int,
     "sentence": str,

@@ -19,10 +19,7 @@ from tests.counts import count
 from tests.reports.made import Page, alarm_at, changed, minutes, read_page, timeline
 from tests.reports.schema import check_meta
 
-NASTY = st.one_of(
-    st.floats(-10, 10),
-    st.sampled_from([0.0, np.nan, 1e9, -1e9, 1e-9, 1e30]),
-)
+NASTY = st.one_of(st.floats(-10, 10), st.sampled_from([0.0, np.nan, 1e9, -1e9, 1e-9, 1e30]))
 SERIES = st.lists(NASTY, min_size=0, max_size=60).map(lambda found: np.array(found, float))
 
 

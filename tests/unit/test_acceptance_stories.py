@@ -14,16 +14,7 @@ from newnormal.base import BaseDetector
 from newnormal.kernels.stream import MOVED, ReviewState
 from newnormal.types import Floats, Floats32
 from tests.inside import params, stream
-from tests.plants import (
-    ACCEPT_AFTER,
-    AT,
-    SIGMA,
-    alarms_of,
-    changes_of,
-    fresh,
-    minutes,
-    plant,
-)
+from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, fresh, minutes, plant
 
 FLOW, LEVEL, POWER = range(3)
 SHIFT = np.array([6.0, 5.0, -4.0]) * SIGMA

@@ -407,10 +407,7 @@ def test_budget_has_a_json_form(budget: Budget) -> None:
     [
         ({}, "expected either alarms_per_day or risk, found neither"),
         ({"alarms_per_day": 1, "risk": 0.1}, "expected either alarms_per_day or risk, found both"),
-        (
-            {"alarms_per_day": 0},
-            "alarms_per_day: expected a number above 0, found 0",
-        ),
+        ({"alarms_per_day": 0}, "alarms_per_day: expected a number above 0, found 0"),
         (
             {"alarms_per_day": 24, "samples_per_day": 24},
             "alarms_per_day: expected less than the 24 samples a day, found 24",
@@ -423,10 +420,7 @@ def test_budget_has_a_json_form(budget: Budget) -> None:
             {"risk": 0.1, "samples_per_day": 0},
             "samples_per_day: expected a number above 0, found 0",
         ),
-        (
-            {"risk": 0.1, "gap": 0},
-            "gap: expected a whole number of samples, 1 or more, found 0",
-        ),
+        ({"risk": 0.1, "gap": 0}, "gap: expected a whole number of samples, 1 or more, found 0"),
         ({"risk": 0.1, "gap": 1.5}, "gap: expected a whole number of samples, 1 or more"),
     ],
 )

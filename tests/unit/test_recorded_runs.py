@@ -15,11 +15,7 @@ import newnormal
 from tests.golden.make_runs import CASES, Case, machine, run
 from tests.golden.recorded import recorded
 
-PIECES = {
-    "whole": (),
-    "pieces": (1, 2, 7, 64, 65, 240, 512, 700),
-    "steps": tuple(range(1, 400)),
-}
+PIECES = {"whole": (), "pieces": (1, 2, 7, 64, 65, 240, 512, 700), "steps": tuple(range(1, 400))}
 
 
 def record(case: Case) -> dict[str, Any]:

@@ -285,8 +285,7 @@ def test_a_newer_file_is_refused_with_the_way_out(saved: Path, version: int) -> 
 
     saved.write_bytes(with_envelope(saved.read_bytes(), newer))
     error = expect_refusal(
-        saved,
-        f"has state version {version}; this newnormal reads up to version {state.VERSION}$",
+        saved, f"has state version {version}; this newnormal reads up to version {state.VERSION}$"
     )
     assert error.hint == "pip install --upgrade newnormal"
 
@@ -481,11 +480,7 @@ def fail(*_: object, **__: object) -> Any:
 
 @pytest.mark.parametrize("function", ["replace", "fsync", "fdopen", "chmod"])
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(
-    detector: M2N2,
-    saved: Path,
-    history: Floats,
-    monkeypatch: pytest.MonkeyPatch,
-    function: str,
+    detector: M2N2, saved: Path, history: Floats, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     before = saved.read_bytes()
     detector.run(history)

@@ -37,10 +37,7 @@ def build(folder: Path, name: str = "index.html") -> Path:
         for ending in ("html", "css")
     )
     page = template.format(
-        style=style,
-        overview=_overview(texts),
-        version=newnormal.__version__,
-        body=body,
+        style=style, overview=_overview(texts), version=newnormal.__version__, body=body
     )
     path.write_text(page, encoding="utf-8", newline="\n")
     return path
