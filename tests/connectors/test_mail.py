@@ -378,28 +378,21 @@ def test_what_is_refused_for_now_waits_and_what_is_refused_for_good_waits_alone(
     assert ("check the option from" in str(caught.value)) == (answer == "550 not you")
 
 
-def test_a_server_that_is_not_ready_is_told() -> None:
-    with (
-        answering(b"554 no mail here\r\n") as port,
-        pytest.raises(SinkDownError, match="expected a mail server that is ready, found 554"),
-    ):
-        sink_for(port).send(alert_of(FIRED))
-
-
-def test_what_is_no_mail_server_is_told() -> None:
-    with (
-        answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port,
-        pytest.raises(SinkDownError, match=r"127\.0\.0\.1:\d+: expected a mail server"),
-    ):
-        sink_for(port).check()
-
-
-def test_a_server_that_says_nothing_is_given_up() -> None:
-    with (
-        answering(b"") as port,
-        pytest.raises(SinkDownError, match=r"expected a mail server, found .*timed out"),
-    ):
-        sink_for(port, timeout=0.2).send(alert_of(FIRED))
+@pytest.mark.parametrize(
+    ("answer", "message", "check"),
+    [
+        (b"554 no mail here\r\n", "expected a mail server that is ready, found 554", False),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", r"127\.0\.0\.1:\d+: expected a mail server", True),
+        (b"", r"expected a mail server, found .*timed out", False),
+    ],
+)
+def test_what_is_no_mail_server_or_not_ready_or_says_nothing_is_told(
+    answer: bytes, message: str, check: bool
+) -> None:
+    with answering(answer) as port:
+        sink = sink_for(port) if answer else sink_for(port, timeout=0.2)
+        with pytest.raises(SinkDownError, match=message):
+            sink.check() if check else sink.send(alert_of(FIRED))
 
 
 @given(st.binary(max_size=200))

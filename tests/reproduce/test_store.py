@@ -119,20 +119,16 @@ def test_another_option_is_another_result_where_the_variant_uses_it(
     assert runner.computed == computed
 
 
-def test_other_data_are_another_result(root: Path, tmp_path: Path) -> None:
-    Runner(root, cache=tmp_path / "cache").run(planned(Runner(root), (1,)))
-    write_smd(root, seed=5)
-    runner = Runner(root, cache=tmp_path / "cache")
-    runner.run(planned(runner, (1,)))
-    assert runner.computed == 4
-
-
-def test_other_code_is_another_result(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", ["data", "code"])
+def test_other_data_and_other_code_are_another_result(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
     Runner(root, cache=tmp_path / "cache").run(planned(Runner(root), (1,)))
-    place = "newnormal_reproduce.engine.store.fitting_code"
-    monkeypatch.setattr(place, lambda model: f"new {model}")
+    if other == "data":
+        write_smd(root, seed=5)
+    else:
+        place = "newnormal_reproduce.engine.store.fitting_code"
+        monkeypatch.setattr(place, lambda model: f"new {model}")
     runner = Runner(root, cache=tmp_path / "cache")
     runner.run(planned(runner, (1,)))
     assert runner.computed == 4

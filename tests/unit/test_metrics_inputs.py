@@ -55,15 +55,10 @@ needs_both_classes = pytest.mark.parametrize(
 
 
 @of_both
-def test_lengths_that_differ_are_refused(metric: Metric) -> None:
-    with pytest.raises(InputError, match="must cover the same samples, found 3 and 2\nhint: "):
-        metric([0, 1, 0], [0, 1])
-
-
-@of_both
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
+        ([0, 1], "must cover the same samples, found 2 and 3\nhint: "),
         ([0, 2, 1], "labels must be 0 or 1, found 2 at sample 1\nhint: 1 marks"),
         ([0, 1, np.nan], "labels must be 0 or 1, found nan at sample 2\nhint: drop"),
         ([0, 1, None], "labels must be 0 or 1, found nan at sample 2\nhint: drop"),
@@ -73,19 +68,16 @@ def test_lengths_that_differ_are_refused(metric: Metric) -> None:
         ([0, 1, pd.NA], "labels must be numbers, found "),
     ],
 )
-def test_labels_that_are_not_0_or_1_are_refused(
+def test_labels_that_are_not_0_or_1_or_of_another_length_are_refused(
     metric: Metric, labels: list[object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         metric(labels, [0, 1, 0])
 
 
-def test_predictions_that_are_not_0_or_1_are_refused() -> None:
+def test_predictions_that_are_not_0_or_1_and_scores_that_are_no_numbers_are_refused() -> None:
     with pytest.raises(InputError, match=r"predictions must be 0 or 1, found 0\.5 at sample 1"):
         metrics.f1([0, 1], [0, 0.5])
-
-
-def test_scores_that_are_not_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="scores must be numbers, found <U1"):
         metrics.auroc([0, 1], ["a", "b"])
 
@@ -106,17 +98,16 @@ def test_affiliation_without_an_event_is_refused(metric: Metric) -> None:
         metric([0, 0], [0, 1])
 
 
-@pytest.mark.parametrize("window", [-1, 2.5, "10"])
-def test_a_window_that_cannot_work_is_refused(window: int) -> None:
-    with pytest.raises(ParameterError, match="window must be a whole number from 0 up, found "):
-        metrics.vus_pr([0, 1], [0, 1], window=window)
-
-
-def test_fewer_than_two_thresholds_are_refused() -> None:
-    with pytest.raises(
-        ParameterError, match="thresholds must be a whole number from 2 up, found 1"
-    ):
-        metrics.vus_pr([0, 1], [0, 1], thresholds=1)
+@pytest.mark.parametrize(
+    ("name", "least", "value"),
+    [("window", 0, -1), ("window", 0, 2.5), ("window", 0, "10"), ("thresholds", 2, 1)],
+)
+def test_a_window_and_thresholds_that_cannot_work_are_refused(
+    name: str, least: int, value: Any
+) -> None:
+    message = f"{name} must be a whole number from {least} up, found {value!r}"
+    with pytest.raises(ParameterError, match=message):
+        metrics.vus_pr([0, 1], [0, 1], **{name: value})
 
 
 @of_scores
