@@ -165,25 +165,18 @@ def test_subscribers_are_limited_and_leave_their_place() -> None:
     with_app(service, act)
 
 
-def test_subscribers_are_let_go_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "_LOOK", 0.01)
-
-    async def act(app: Any) -> None:
-        async with Following(app, PATH) as followed:
-            await followed.next()
-            app.state.closing.set()
-            await asyncio.wait_for(followed.task, 10)
-
-    with_app(FakeService(2), act)
-
-
-def test_subscribers_are_let_go_when_the_service_stops() -> None:
+@pytest.mark.parametrize("what", ["server", "service"])
+def test_subscribers_are_let_go_when_the_server_or_the_service_stops(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     service = FakeService(2)
+    if what == "server":
+        monkeypatch.setattr(events, "_LOOK", 0.01)
 
     async def act(app: Any) -> None:
         async with Following(app, PATH) as followed:
             await followed.next()
-            service.hub.close()
+            app.state.closing.set() if what == "server" else service.hub.close()
             await asyncio.wait_for(followed.task, 10)
 
     with_app(service, act)

@@ -140,30 +140,21 @@ def test_a_small_body_is_limited_by_itself(client: Client) -> None:
     assert found.status_code == 413
 
 
-def test_a_body_that_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("goes", "status"), [(False, 408), (True, 400)])
+def test_a_body_that_does_not_come_is_given_up_and_a_client_that_goes_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, goes: bool, status: int
+) -> None:
     from starlette.requests import Request
 
-    monkeypatch.setattr(bodies, "_PATIENCE", 0.01)
+    monkeypatch.setattr(bodies, "_PATIENCE", 10.0 if goes else 0.01)
 
     async def receive() -> Any:
-        await asyncio.Event().wait()
+        return {"type": "http.disconnect"} if goes else await asyncio.Event().wait()
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
     with pytest.raises(HttpProblem) as caught:
         run_apart(bodies.read_body(request, 100, 100))
-    assert caught.value.status == 408
-
-
-def test_a_client_that_goes_while_it_sends_is_no_error() -> None:
-    from starlette.requests import Request
-
-    async def receive() -> Any:
-        return {"type": "http.disconnect"}
-
-    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(HttpProblem) as caught:
-        run_apart(bodies.read_body(request, 100, 100))
-    assert caught.value.status == 400
+    assert caught.value.status == status
 
 
 # --- rates
