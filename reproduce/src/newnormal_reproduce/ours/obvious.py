@@ -155,6 +155,13 @@ def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> F
     events = watch(detector.reset(), case.live, case.live_times)
     trace = trace_alarms(events, len(case.live))
     counts = trace.count(case.labels, samples_per_day=case.samples_per_day)
+    joins = any(
+        event.kind == "updated"
+        and event.alarm is not None
+        and 0 <= event.sample - case.start < case.length
+        and str(case.channel) in event.alarm.channels
+        for event in events
+    )
     shown = None
     if case.fault is not None:
         margin = max(60, case.length)
@@ -174,7 +181,7 @@ def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> F
         channels=case.channels,
         seed=seed,
         fault=case.fault,
-        found=counts.found if case.fault is not None else None,
+        found=max(counts.found, int(joins)) if case.fault is not None else None,
         delay=counts.mean_delay,
         openings=counts.openings,
         false=counts.false,
