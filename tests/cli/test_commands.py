@@ -97,16 +97,21 @@ def test_a_threshold_and_a_limit_are_refused_together(plant: Plant, newnormal: C
     )
 
 
-def test_a_model_that_cannot_be_saved_is_not_fitted(plant: Plant, newnormal: Command) -> None:
-    pytest.importorskip("pyod")
-    options = ("--method", "m2n2", "--model", "pyod:ECOD", "--no-adapt")
-    done = newnormal("fit", plant.live, "-o", plant.folder / "mine.nn", *options)
+@pytest.mark.parametrize("model", ["pyod:ECOD", "tests.strangers.model:Cells"])
+def test_a_model_that_cannot_be_saved_is_not_fitted(
+    plant: Plant, newnormal: Command, model: str
+) -> None:
+    if model.startswith("pyod"):
+        pytest.importorskip("pyod")
+    options = ("--method", "m2n2", "--model", model, "--no-adapt")
+    done = newnormal("fit", plant.live, "-o", plant.folder / "objects.nn", *options)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: --model pyod:ECOD: expected a model that can be saved, "
+        f"error: --model {model}: expected a model that can be saved, "
         "found one that holds objects of its own\n"
-        "hint: use it in Python: newnormal.M2N2(model='pyod:ECOD', adapt=False)\n"
+        f"hint: use it in Python: newnormal.M2N2(model='{model}', adapt=False)\n"
     )
+    assert not (plant.folder / "objects.nn").exists()
 
 
 def test_fit_draws_its_progress_on_a_terminal(
@@ -142,25 +147,30 @@ class Mine(MLP):
 """
 
 
-def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
-    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("model", "mine_model:Mine"), ("threshold", "tests.strangers.threshold:Trailing")],
+)
+def test_a_state_file_of_a_model_or_threshold_of_others_loads_where_it_is_named(
+    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
 ) -> None:
     monkeypatch.chdir(plant.folder)
     monkeypatch.setattr("sys.path", [*sys.path])
     Path("mine_model.py").write_text(MINE)
-    name = "mine_model:Mine"
-    options = ("--method", "m2n2", "--model", name, "--epochs", 1)
-    done = newnormal("fit", plant.live, "-o", "mine.nn", *options)
+    named = (f"--{kind}", name)
+    done = newnormal("fit", plant.live, "-o", "mine.nn", "--method", "m2n2", *named, "--epochs", 1)
     assert done.returncode == 0, done.stderr
-    done = newnormal("inspect", "mine.nn")
-    assert done.returncode == 1
-    assert f"the model {name!r} is neither built in nor an installed entry point" in done.stderr
-    named = ("--model", name)
+    for command in (("inspect", "mine.nn"), ("score", "mine.nn", plant.live)):
+        done = newnormal(*command)
+        assert done.returncode == 1
+        assert f"the {kind} {name!r} is neither built in nor an installed entry" in done.stderr
     assert newnormal("inspect", "mine.nn", *named).returncode == 0
-    assert newnormal("score", "mine.nn", plant.live, *named).returncode == 0
-    state = ("--state", "mine.state")
+    whole = newnormal("score", "mine.nn", plant.live, *named).stdout.splitlines()
+    thresholds = {json.loads(line)["threshold"] for line in whole}
+    assert (len(thresholds) > 10) == (kind == "threshold")  # it moves
+    state = ("--state", "mine.state", "--flush")
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
-    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == whole
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
     assert "resuming at line 402" in done.stderr
     path = labelled(plant)
@@ -169,29 +179,12 @@ def test_a_state_file_of_a_model_of_others_loads_where_it_is_named(
     assert "error: expected a detector with acceptance, found one" in done.stderr
 
 
-def test_a_state_file_of_a_threshold_of_others_loads_where_it_is_named(
-    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(plant.folder)
-    name = "tests.strangers.threshold:Trailing"
-    options = ("--method", "m2n2", "--threshold", name, "--epochs", 1)
-    done = newnormal("fit", plant.live, "-o", "mine.nn", *options)
-    assert done.returncode == 0, done.stderr
-    done = newnormal("inspect", "mine.nn")
-    assert done.returncode == 1
-    assert name in done.stderr
-    named = ("--threshold", name)
-    assert newnormal("inspect", "mine.nn", *named).returncode == 0
-    whole = newnormal("score", "mine.nn", plant.live, *named).stdout.splitlines()
-    thresholds = {json.loads(line)["threshold"] for line in whole}
-    assert len(thresholds) > 10  # it moves
-    state = ("--state", "mine.state", "--flush")
-    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
-    assert done.stdout.splitlines() == whole
-    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
-    assert "resuming at line 402" in done.stderr
-    done = newnormal("undo", "mine.state", *named)
-    assert "error: expected a detector with acceptance, found one" in done.stderr
+def test_a_model_that_is_built_in_needs_no_name(plant: Plant, newnormal: Command) -> None:
+    path = plant.folder / "pca.nn"
+    options = ("--method", "m2n2", "--model", "pca", "--no-adapt")
+    assert newnormal("fit", plant.live, "-o", path, *options).returncode == 0
+    assert newnormal("score", path, plant.live).returncode == 0
+    assert newnormal("inspect", path).returncode == 0
 
 
 def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:

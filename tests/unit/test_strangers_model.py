@@ -334,36 +334,3 @@ class WrongScaling(Codebook):
 def test_the_check_says_what_is_wrong(model: object, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         check_model(model)
-
-
-# ------------------------------------------------------------------ in the shell
-
-
-def test_commands_take_a_strangers_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from typer.testing import CliRunner
-
-    from newnormal.cli.app import app
-
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.chdir(tmp_path)
-    for name, seed in (("history", 0), ("live", 1)):
-        rows = [",".join(map(repr, row)) for row in plant(200, 2, seed).tolist()]
-        Path(f"{name}.csv").write_text("\n".join(["a,b", *rows]) + "\n")
-
-    def run(*words: str) -> Any:
-        return CliRunner().invoke(app, [*words])
-
-    fit = ("fit", "history.csv", "--method", "m2n2", "-o")
-    done = run(*fit, "codebook.nn", "--model", PATH)
-    assert done.exit_code == 0, done.output
-    assert run("score", "codebook.nn", "live.csv", "--model", PATH).exit_code == 0
-    refused = run("score", "codebook.nn", "live.csv")
-    assert refused.exit_code != 0
-    assert "does not choose what is imported" in str(refused.exception or refused.output)
-    assert run(*fit, "pca.nn", "--model", "pca", "--no-adapt").exit_code == 0
-    assert run("score", "pca.nn", "live.csv").exit_code == 0
-    assert run("inspect", "pca.nn").exit_code == 0
-    cells = run(*fit, "cells.nn", "--model", "tests.strangers.model:Cells")
-    assert cells.exit_code != 0
-    assert "holds objects of its own" in str(cells.exception or cells.output)
-    assert not Path("cells.nn").exists()
