@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from newnormal.base import BaseDetector
-from newnormal.cli.fleet_watch import FleetOutput, watch_fleet
+from newnormal.cli.watch import FleetOutput, watch_fleet
 from newnormal.cli.options import Classes
 from newnormal.errors import InputError
 from newnormal.io import SinkOptions, SourceOptions
