@@ -53,6 +53,11 @@ class Place(NamedTuple):
     period: int
     seed: int
 
+    @property
+    def is_bursty(self) -> bool:
+        """Whether its values are log-normal."""
+        return self.kind == "bursty"
+
     def __str__(self) -> str:
         return f"{self.kind}-{self.channels}, every {self.period} s, seed {self.seed}"
 
