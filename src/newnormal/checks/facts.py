@@ -27,37 +27,20 @@ class ChannelFacts:
 
 @dataclass(frozen=True, eq=False)
 class InputFacts:
-    """What there is.
+    """What there is."""
 
-    Attributes
-    ----------
-    samples
-        How many there are.
-    time
-        The column or columns of their times, where these have names.
-    channels
-        Each in numbers, in the order of the values.
-    sampling
-        How they are sampled; None without times.
-    zone
-        The zone of the times; None if they have none.
-    rhythm
-        The daily or weekly rhythm, as the detector itself finds it; None if there is none.
-    duplicates, out_of_order
-        Samples that share the time of another, and that were not in the order of their times.
-    profile
-        What was found while a file was read; None for data in Python.
-    """
-
-    samples: int
-    time: tuple[str, ...]
-    channels: tuple[ChannelFacts, ...]
-    sampling: Sampling | None
-    zone: str | None
+    samples: int  # how many there are
+    time: tuple[str, ...]  # the column or columns of their times, where these have names
+    channels: tuple[ChannelFacts, ...]  # each in numbers, in the order of the values
+    sampling: Sampling | None  # how they are sampled; None without times
+    zone: str | None  # the zone of the times; None if they have none
+    # the daily or weekly rhythm, as the detector itself finds it; None if there is none
     rhythm: Rhythm | None
+    # duplicates, out_of_order: samples that share the time of another, and that were not in the
+    # order of their times
     duplicates: int
     out_of_order: int
-    profile: InputProfile | None
+    profile: InputProfile | None  # what was found while a file was read; None for data in Python
 
     @property
     def names(self) -> tuple[str, ...]:

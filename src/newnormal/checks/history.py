@@ -26,26 +26,14 @@ _LONGEST = 1_000_000  # samples held out that nothing asks for more than
 
 @dataclass(frozen=True)
 class Need:
-    """How much history something takes.
+    """How much history something takes."""
 
-    Attributes
-    ----------
-    what
-        ``"fit"``; ``"test"`` of the committee on held-out history; ``"every_member"`` of it;
-        ``"alarm_threshold"`` within what was seen and not beyond; ``"daily_rhythm"``,
-        ``"weekend_rhythm"`` and ``"weekday_rhythm"``.
-    samples
-        How many it takes.
-    time
-        How long these take; None where that is not known.
-    enough
-        Whether there are as many.
-    """
-
+    # "fit"; "test" of the committee on held-out history; "every_member" of it; "alarm_threshold"
+    # within what was seen and not beyond; "daily_rhythm", "weekend_rhythm" and "weekday_rhythm"
     what: str
-    samples: int
-    time: np.timedelta64 | None
-    enough: bool
+    samples: int  # how many it takes
+    time: np.timedelta64 | None  # how long these take; None where that is not known
+    enough: bool  # whether there are as many
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as values of JSON."""

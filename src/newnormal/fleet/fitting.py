@@ -45,22 +45,13 @@ Result = tuple[str, BaseDetector | NewnormalError]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far fitting is.
+    """How far fitting is."""
 
-    Attributes
-    ----------
-    done, total
-        Streams that are finished, failed ones included, and all of them.
-    failed
-        Streams that could not be fitted.
-    seconds_left
-        As the rate so far gives it; None before the first is finished.
-    """
-
+    # done, total: streams that are finished, failed ones included, and all of them
     done: int
     total: int
-    failed: int
-    seconds_left: float | None
+    failed: int  # streams that could not be fitted
+    seconds_left: float | None  # as the rate so far gives it; None before the first is finished
 
 
 OnProgress = Callable[[Progress], None]

@@ -123,17 +123,6 @@ class Stream:
         Of its live state; streams of one shape share it.
     block
         Memory for the live state; None: its own.
-
-    Attributes
-    ----------
-    block
-        The live state that every stream has.
-    shadow, accepted, undo
-        What it has only sometimes, as in a StreamState.
-    past
-        Its newest alarms and changes; None before the first.
-    live_zone
-        The zone of the times that it was last given, or None.
     """
 
     __slots__ = (
@@ -164,13 +153,16 @@ class Stream:
         self.fit = fit
         self.shape = shape
         self.arrays = shape.arrays  # with the objects of its own, where its model holds any
+        # the live state that every stream has
         self.block = blank_block(shape.layout.nbytes) if block is None else block
+        # its newest alarms and changes; None before the first
         self.past: deque[Alarm | Change] | None = None
+        # shadow, accepted, undo: what it has only sometimes, as in a StreamState
         self.shadow: Shadow | None = None
         self.shadow_block: NDArray[np.uint8] | None = None
         self.accepted: Baseline | None = None
         self.undo: tuple[Baseline, ...] = ()
-        self.live_zone: str | None = None
+        self.live_zone: str | None = None  # the zone of the times that it was last given, or None
 
     @property
     def zone(self) -> str | None:

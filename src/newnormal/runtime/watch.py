@@ -84,15 +84,6 @@ class Watch:
         Stop at a bad record.
     report
         Called with a line for the user.
-
-    Attributes
-    ----------
-    judged, anomalous
-        Verdicts so far, and anomalous ones among them.
-    alarms, changes
-        Alarms opened, and changes reported.
-    bad, skipped
-        Records that held no sample, and samples that had a verdict before.
     """
 
     def __init__(
@@ -108,6 +99,8 @@ class Watch:
         report: Callable[[str], None] = _ignore,
     ) -> None:
         self.detector: BaseDetector = resumed.detector
+        # verdicts so far, and anomalous ones among them; alarms opened, and changes reported;
+        # records that held no sample, and samples that had a verdict before
         self.judged = self.anomalous = self.alarms = self.changes = self.bad = self.skipped = 0
         self._source: Source = resumed.source
         self._kind = kind_of(resumed.source)

@@ -38,80 +38,40 @@ class Remembered:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read an input. None, everywhere, is: find it out.
+    """How to read an input. None, everywhere, is: find it out."""
 
-    Attributes
-    ----------
-    format
-        csv, jsonl, parquet, excel, prometheus (the JSON of its `query_range`) or influx (its CSV).
-    encoding
-        The name of the text's encoding, as Python knows it.
-    delimiter
-        What separates the cells of CSV: one character, or tab, space, comma, semicolon, pipe.
-    decimal
-        The decimal point: "." or ",".
-    date_format
-        How times are written: a pattern of `strptime`, or "day-first" or "month-first" for
-        dates of numbers such as 03/04/2026.
-    tz
-        The zone of times that have none, by its IANA name.
-    na
-        Words for missing values, besides an empty cell, NaN, NA and null.
-    time
-        The column of times, or two: of the date and of the time of day.
-    columns
-        The only columns to take channels from.
-    drop
-        Columns to leave out.
-    label
-        The column of labels.
-    rate
-        Columns that are counters: what they rise by, per second where there are times, is the
-        channel.
-    sheet
-        The sheet of an Excel file; None: the first.
-    ignore_extra
-        Say nothing of columns that are no channel.
-    rows
-        Take these samples only, counted from 0: first, and the one behind the last; None: open.
-    from_, until
-        Take samples from this time on, and before that time. Written without a zone it is one
-        in the zone of the samples' times.
-    on_duplicate
-        What counts of several samples of one time: the last, their mean, or none: an error.
-    reorder
-        Samples that are held back to put late ones in their place.
-    resample
-        The time between samples to bring them to, each the mean of what came since the one
-        before.
-    longest_line
-        In bytes; a longer one is refused and skipped.
-    remembered
-        What `fit` found out about history.
-    """
-
+    # csv, jsonl, parquet, excel, prometheus (the JSON of its `query_range`) or influx (its CSV)
     format: Format | None = None
-    encoding: str | None = None
+    encoding: str | None = None  # the name of the text's encoding, as Python knows it
+    # what separates the cells of CSV: one character, or tab, space, comma, semicolon, pipe
     delimiter: str | None = None
-    decimal: str | None = None
+    decimal: str | None = None  # the decimal point: "." or ","
+    # how times are written: a pattern of `strptime`, or "day-first" or "month-first" for dates of
+    # numbers such as 03/04/2026
     date_format: str | None = None
-    tz: str | None = None
-    na: tuple[str, ...] = ()
-    time: tuple[str, ...] = ()
-    columns: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    label: str | None = None
+    tz: str | None = None  # the zone of times that have none, by its IANA name
+    na: tuple[str, ...] = ()  # words for missing values, besides an empty cell, NaN, NA and null
+    time: tuple[str, ...] = ()  # the column of times, or two: of the date and of the time of day
+    columns: tuple[str, ...] | None = None  # the only columns to take channels from
+    drop: tuple[str, ...] = ()  # columns to leave out
+    label: str | None = None  # the column of labels
+    # columns that are counters: what they rise by, per second where there are times, is the channel
     rate: tuple[str, ...] = ()
-    sheet: str | None = None
-    ignore_extra: bool = False
+    sheet: str | None = None  # the sheet of an Excel file; None: the first
+    ignore_extra: bool = False  # say nothing of columns that are no channel
+    # take these samples only, counted from 0: first, and the one behind the last; None: open
     rows: tuple[int | None, int | None] | None = None
+    # from_, until: take samples from this time on, and before that time. Written without a zone it
+    # is one in the zone of the samples' times
     from_: Bound | None = None
     until: Bound | None = None
+    # what counts of several samples of one time: the last, their mean, or none: an error
     on_duplicate: OnDuplicate | None = None
-    reorder: int = 0
+    reorder: int = 0  # samples that are held back to put late ones in their place
+    # the time between samples to bring them to, each the mean of what came since the one before
     resample: np.timedelta64 | None = None
-    longest_line: int = LONGEST_LINE
-    remembered: Remembered = Remembered()
+    longest_line: int = LONGEST_LINE  # in bytes; a longer one is refused and skipped
+    remembered: Remembered = Remembered()  # what `fit` found out about history
 
     @classmethod
     def of(cls, options: Mapping[str, Any] | None = None, /, **more: Any) -> Self:

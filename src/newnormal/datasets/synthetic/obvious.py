@@ -54,36 +54,20 @@ RATES: Mapping[str, Rate] = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """A stream with one fault, or the same stream without it.
+    """A stream with one fault, or the same stream without it."""
 
-    Attributes
-    ----------
-    name
-        Unique for a rate and a seed, such as ``"sine-3/step"``.
-    stream
-        The part of the name before the slash. Cases of one stream have the same history and, but
-        for the fault, the same live part, so that one fit serves all of them.
-    kind
-        The kind of stream, one of `KINDS`.
-    fault
-        One of `FAULTS`, or None.
-    history, live
-        Samples, shape (T, C).
-    history_times, live_times
-        Their times.
-    start, length, channel
-        The first sample of the fault in the live part, its length in samples, and the channel that
-        has it; 0, 0 and -1 without a fault.
-    """
-
-    name: str
+    name: str  # unique for a rate and a seed, such as "sine-3/step"
+    # the part of the name before the slash. Cases of one stream have the same history and, but for
+    # the fault, the same live part, so that one fit serves all of them
     stream: str
-    kind: str
-    fault: str | None
-    history: Floats
+    kind: str  # the kind of stream, one of `KINDS`
+    fault: str | None  # one of `FAULTS`, or None
+    history: Floats  # samples, shape (T, C), as `live`
     history_times: Times
     live: Floats
     live_times: Times
+    # start, length, channel: the first sample of the fault in the live part, its length in samples,
+    # and the channel that has it; 0, 0 and -1 without a fault
     start: int
     length: int
     channel: int

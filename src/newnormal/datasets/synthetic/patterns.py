@@ -18,27 +18,13 @@ from newnormal.types import Bools, Floats, Ints
 
 @dataclass(frozen=True)
 class Wave:
-    """A noisy sine: amplitude · (sin(2π · frequency · t + phase) + noise · ε) + offset.
+    """A noisy sine: amplitude · (sin(2π · frequency · t + phase) + noise · ε) + offset."""
 
-    Parameters
-    ----------
-    amplitude
-        Half the height of the wave.
-    offset
-        The level it swings about.
-    phase
-        In radians; π/2 makes it a cosine.
-    frequency
-        Cycles a sample.
-    noise
-        Standard deviation of the noise, as a share of the amplitude.
-    """
-
-    amplitude: float = 1.5
-    offset: float = 0.0
-    phase: float = 0.0
-    frequency: float = 0.04
-    noise: float = 0.05
+    amplitude: float = 1.5  # half the height of the wave
+    offset: float = 0.0  # the level it swings about
+    phase: float = 0.0  # in radians; π/2 makes it a cosine
+    frequency: float = 0.04  # cycles a sample
+    noise: float = 0.05  # standard deviation of the noise, as a share of the amplitude
 
     def at(self, times: Ints, rng: np.random.Generator, speed: float = 1.0) -> Floats:
         """Return the wave at the given times, `speed` times as fast, shape (T,)."""
@@ -50,37 +36,21 @@ class Wave:
 
 @dataclass(frozen=True)
 class Outliers:
-    """How many outliers of each kind there are, and how large they are.
+    """How many outliers of each kind there are, and how large they are."""
 
-    Parameters
-    ----------
-    ratio
-        Share of the samples that outliers of one kind cover; at least one outlier is made.
-    radius
-        Half the length of a shapelet, seasonal or trend outlier, and the neighbourhood of a
-        point whose spread a point outlier is measured by.
-    point_global
-        A global point leaves the wave's range by this many neighbourhood spreads.
-    point_contextual
-        A contextual point is off by this many neighbourhood spreads, within the wave's range.
-    square_levels
-        Harmonics of the square wave that a shapelet outlier follows.
-    square_noise
-        Its noise, as a share of the amplitude.
-    season
-        How many times as fast a seasonal outlier swings.
-    slope
-        How much a trend outlier climbs or falls a sample.
-    """
-
+    # share of the samples that outliers of one kind cover; at least one outlier is made
     ratio: float = 0.05
+    # half the length of a shapelet, seasonal or trend outlier, and the neighbourhood of a point
+    # whose spread a point outlier is measured by
     radius: int = 5
+    # a global point leaves the wave's range by this many neighbourhood spreads
     point_global: float = 3.5
+    # a contextual point is off by this many neighbourhood spreads, within the wave's range
     point_contextual: float = 2.5
-    square_levels: int = 20
-    square_noise: float = 0.03
-    season: float = 3.0
-    slope: float = 0.5
+    square_levels: int = 20  # harmonics of the square wave that a shapelet outlier follows
+    square_noise: float = 0.03  # its noise, as a share of the amplitude
+    season: float = 3.0  # how many times as fast a seasonal outlier swings
+    slope: float = 0.5  # how much a trend outlier climbs or falls a sample
 
     def __post_init__(self) -> None:
         if not 0 < self.ratio <= 0.1:
