@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from newnormal.cli.connections import connection_kind, room_for_connections
+from newnormal.cli.serving import connection_kind, room_for_connections
 from tests.waiting import until
 
 uvicorn = pytest.importorskip("uvicorn")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import signal
 import socket
@@ -12,7 +13,6 @@ from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.connections import connection_kind, room_for_connections
 from newnormal.cli.console import say
 from newnormal.errors import MissingExtraError, NewnormalError, StateError
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from newnormal.service.service import Service
 
 Prepare = Callable[[Callable[[float, float], None], Callable[[], bool]], object]
-
 _BACKLOG = 1024
 _IN_FLIGHT = 5  # seconds that requests have to end
 _KEEP_ALIVE = 75  # seconds
 _NOTICE = 1.0  # seconds in which those who ask /readyz learn that it ends
+_MOST = 5_000
+_FILES = 65_536  # that may be open, where the system allows so many
+_OWN_FILES = 150  # databases, models, processes that fit, sinks
 
 
 def run(
@@ -311,7 +313,11 @@ _PAGE = """<!doctype html>
 <p>This page loads again by itself.
 </html>
 """
+
+
 _POLICY = b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
+
 _STARTING = b'{"error": "newnormal is starting", "hint": "try again in a moment"}'
 
 
@@ -325,3 +331,59 @@ def _fixed() -> list[str]:
 @contextmanager
 def _no_signals() -> Iterator[None]:
     yield
+
+
+def room_for_connections() -> int:
+    """Return how many connections there may be, after asking the system for more open files.
+
+    Without a limit, the system refuses connections and files alike, and asyncio writes about each
+    that it cannot take, thousands of times a second.
+    """
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return _MOST
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if most == resource.RLIM_INFINITY else min(most, _FILES)
+    if files != resource.RLIM_INFINITY and files < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        files = wanted
+    if files == resource.RLIM_INFINITY:
+        return _MOST
+    return min(_MOST, max(files - _OWN_FILES, files // 4))
+
+
+def connection_kind(most: int, patience: float) -> type[asyncio.Protocol]:
+    """Return uvicorn's connection, with limits.
+
+    Beyond `most` connections one more is closed at once. `patience` is about how many seconds the
+    head of a request has to come, at first and after an answer: it is looked at that often.
+    """
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    class LimitedConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+        _looking: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > most:
+                transport.abort()
+                return
+            self._look(first=True, before=None)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._looking is not None:
+                self._looking.cancel()
+            super().connection_lost(exc)
+
+        def _look(self, *, first: bool, before: Any) -> None:
+            """Close the connection if no request began since the last look, and none goes on."""
+            cycle = self.cycle
+            idle = cycle is None or cycle.response_complete
+            if idle and cycle is before and not first:
+                self.transport.abort()
+                return
+            again = lambda: self._look(first=False, before=cycle)  # noqa: E731
+            self._looking = self.loop.call_later(patience, again)
+
+    return LimitedConnection
