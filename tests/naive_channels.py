@@ -237,6 +237,6 @@ class NaiveChannels:
 
     @property
     def rank(self) -> float:
-        """The mean of the three highest ratios from what was accepted."""
+        """The mean of the three highest ratios from what was accepted; 0 with fewer channels."""
         highest = sorted((channel.rank for channel in self.each), reverse=True)[:3]
-        return sum(highest) / len(highest)
+        return sum(highest) / 3 if len(highest) == 3 else 0.0
