@@ -86,7 +86,7 @@ def use_memory(monkeypatch: pytest.MonkeyPatch, kind: str | None, spare: int = 0
         J, L, C = state.residuals.shape
         inside = step.blank_work(L, C, widths, NOTHING_AHEAD)
         work = committee.blank_work(len(out.scores) + spare, J, C, inside)
-        filled(work, out, each)
+        filled(work, out.scores, out.anomalous, out.shares, each)
         work.step.ahead[:] = NOTHING_AHEAD
         return work
 

@@ -90,7 +90,7 @@ class TimedAcceptance:
     def newest_open(self, state: StreamState) -> int:
         """Return the number of the newest open change; 0 for none."""
         assert state.changes is not None
-        return int(state.changes.counts[:, CHANGE_NUMBER].max())
+        return int(max(state.changes.counts[:, CHANGE_NUMBER].tolist()))
 
     def samples_until_review(self, state: StreamState) -> int:
         """Return how many samples to consume before the next review, at least 1."""
@@ -101,7 +101,7 @@ class TimedAcceptance:
     def is_frozen(self, state: StreamState) -> bool:
         """Whether the weights are held, while a rejected change lasts."""
         assert state.changes is not None
-        return bool(state.changes.counts[:, CHANGE_STATE].max() == IS_REJECTED)
+        return IS_REJECTED in state.changes.counts[:, CHANGE_STATE].tolist()
 
     def train_shadow(
         self,
@@ -146,7 +146,8 @@ class TimedAcceptance:
         expected, hidden = _NO_VALUES, _NO_COUNTS
         if channels is not None:
             expected, hidden = channels.expected, channels.hidden
-        count = advance(samples, expected, hidden, state.drift, fitted.drift, out)
+        given = samples, expected, hidden, state.drift, fitted.drift, out
+        count = fitted.kernels.call(advance, *given)
         return DriftOut(out.distances[:count], out.crossings[:count])
 
     # ------------------------------------------------------------------ reviews

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
-from newnormal.kernels.alarm import JOINT, OPEN, AlarmOut, blank_out, judge_scores
+from newnormal.kernels.alarm import JOINT, OPEN, AlarmOut, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
 from newnormal.kernels.channels import AGE
 from newnormal.kernels.members import SPANS
@@ -104,9 +104,7 @@ class AlarmLog:
         start = rows.start
         for found in find_silence(fitted, state.silence, times, samples):
             at = rows.start + found.row
-            part = slice(
-                start - rows.start, found.row
-            )  # alarms before that row have numbers before
+            part = slice(start - rows.start, found.row)  # its alarms have numbers before
             events += self._judge(
                 fitted, state, verdicts, rows.start, part, samples, joint, votes, channels
             )
@@ -132,13 +130,13 @@ class AlarmLog:
         votes: Floats32 | None,
         channels: ChannelOut | None,
     ) -> list[Event]:
-        assert verdicts.ratios is not None  # the room that `columns` made
-        assert verdicts.p_values is not None and verdicts.alarms is not None
         if own.start == own.stop:
             return []
         rows = slice(first + own.start, first + own.stop)
         scores = np.ascontiguousarray(joint[own])
-        out = blank_out(len(scores))
+        columns: Any = verdicts.thresholds, verdicts.ratios, verdicts.anomalous, verdicts.alarms
+        room = [column[rows] for column in (*columns, verdicts.p_values)]
+        out = AlarmOut._make([*room, np.empty(len(scores))])
         ratios, episodes = _NO_SHARES, _NO_EPISODES
         if channels is not None:
             ratios, episodes = channels.ratios[own], channels.open[own]
@@ -146,13 +144,8 @@ class AlarmLog:
         if state.moving is not None:
             judge_moving(fitted.rule, state.moving, *known)
         else:
-            judge_scores(*known)
-        verdicts.thresholds[rows] = out.thresholds
-        verdicts.anomalous[rows] = out.anomalous
-        verdicts.ratios[rows] = out.ratios
-        verdicts.p_values[rows] = out.p_values
-        verdicts.alarms[rows] = out.alarms
-        if state.log.counts[LOG_NUMBER] == 0 and not out.alarms.any():
+            fitted.kernels.call(judge_scores, *known)
+        if state.log.counts[LOG_NUMBER] == 0 and not np.count_nonzero(out.alarms):
             return []
         part = None if votes is None else votes[own]
         paces = None if channels is None else channels.paces[own]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.core.state import Fitted, StreamState, judge_channels, rows_of, write_channels
+from newnormal.core.state import Fitted, StreamState, judge_channels, rank, rows_of
 from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.step import PENDING, SEEN, StepOut, blank_out
 from newnormal.types import Event, Floats, Floats32, Times, Verdicts, time_at
@@ -54,6 +54,7 @@ def advance(
     Returns verdicts, a row for each sample that was pending and then for each new one, NaN where it
     is pending still; and events, what happened to alarms and changes.
     """
+    samples = np.ascontiguousarray(samples)  # kernels do not look at that again
     pending = int(state.model.step.counts[PENDING])
     out = blank_out(pending + len(samples), samples.shape[1])
     verdicts = fitted.verdicts(state, out, times)
@@ -97,16 +98,15 @@ def _stretch(
     times = None if verdicts.times is None else verdicts.times[done + pending : stop]
     phases = fitted.phases(times, int(step.counts[SEEN]), len(part))
     votes = fitted.votes(stop - done)
-    channels = judge_channels(fitted, state, part, times, phases)
+    channels = judge_channels(fitted, state, part, phases, verdicts, slice(done, stop))
     fitted.acceptance.train_shadow(fitted, state, part, flush, phases, channels)
     if channels is None:
         fitted.model.advance(part, flush, state.model, params, rows, phases, votes)
         joint = rows.scores
     else:
-        joint = np.empty(len(part))
-        own = rows._replace(scores=joint)
-        observed = fitted.model.advance_beside(part, channels, state, params, own, phases, votes)
-        write_channels(verdicts, slice(done, stop), channels, observed)
+        observed = fitted.model.advance_beside(part, channels, state, params, rows, phases, votes)
+        joint = rows.scores.copy()
+        rank(observed, channels, rows.scores)
     final = stop - int(step.counts[PENDING])
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
     events = judge_rows(fitted, state, verdicts, slice(done, final), judged, joint, votes, channels)

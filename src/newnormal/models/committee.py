@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import deviations
-from newnormal.core.state import StreamState
+from newnormal.core.state import StreamState, known_phases
 from newnormal.errors import StateError
 from newnormal.kernels.accepted import PLACES, AcceptedState
 from newnormal.kernels.channels import ChannelOut
@@ -28,6 +28,7 @@ from newnormal.kernels.committee import (
     advance,
     advance_beside,
 )
+from newnormal.kernels.compiled import Entries
 from newnormal.kernels.members import FAR, KINDS, LEAST, MembersParams
 from newnormal.kernels.step import AGE, CYCLE, HELD, PENDING, SEEN, StepOut, StepParams, blank_out
 from newnormal.kernels.stream import ModelState
@@ -42,7 +43,6 @@ from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import Array, check_array, declared, first, flatten, read
 
 _CHUNK = 8192  # samples calibrated at once
-_NO_PHASE = np.full(1, np.nan)
 
 
 class Committee(Model):
@@ -75,6 +75,7 @@ class Committee(Model):
         self.size = len(self.plan.memories) * self.network.size
         self._vote_count = len(self.plan.weights)
         self.params: CommitteeParams  # known once fitted
+        self._kernels = Entries()
         # Empty, and lies at C numbers of its own: see kernels.committee.advance_in.
         self._no_squares = np.empty(channels)[:0].reshape((0, 0, 0))
 
@@ -187,20 +188,10 @@ class Committee(Model):
             squares = np.zeros((V, rows, self.channels))
             out = blank_out(rows, self.channels)
             last = at + _CHUNK >= len(history)
-            advance(
-                np.ascontiguousarray(part),
-                np.full(part.shape, np.nan),
-                _known(None if phases is None else phases[at : at + _CHUNK], len(part)),
-                last,
-                self.network.padded,
-                state.step,
-                state.own,
-                params,
-                self.params,
-                out,
-                squares,
-                np.empty((rows, V), np.float32),
-            )
+            when = known_phases(None if phases is None else phases[at : at + _CHUNK], len(part))
+            model = (self.network.padded, state.step, state.own, params, self.params)
+            missing, votes = np.full(part.shape, np.nan), np.empty((rows, V), np.float32)
+            advance(np.ascontiguousarray(part), missing, when, last, *model, out, squares, votes)
             final = rows - int(state.step.counts[PENDING])
             samples = np.concatenate([before, part])[:final]
             yield squares[:, :final], ~np.isnan(samples)
@@ -285,22 +276,13 @@ class Committee(Model):
         there is none. `clean` (T, C) scaled is what replaces missing values; None: the last ones.
         """
         self._begin_trends(samples, state, params)
-        advance(
-            samples,
-            np.full(samples.shape, np.nan) if clean is None else clean,
-            _known(phases, len(samples)),
-            flush,
-            self.network.padded,
-            state.step,
-            state.own,
-            params,
-            self.params,
-            out,
-            self._no_squares,
-            np.empty((len(out.scores), len(self.params.weights)), np.float32)
-            if votes is None
-            else votes,
-        )
+        clean = np.full(samples.shape, np.nan) if clean is None else clean
+        if votes is None:
+            votes = np.empty((len(out.scores), len(self.params.weights)), np.float32)
+        model = (self.network.padded, state.step, state.own, params, self.params)
+        when = known_phases(phases, len(samples))
+        own = (out, self._no_squares, votes)
+        self._kernels.call(advance, samples, clean, when, flush, *model, *own)
         if len(samples):
             state.step.trend[:] = state.own.levels[self.params.reported_expert]
 
@@ -324,28 +306,16 @@ class Committee(Model):
         """Consume samples as their channels were judged; return the scores of them as observed."""
         model, observed = state.model, state.observed
         assert observed is not None and votes is not None
-        away = model.own.accepted.used[: PLACES // 2].any()
-        if not away and observed.left[0] == 0 and not channels.hidden.any():
+        away = np.count_nonzero(model.own.accepted.used[: PLACES // 2])  # `any` takes 1 µs longer
+        if not away and observed.left[0] == 0 and not np.count_nonzero(channels.hidden):
             self.advance(samples, False, model, params, out, phases, votes, channels.clean)
             return out.scores
         scores = np.empty(len(samples))
         self._begin_trends(samples, model, params)
-        advance_beside(
-            samples,
-            channels,
-            _known(phases, len(samples)),
-            False,
-            self.network.padded,
-            model.step,
-            model.own,
-            observed,
-            params,
-            self.params,
-            out,
-            self._no_squares,
-            votes,
-            scores,
-        )
+        given = (samples, channels, known_phases(phases, len(samples)), False, self.network.padded)
+        models = (model.step, model.own, observed, params, self.params)
+        own = (out, self._no_squares, votes, scores)
+        self._kernels.call(advance_beside, *given, *models, *own)
         if len(samples):
             model.step.trend[:] = model.own.levels[self.params.reported_expert]
         return scores
@@ -479,10 +449,3 @@ class Committee(Model):
     def with_learning_margin(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""
         return self.with_params(self.params._replace(learn_below=factor * self.params.learn_below))
-
-
-def _known(phases: Floats | None, samples: int) -> Floats:
-    """Return the phases, NaN where there are none."""
-    if phases is not None:
-        return np.ascontiguousarray(phases)
-    return _NO_PHASE if samples == 1 else np.full(samples, np.nan)
