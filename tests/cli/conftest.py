@@ -205,9 +205,17 @@ def taken() -> Iterator[int]:
 
 @pytest.fixture
 def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run the command: in this process, which is quick, or in its own where it has an input."""
+    """Run the command: in this process, which is quick, or in its own where it has an input.
 
-    def run(*arguments: object, stdin: str | None = None) -> Done:
+    `status` is the exit code that it must have; None: any.
+    """
+
+    def run(*arguments: object, stdin: str | None = None, status: int | None = None) -> Done:
+        done = ended(*arguments, stdin=stdin)
+        assert status in (None, done.returncode), done
+        return done
+
+    def ended(*arguments: object, stdin: str | None) -> Done:
         if stdin is not None:
             process = subprocess.run(
                 [sys.executable, "-m", "newnormal", *map(str, arguments)],

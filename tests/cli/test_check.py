@@ -17,8 +17,7 @@ def labelled(tmp_path: Path) -> Path:
 
 
 def test_check_shows_what_is_there_and_what_fit_does(labelled: Path, newnormal: Command) -> None:
-    done = newnormal("check", labelled)
-    assert done.returncode == 0, done.stderr
+    done = newnormal("check", labelled, status=0)
     text = " ".join(done.stdout.split())
     assert "samples 300 of 4 channels" in text
     assert "--label anomaly or --drop anomaly" in text
@@ -31,11 +30,9 @@ def test_exit_codes_are_for_scripts(labelled: Path, newnormal: Command, tmp_path
     assert newnormal("check", labelled, "--strict", "--drop", "anomaly").returncode == 0
     assert newnormal("check", labelled, "--strict", "--label", "anomaly").returncode == 0
     short = write(tmp_path / "short.csv", "time,a,b,c", rows(5))
-    done = newnormal("check", short)
-    assert done.returncode == 1
+    done = newnormal("check", short, status=1)
     assert "fit would refuse this." in done.stdout
-    absent = newnormal("check", tmp_path / "no.csv")
-    assert absent.returncode == 1
+    absent = newnormal("check", tmp_path / "no.csv", status=1)
     assert absent.stderr.startswith("error: ")
 
 
@@ -56,8 +53,7 @@ def test_a_terminal_gets_a_table_that_interprets_no_name(
     monkeypatch.setenv("TERM", "xterm-256color")
     header = 'time,a,b,"[red]x[/nonsense]\x1b[2J"'
     path = write(tmp_path / "history.csv", header, rows(300))
-    done = newnormal("check", path)
-    assert done.returncode == 0, done.stderr
+    done = newnormal("check", path, status=0)
     assert "\x1b[1m" in done.stdout  # a heading
     assert "\x1b[2J" not in done.stdout
     assert "[red]x[/nonsense]\\x1b[2J" in done.stdout
@@ -75,8 +71,7 @@ def test_a_model_shows_what_differs(plant: Plant, newnormal: Command) -> None:
 def test_many_streams_have_a_summary(tmp_path: Path, newnormal: Command) -> None:
     lines = [f"{line},0" for line in host_lines(300)]
     path = write(tmp_path / "metrics.csv", f"{WIDE},label", lines)
-    done = newnormal("check", path, "--by", "host", "--strict")
-    assert done.returncode == 4
+    done = newnormal("check", path, "--by", "host", "--strict", status=4)
     assert "4 streams: 4 with warnings" in done.stdout
     assert "label like: 4 of 4 streams" in done.stdout
     found = json.loads(newnormal("check", path, "--by", "host", "--json").stdout)
@@ -89,6 +84,5 @@ def test_a_fleet_is_compared_stream_by_stream(site: Site, newnormal: Command) ->
     found = json.loads(done.stdout)
     codes = {each["code"] for check in found["streams"].values() for each in check["findings"]}
     assert not codes & {"channels_differ", "rate_differs"}
-    refused = newnormal("check", site.live, "--model", site.fleet)
-    assert refused.returncode == 1
+    refused = newnormal("check", site.live, "--model", site.fleet, status=1)
     assert "is a fleet: expected --by" in refused.stderr

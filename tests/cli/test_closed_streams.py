@@ -134,8 +134,7 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
 
 def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:
     arguments = ("watch", plant.model, plant.live, "--state", plant.state)
-    done = newnormal(*arguments, "-o", "/dev/full")
-    assert done.returncode == 1
+    done = newnormal(*arguments, "-o", "/dev/full", status=1)
     assert "error: cannot write /dev/full: No space left on device\nhint: make room" in done.stderr
     assert not plant.state.exists()
 

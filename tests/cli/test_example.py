@@ -30,8 +30,7 @@ def tried(folder: Path, newnormal: Command, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(newnormal: Command, command: str, *more: str) -> str:
-    done = newnormal(*shlex.split(command)[1:], *more)
-    assert done.returncode == 0, done.stderr
+    done = newnormal(*shlex.split(command)[1:], *more, status=0)
     return done.stdout
 
 
@@ -57,8 +56,7 @@ def test_files_that_are_there_are_kept(tried: Path, newnormal: Command) -> None:
     (tried / "mine").mkdir(exist_ok=True)
     mine = tried / "mine" / "live.csv"
     mine.write_text("mine\n")
-    done = newnormal("example", tried / "mine")
-    assert done.returncode == 1
+    done = newnormal("example", tried / "mine", status=1)
     assert done.stderr == (
         f"error: {tried / 'mine'}: expected none of these files, found live.csv\n"
         "hint: newnormal example FOLDER writes them elsewhere, --force replaces them\n"
@@ -66,8 +64,7 @@ def test_files_that_are_there_are_kept(tried: Path, newnormal: Command) -> None:
     assert (mine.read_text(), (tried / "mine" / "history.csv").exists()) == ("mine\n", False)
     assert newnormal("example", tried / "mine", "--force").returncode == 0
     assert mine.read_text() != "mine\n"
-    done = newnormal("example", tried / "live.csv" / "below")
-    assert done.returncode == 1
+    done = newnormal("example", tried / "live.csv" / "below", status=1)
     assert done.stderr.startswith("error: FOLDER: expected a folder that can be written, found ")
 
 

@@ -69,8 +69,7 @@ def test_without_feedback_a_change_is_accepted_in_time(plant: Plant, newnormal: 
 
 
 def test_rejected_in_a_file_it_stays_so(plant: Plant, pending: Path, newnormal: Command) -> None:
-    done = newnormal("reject", pending)
-    assert done.returncode == 0
+    done = newnormal("reject", pending, status=0)
     assert done.stderr == f"{REJECTED}\n"
     (change,) = facts(newnormal, pending)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
@@ -103,8 +102,7 @@ def test_undo_takes_an_acceptance_back(plant: Plant, pending: Path, newnormal: C
 
 def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal: Command) -> None:
     before = pending.read_bytes()
-    done = newnormal("accept", pending, "--alarm", "7")
-    assert done.returncode == 1
+    done = newnormal("accept", pending, "--alarm", "7", status=1)
     assert done.stderr == (
         "error: expected the number of one of the last 100 alarms, found 7\n"
         "hint: open now: change 1, alarm 1; the only alarm is 1\n"
@@ -133,8 +131,7 @@ def test_a_running_watch_applies_feedback(plant: Plant, state: Path, newnormal: 
     assert done.stderr == (
         f"{state} is in use by `newnormal watch`: applied there before the next samples\n"
     )
-    second = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert second.returncode == 1
+    second = newnormal("watch", plant.model, plant.live, "--state", state, status=1)
     assert second.stderr.startswith(f"error: {state} is in use by another `newnormal watch`\n")
     watch.send(plant.lines[CHANGE + 100 :])
     done = watch.end()
@@ -162,8 +159,7 @@ def test_refused_feedback_does_not_stop_it(plant: Plant, state: Path, newnormal:
     watched(cut(plant, 100), newnormal)
     queue(state).enqueue(FeedbackRequest(FeedbackAct.reject, 3))
     cut(plant, 200)
-    done = newnormal("watch", plant.model, plant.live, "--state", state)
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, plant.live, "--state", state, status=0)
     assert (
         "feedback not applied: expected the number of one of the last 100 alarms, found 3\n"
         in done.stderr
@@ -212,8 +208,7 @@ def test_damaged_queue_is_reported_and_set_aside_and_the_rest_is_applied(
     path.write_bytes(content)
     cut(plant, CHANGE + 110)
     arguments = ("watch", plant.model, plant.live, "--state", pending)
-    done = newnormal(*arguments)
-    assert done.returncode == 0, done.stderr
+    done = newnormal(*arguments, status=0)
     is_long = len(damage) >= 1 << 20
     why = "it has more than 1,048,576 bytes" if is_long else "1 of 2 lines are unreadable"
     assert f"{path} is damaged ({why}): set aside as {name}.damaged\n" in done.stderr
@@ -330,13 +325,11 @@ def test_an_alarm_never_opened_is_refused(plant: Plant, pending: Path, newnormal
         for progress in (None, WatchProgress(seen + 50, 1, "s", None, None, (1,), 1)):
             if progress is not None:
                 lock.write(progress)
-            refused = newnormal("accept", pending, "--alarm", 99)
-            assert refused.returncode == 1
+            refused = newnormal("accept", pending, "--alarm", 99, status=1)
             assert "expected an alarm up to number 1, found alarm 99" in refused.stderr
             assert "hint: alarms so far: 1 to 1; leave the number out" in refused.stderr
         lock.keep = True
-    killed = newnormal("accept", pending, "--alarm", 99)
-    assert killed.returncode == 1
+    killed = newnormal("accept", pending, "--alarm", 99, status=1)
     assert "expected an alarm up to number 1, found alarm 99" in killed.stderr
     assert queue(pending).empty
 

@@ -34,8 +34,7 @@ def test_a_stream_that_cannot_be_fitted_is_named_not_saved(site: Site, newnormal
     lines = [*host_lines(300), "never,bad,1,2", "2026-01-01T00:00:00,short,1,2"]
     history = site.write(lines, "history.csv")
     fleet = site.folder / "mine.fleet"
-    done = newnormal("fit", history, "--by", "host", "-o", fleet, *QUICK)
-    assert done.returncode == 1
+    done = newnormal("fit", history, "--by", "host", "-o", fleet, *QUICK, status=1)
     assert "error: stream 'bad': line 1202: column 'time': expected a time" in done.stderr
     assert "error: stream 'short': " in done.stderr
     assert f"wrote {fleet}: 4 of 6 streams; 2 could not be fitted\n" in done.stderr
@@ -46,8 +45,7 @@ def test_a_stream_that_cannot_be_fitted_is_named_not_saved(site: Site, newnormal
 def test_where_no_stream_can_be_fitted_nothing_is_written(site: Site, newnormal: Command) -> None:
     history = site.write(["2026-01-01T00:00:00,short,1,2"], "history.csv")
     fleet = site.folder / "mine.fleet"
-    done = newnormal("fit", history, "--by", "host", "-o", fleet, *QUICK)
-    assert done.returncode == 1
+    done = newnormal("fit", history, "--by", "host", "-o", fleet, *QUICK, status=1)
     assert "error: stream 'short': " in done.stderr
     assert "error: no stream could be fitted; short: " in done.stderr
     assert not fleet.exists()
@@ -104,8 +102,7 @@ def test_a_limit_on_the_alarms_of_all_streams_is_divided(site: Site, newnormal: 
 def test_fit_refuses_wrong_options(
     site: Site, newnormal: Command, options: tuple[object, ...], text: str
 ) -> None:
-    done = newnormal("fit", site.live, "-o", site.folder / "mine", *options)
-    assert done.returncode == 1
+    done = newnormal("fit", site.live, "-o", site.folder / "mine", *options, status=1)
     assert done.stderr == text.format(live=site.live)
 
 
@@ -115,8 +112,7 @@ def test_fit_refuses_a_target_before_it_works(site: Site, newnormal: Command) ->
         (site.folder, "expected a new folder or that of a fleet, found a folder with other files"),
         (site.folder / "no" / "x.fleet", f"found no folder {site.folder / 'no'}"),
     ):
-        done = newnormal("fit", site.live, "--by", "host", "-o", target)
-        assert done.returncode == 1
+        done = newnormal("fit", site.live, "--by", "host", "-o", target, status=1)
         assert f"error: cannot write {target}: {text}\n" in done.stderr
         assert "fitting" not in done.stderr
 
@@ -153,8 +149,7 @@ def test_score_prints_what_watch_does_and_writes_nothing(site: Site, newnormal: 
 def test_score_names_streams_that_it_leaves_out(site: Site, newnormal: Command) -> None:
     lines = [*host_lines(5, HISTORY, (*HOSTS, "web-9")), *["never,db,1,2"] * 6]
     site.write(lines)
-    done = newnormal("score", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 1
+    done = newnormal("score", site.fleet, site.live, "--by", "host", status=1)
     assert len(done.stdout.splitlines()) == 15
     assert "error: stream 'web-9': expected one of the 4 streams" in done.stderr
     assert "error: stream 'db': line 27: column 'time': expected a time" in done.stderr
@@ -223,8 +218,7 @@ def test_inspect_shows_the_fleet_and_one_stream(site: Site, newnormal: Command) 
 
 
 def test_inspect_refuses_a_stream_of_none(site: Site, newnormal: Command) -> None:
-    done = newnormal("inspect", site.fleet, "web-9")
-    assert done.returncode == 1
+    done = newnormal("inspect", site.fleet, "web-9", status=1)
     assert "error: expected one of the 4 streams of this fleet, found 'web-9'" in done.stderr
     model = site.folder / "db.nn"
     newnormal("fleet", "extract", site.fleet, "db", "-o", model)
@@ -244,25 +238,21 @@ def test_a_stream_goes_out_and_in_again_unchanged(site: Site, newnormal: Command
     fleet = Fleet.load(site.fleet)
     assert fleet.streams_ == (*HOSTS[:-1], "db-2")
     assert fleet["db-2"].counters["seen"] == LIVE
-    again = newnormal("fleet", "insert", site.fleet, "db-2", model)
-    assert again.returncode == 1
+    again = newnormal("fleet", "insert", site.fleet, "db-2", model, status=1)
     assert "error: name: expected a new stream, found 'db-2', which there is" in again.stderr
     missing = newnormal("fleet", "remove", model, "db")
     assert f"error: {model}: expected the folder of a fleet, found none" in missing.stderr
 
 
 def test_check_verifies_and_repairs(site: Site, newnormal: Command) -> None:
-    done = newnormal("fleet", "check", site.fleet)
-    assert done.returncode == 0
+    done = newnormal("fleet", "check", site.fleet, status=0)
     assert done.stdout == f"{site.fleet}: 4 streams\nno problem found\n"
     (shard,) = site.fleet.glob("live-*.bin")
     content = bytearray(shard.read_bytes())
     content[100] ^= 1
     shard.write_bytes(content)
-    damaged = newnormal("fleet", "check", site.fleet)
-    assert damaged.returncode == 1
+    damaged = newnormal("fleet", "check", site.fleet, status=1)
     assert "repair: " in damaged.stdout
-    repaired = newnormal("fleet", "check", site.fleet, "--repair")
-    assert repaired.returncode == 0, repaired.stdout
+    repaired = newnormal("fleet", "check", site.fleet, "--repair", status=0)
     assert "repaired: " in repaired.stdout
     assert newnormal("fleet", "check", site.fleet).returncode == 0

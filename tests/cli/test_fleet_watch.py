@@ -28,8 +28,7 @@ def expected_lines(site: Site, lines: list[str]) -> list[str]:
 
 def test_watch_prints_what_each_detector_says_in_line_order(site: Site, newnormal: Command) -> None:
     expected = expected_lines(site, site.lines)
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 0, done.stderr
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert done.stdout.splitlines() == expected
     assert "watching" in done.stderr
     assert "live.csv: 4 streams" in done.stderr
@@ -65,8 +64,7 @@ def test_alarms_only_prints_events_with_their_stream(site: Site, newnormal: Comm
 def test_unknown_streams_are_named_once_and_counted(site: Site, newnormal: Command) -> None:
     lines = host_lines(10, HISTORY, (*HOSTS, "new", "newer"))
     site.write(lines)
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 0
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert len(done.stdout.splitlines()) == 40
     assert done.stderr.count("stream 'new' is not in the fleet: its samples are skipped") == 1
     assert "20 samples of 2 unknown streams skipped" in done.stderr
@@ -85,8 +83,7 @@ def test_bad_cells_and_columns_new_or_gone_are_told_once(site: Site, newnormal: 
     lines = [line.rsplit(",", 1)[0] + ",7" for line in site.lines]
     lines[8] = lines[8].replace(",", ",web-1,", 1).rsplit(",", 3)[0] + ",two,7"
     site.write(lines, header="time,host,cpu,new")
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 0
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert done.stderr.count("column 'new' is no channel") == 1
     assert done.stderr.count("channel 'mem' of stream 'web-1' is no column: missing") == 1
     assert "line 10: column 'cpu': expected a number, found 'two'" in done.stderr
@@ -98,12 +95,10 @@ def test_a_bad_line_is_skipped_but_strict_stops(site: Site, newnormal: Command, 
     expected = expected_lines(site, site.lines)
     text = "\n".join(["time,host,cpu,mem", *site.lines[:19], bad, *site.lines[19:]]) + "\n"
     site.live.write_bytes(text.encode("utf-8", "surrogateescape"))
-    strict = newnormal("watch", site.fleet, site.live, "--by", "host", "--strict")
-    assert strict.returncode == 3
+    strict = newnormal("watch", site.fleet, site.live, "--by", "host", "--strict", status=3)
     assert f"error: {BAD_LINES[bad]}" in strict.stderr
     assert strict.stdout.splitlines() == expected[:19]
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 0
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert f"{BAD_LINES[bad]}; skipped" in done.stderr
     assert "1 bad line skipped" in done.stderr
     assert (strict.stdout + done.stdout).splitlines() == expected
@@ -209,8 +204,7 @@ def test_a_signal_stops_it_and_a_second_watch_is_refused(site: Site, newnormal: 
     watch = Running("watch", site.fleet, "-", "--by", "host")
     watch.send(["time,host,cpu,mem", *site.lines[:8]])
     watch.read(8)
-    second = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert second.returncode == 1
+    second = newnormal("watch", site.fleet, site.live, "--by", "host", status=1)
     assert f"error: {site.fleet} is in use by process {watch.process.pid}" in second.stderr
     done = watch.end(signal.SIGTERM)
     assert done.returncode == 0, done.stderr
@@ -254,8 +248,7 @@ WRONG = [
 def test_wrong_options_say_what_to_do(
     site: Site, newnormal: Command, options: tuple[str, ...], text: str
 ) -> None:
-    done = newnormal("watch", site.fleet, site.live, *options, "-q")
-    assert done.returncode == 1
+    done = newnormal("watch", site.fleet, site.live, *options, "-q", status=1)
     assert done.stderr == text.format(fleet=site.fleet, live=site.live)
 
 
@@ -268,13 +261,11 @@ def test_the_column_of_names_is_remembered(site: Site, newnormal: Command) -> No
 def test_no_fleet_and_a_detector_with_by_are_refused(site: Site, newnormal: Command) -> None:
     empty = site.folder / "empty"
     empty.mkdir()
-    done = newnormal("watch", empty, site.live, "--by", "host")
-    assert done.returncode == 1
+    done = newnormal("watch", empty, site.live, "--by", "host", status=1)
     assert f"error: {empty}" in done.stderr
     model = site.folder / "db.nn"
     newnormal("fleet", "extract", site.fleet, "db", "-o", model)
-    done = newnormal("watch", model, site.live, "--by", "host")
-    assert done.returncode == 1
+    done = newnormal("watch", model, site.live, "--by", "host", status=1)
     assert done.stderr.startswith(
         f"error: --by: expected the folder of a fleet, found {model}, which is none\n"
         "hint: `newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
@@ -296,18 +287,15 @@ def alarmed(site: Site, newnormal: Command) -> Site:
 
 
 def test_feedback_is_applied_at_once_where_no_watch_runs(alarmed: Site, newnormal: Command) -> None:
-    done = newnormal("accept", alarmed.fleet, "web-1")
-    assert done.returncode == 0, done.stderr
+    done = newnormal("accept", alarmed.fleet, "web-1", status=0)
     assert done.stderr == ("web-1: alarm 1 accepted: samples like these are normal from now on\n")
     assert set(Fleet.load(alarmed.fleet).alarms_) == {"web-2", "web-3", "db"}
-    again = newnormal("accept", alarmed.fleet, "web-1")
-    assert again.returncode == 1
+    again = newnormal("accept", alarmed.fleet, "web-1", status=1)
     assert "error: expected an open change or alarm to accept, found none" in again.stderr
 
 
 def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command) -> None:
-    done = newnormal("accept", alarmed.fleet)
-    assert done.returncode == 1
+    done = newnormal("accept", alarmed.fleet, status=1)
     assert done.stderr == (
         f"error: {alarmed.fleet} is a fleet: expected a stream after it, found none\n"
         f"hint: newnormal accept {alarmed.fleet} STREAM\n"

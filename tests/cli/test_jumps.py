@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from newnormal.base import BaseDetector
-from newnormal.cli.watch import FleetOutput, watch_fleet
 from newnormal.cli.options import Classes
+from newnormal.cli.watch import FleetOutput, watch_fleet
 from newnormal.errors import InputError
 from newnormal.io import SinkOptions, SourceOptions
 from newnormal.io.sources.arriving import ArrivingSource
@@ -42,8 +42,7 @@ def with_far(lines: list[str], *places: int) -> list[str]:
 
 def test_one_line_far_ahead_is_told_and_nothing_is_late(plant: Plant, newnormal: Command) -> None:
     expected = newnormal("watch", plant.model, plant.live)
-    done = newnormal("watch", plant.model, write(plant, with_far(plant.lines, 50, 200)))
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, write(plant, with_far(plant.lines, 50, 200)), status=0)
     assert done.stdout == expected.stdout
     assert done.stderr.count("; skipped") == 2
     assert (
@@ -81,8 +80,7 @@ def test_strict_ends_before_the_line_that_refutes(plant: Plant, newnormal: Comma
     arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--strict")
     expected = newnormal("watch", plant.model, plant.live).stdout
     write(plant, with_far(plant.lines, 50))
-    first = newnormal(*arguments)
-    assert first.returncode == 3
+    first = newnormal(*arguments, status=3)
     assert "line 51: expected a time near" in first.stderr
     second = newnormal(*arguments)
     assert second.returncode == 3, "it is where it was"
@@ -92,8 +90,7 @@ def test_strict_ends_before_the_line_that_refutes(plant: Plant, newnormal: Comma
 
 @pytest.mark.parametrize("body", [["x"] * 3, ["?,,"] * 40])
 def test_nothing_but_bad_lines_is_error(plant: Plant, newnormal: Command, body: list[str]) -> None:
-    done = newnormal("watch", plant.model, write(plant, [plant.lines[0], *body]))
-    assert done.returncode == 1
+    done = newnormal("watch", plant.model, write(plant, [plant.lines[0], *body]), status=1)
     assert "expected samples, found " in done.stderr
     assert "line 2: " in done.stderr
 
@@ -101,8 +98,7 @@ def test_nothing_but_bad_lines_is_error(plant: Plant, newnormal: Command, body: 
 def test_new_bad_lines_of_a_growing_file_are_no_error(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     write(plant, [*plant.lines, "when,1,2,3"])
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=0)
     assert done.stderr.count("; skipped") == 1
 
 
@@ -207,8 +203,7 @@ def test_in_a_fleet_it_is_the_stream_that_waits(site: Site, newnormal: Command) 
     shutil.copytree(site.fleet, copy)
     expected = newnormal("watch", copy, site.live, "--by", "host")
     site.write(far_host(site.lines, 100))
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 0
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert by_stream(site, done.stdout) == by_stream(site, expected.stdout)
     assert "line 102: stream 'web-2': expected a time near" in done.stderr
     assert done.stderr.count("; skipped") == 1
@@ -230,8 +225,7 @@ def test_a_fleet_holds_back_over_starts(site: Site, newnormal: Command, cut: int
 
 def test_a_fleet_refuses_an_input_of_nothing_but_bad_lines(site: Site, newnormal: Command) -> None:
     site.write(["x"] * 5)
-    done = newnormal("watch", site.fleet, site.live, "--by", "host")
-    assert done.returncode == 1
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=1)
     assert "expected samples, found 5 lines that hold none" in done.stderr
 
 

@@ -25,8 +25,7 @@ def digest(path: Path) -> str:
 def test_a_file_without_labels_is_drawn(moved: Plant, newnormal: Command) -> None:
     before = digest(moved.model)
     picture = moved.folder / "live.svg"
-    done = newnormal("plot", moved.model, cut(moved, 2 * CHANGE).live, "-o", picture)
-    assert done.returncode == 0, done.stderr
+    done = newnormal("plot", moved.model, cut(moved, 2 * CHANGE).live, "-o", picture, status=0)
     assert f"wrote {picture}: 3 alarms, 1 change accepted" in done.stderr
     assert done.stdout == ""
     text = words(picture)
@@ -43,8 +42,7 @@ def test_labels_are_drawn_where_they_are_named(moved: Plant, newnormal: Command)
     body = [f"{row},{int(at >= CHANGE)}" for at, row in enumerate(rows)]
     labelled.write_text("\n".join([f"{head},truth", *body]) + "\n")
     picture = moved.folder / "x.svg"
-    done = newnormal("plot", moved.model, labelled, "--label", "truth", "-o", picture, "--dark")
-    assert done.returncode == 0, done.stderr
+    newnormal("plot", moved.model, labelled, "--label", "truth", "-o", picture, "--dark", status=0)
     assert "true alarm" in words(picture)
     assert "#14191f" in words(picture)
 
@@ -67,8 +65,7 @@ def test_channels_are_chosen(plant: Plant, newnormal: Command) -> None:
     assert newnormal(*arguments, "--channels", "c,a").returncode == 0
     assert words(picture).index("<!-- c -->") < words(picture).index("<!-- a -->")
     assert "<!-- b -->" not in words(picture)
-    done = newnormal(*arguments, "--channels", "nothing")
-    assert done.returncode == 1
+    done = newnormal(*arguments, "--channels", "nothing", status=1)
     assert "error: channels: expected names of channels, found 'nothing'" in done.stderr
     assert "hint: the channels are a, b, c" in done.stderr
 
@@ -83,8 +80,7 @@ def test_channels_are_chosen(plant: Plant, newnormal: Command) -> None:
 def test_where_it_goes_is_checked_before_the_file_is_read(
     plant: Plant, newnormal: Command, output: str, message: str
 ) -> None:
-    done = newnormal("plot", plant.model, "not-there.csv", "-o", plant.folder / output)
-    assert done.returncode == 1
+    done = newnormal("plot", plant.model, "not-there.csv", "-o", plant.folder / output, status=1)
     assert message in done.stderr
     assert "not-there" not in done.stderr
 
@@ -92,8 +88,7 @@ def test_where_it_goes_is_checked_before_the_file_is_read(
 def test_the_input_is_never_written_over(plant: Plant, newnormal: Command) -> None:
     picture = plant.folder / "live.png"
     picture.write_bytes(plant.live.read_bytes())
-    done = newnormal("plot", plant.model, picture, "-o", picture)
-    assert done.returncode == 1
+    done = newnormal("plot", plant.model, picture, "-o", picture, status=1)
     assert f"cannot write {picture}: expected another file than {picture}" in done.stderr
     assert picture.read_bytes() == plant.live.read_bytes()
 
@@ -102,7 +97,6 @@ def test_without_matplotlib_it_names_the_extra(
     plant: Plant, newnormal: Command, without: Callable[..., None]
 ) -> None:
     without("matplotlib")
-    done = newnormal("plot", plant.model, plant.live, "-o", plant.folder / "x.png")
-    assert done.returncode == 1
+    done = newnormal("plot", plant.model, plant.live, "-o", plant.folder / "x.png", status=1)
     assert "matplotlib is needed for this and is not installed" in done.stderr
     assert 'hint: pip install "newnormal[plot]"' in done.stderr

@@ -47,8 +47,7 @@ def lines(path: Path) -> list[dict[str, str]]:
 def test_an_experiment_says_where_files_are(newnormal: Command, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--seeds", "1,2")
-    done = newnormal(*arguments, "--variants", "frozen,DT", "--processes", 1)
-    assert done.returncode == 0
+    done = newnormal(*arguments, "--variants", "frozen,DT", "--processes", 1, status=0)
     assert "computed 6 results, wrote" in done.stderr
     assert {path.name for path in out.iterdir()} == {
         "ablation.md",
@@ -83,8 +82,7 @@ def test_only_what_was_computed_is_shown(newnormal: Command, data: Path, tmp_pat
     out = tmp_path / "out"
     arguments = ("reproduce", "ablation", "--data", data, "-o", out, "--processes", 1)
     newnormal(*arguments, "--seeds", 1, "--variants", "frozen")
-    done = newnormal(*arguments, "--seeds", "1,2", "--computed")
-    assert done.returncode == 0
+    done = newnormal(*arguments, "--seeds", "1,2", "--computed", status=0)
     assert done.stderr.startswith("wrote")
     found = [line for line in lines(out / "ablation.csv") if line["status"] != "absent"]
     assert [(line["status"], line["variant"], line["seed"]) for line in found] == [
@@ -93,8 +91,7 @@ def test_only_what_was_computed_is_shown(newnormal: Command, data: Path, tmp_pat
 
 
 def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: Path) -> None:
-    done = newnormal("reproduce", "datasets", "--data", data, "-o", tmp_path / "out")
-    assert done.returncode == 0
+    done = newnormal("reproduce", "datasets", "--data", data, "-o", tmp_path / "out", status=0)
     assert "wrote" in done.stderr
     assert lines(tmp_path / "out" / "datasets.csv")[0]["dataset"] == "SMD/1-4"
 
@@ -112,8 +109,7 @@ def test_the_data_sets_are_described(newnormal: Command, data: Path, tmp_path: P
 def test_a_mistake_is_one_line_that_says_what_was_expected(
     newnormal: Command, data: Path, tmp_path: Path, arguments: tuple[str, str], message: str
 ) -> None:
-    done = newnormal("reproduce", "ablation", "--data", data, "-o", tmp_path, *arguments)
-    assert done.returncode == 1
+    done = newnormal("reproduce", "ablation", "--data", data, "-o", tmp_path, *arguments, status=1)
     assert message in done.stderr
     assert "hint: " in done.stderr
 
@@ -147,8 +143,7 @@ def test_all_of_it_half_way_is_every_page_that_needs_no_computing(
     narrowed = ("--models", "mlp", "--datasets", "SMD/1-4", "--seeds", 1)
     arguments = ("--data", data, "-o", out, "--processes", 1, *narrowed)
     assert newnormal("reproduce", "main", *arguments).returncode == 0
-    done = newnormal("reproduce", "all", "--computed", *arguments)
-    assert done.returncode == 0
+    done = newnormal("reproduce", "all", "--computed", *arguments, status=0)
     pages = {path.name for path in out.glob("*.md") if "-detail" not in path.name}
     left_out = ("shift", "anoshift", "cost", "obvious", "truth")
     names = [entry.name for entry in ENTRIES if entry.name not in left_out]
@@ -200,8 +195,7 @@ def test_a_model_that_fails_is_named_with_the_reason_and_the_exit_code_is_1(
     monkeypatch.syspath_prepend(str(tmp_path))
     arguments = ("reproduce", "ablation", "--data", data, "-o", "out", "--seeds", "1,2")
     narrowed = ("--variants", "frozen", "--processes", 1)
-    done = newnormal(*arguments, *narrowed, "--models", "mlp,broken_model:Broken")
-    assert done.returncode == 1
+    done = newnormal(*arguments, *narrowed, "--models", "mlp,broken_model:Broken", status=1)
     assert done.stderr.endswith(
         "error: broken_model:Broken failed on SMD/1-4: RuntimeError: no weights today\n"
     )
@@ -210,15 +204,13 @@ def test_a_model_that_fails_is_named_with_the_reason_and_the_exit_code_is_1(
 
 
 def test_a_model_whose_cost_cannot_be_measured_is_named(newnormal: Command, tmp_path: Path) -> None:
-    done = newnormal("reproduce", "cost", "--models", "pca", "-o", tmp_path)
-    assert done.returncode == 1
+    done = newnormal("reproduce", "cost", "--models", "pca", "-o", tmp_path, status=1)
     assert "error: pca failed: " in done.stderr
 
 
 def test_every_table_names_its_model(newnormal: Command, data: Path, tmp_path: Path) -> None:
     arguments = ("reproduce", "ablation", "--data", data, "-o", tmp_path, "--processes", 1)
-    done = newnormal(*arguments, "--models", "pca", "--variants", "frozen", "--seeds", "1,2")
-    assert done.returncode == 0, done.stderr
+    newnormal(*arguments, "--models", "pca", "--variants", "frozen", "--seeds", "1,2", status=0)
     page = (tmp_path / "ablation.md").read_text(encoding="utf-8")
     heads = [line for line in page.splitlines() if line.startswith("| data set |")]
     assert len(heads) >= 3

@@ -28,8 +28,7 @@ pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 def test_another_address_needs_a_token(newnormal: Command) -> None:
-    done = newnormal("serve", "--host", "0.0.0.0")
-    assert done.returncode == 1
+    done = newnormal("serve", "--host", "0.0.0.0", status=1)
     assert done.stderr == (
         "error: --host 0.0.0.0: expected a token, because other machines can reach this address, "
         "found none\n"
@@ -56,14 +55,12 @@ def test_a_token_from_anywhere_or_insecure_opens_another_address(
         newnormal("serve", "token", "add", "me", "--role", "operate")
     else:
         options = ["--insecure"]
-    done = newnormal("serve", *options, "--host", "0.0.0.0", "--port", "0", "--check")
-    assert done.returncode == 0, done.stderr
+    done = newnormal("serve", *options, "--host", "0.0.0.0", "--port", "0", "--check", status=0)
     assert "a-token" not in done.stdout + done.stderr
 
 
 def test_a_port_in_use_is_named(newnormal: Command, taken: int) -> None:
-    done = newnormal("serve", "--port", taken)
-    assert done.returncode == 1
+    done = newnormal("serve", "--port", taken, status=1)
     assert done.stderr == (
         f"error: 127.0.0.1:{taken}: expected a free port, found one in use\n"
         "hint: another newnormal serve may be running; --port takes another port\n"
@@ -71,14 +68,12 @@ def test_a_port_in_use_is_named(newnormal: Command, taken: int) -> None:
 
 
 def test_an_address_that_is_not_of_this_machine_is_named(newnormal: Command) -> None:
-    done = newnormal("serve", "--host", "192.0.2.1", "--insecure")
-    assert done.returncode == 1
+    done = newnormal("serve", "--host", "192.0.2.1", "--insecure", status=1)
     assert "192.0.2.1:8765: expected an address of this machine" in done.stderr
 
 
 def test_wrong_options_are_named(newnormal: Command) -> None:
-    done = newnormal("serve", "--port", "70000")
-    assert done.returncode == 1
+    done = newnormal("serve", "--port", "70000", status=1)
     assert done.stderr.startswith("error: --port: expected a whole number of at least 0 and at mo")
     done = newnormal("serve", "--set", "limits")
     assert done.stderr.startswith("error: --set: expected NAME=VALUE, found 'limits'")
@@ -88,8 +83,7 @@ def test_wrong_options_are_named(newnormal: Command) -> None:
 
 def test_a_sink_of_an_unknown_kind_starts_nothing(newnormal: Command, tmp_path: Path) -> None:
     (tmp_path / "service.toml").write_text('[sinks.chat]\nkind = "pigeon"\n')
-    done = newnormal("serve", "service.toml", "--port", "0")
-    assert done.returncode == 1
+    done = newnormal("serve", "service.toml", "--port", "0", status=1)
     assert "pigeon" in done.stderr
     assert not (tmp_path / "newnormal-data").exists()
 
@@ -122,8 +116,7 @@ def test_check_fails_if_a_connection_fails(newnormal: Command, tmp_path: Path) -
         f'[sources.down]\nkind = "prometheus"\nquery = "up"\nurl = "http://127.0.0.1:{port}"\n'
     )
     (tmp_path / "service.toml").write_text(text)
-    done = newnormal("serve", "service.toml", "--check")
-    assert done.returncode == 1
+    done = newnormal("serve", "service.toml", "--check", status=1)
     assert "failed  sink gone: " in done.stdout
     assert "failed  source none: " in done.stdout
     assert f"failed  source down, query: 127.0.0.1:{port}: expected an answer" in done.stdout
@@ -132,8 +125,7 @@ def test_check_fails_if_a_connection_fails(newnormal: Command, tmp_path: Path) -
 def test_check_names_a_missing_secret_and_shows_none(newnormal: Command, tmp_path: Path) -> None:
     text = '[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:1/in"\nsecret_file = "none"\n'
     (tmp_path / "service.toml").write_text(text)
-    done = newnormal("serve", "service.toml", "--check")
-    assert done.returncode == 1
+    done = newnormal("serve", "service.toml", "--check", status=1)
     assert "[sinks.chat] secret_file: expected a file with a secret" in done.stdout
 
 

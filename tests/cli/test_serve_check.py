@@ -60,8 +60,7 @@ def test_a_disk_that_is_nearly_full_fails(
 
 
 def test_a_port_that_another_program_has_fails(newnormal: Command, taken: int) -> None:
-    done = newnormal("serve", "--port", taken, "--check")
-    assert done.returncode == 1
+    done = newnormal("serve", "--port", taken, "--check", status=1)
     assert f"failed  host: 127.0.0.1:{taken}: expected a free port, found one in use" in done.stdout
 
 
@@ -77,8 +76,7 @@ def test_a_free_port_is_not_kept(newnormal: Command, taken: int) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.usefixtures("running")
 def test_the_port_and_folder_of_a_running_service_are_fine(newnormal: Command, taken: int) -> None:
-    done = newnormal("serve", "--port", taken, "--check")
-    assert done.returncode == 0
+    done = newnormal("serve", "--port", taken, "--check", status=0)
     _, host, data = done.stdout.splitlines()
     own = f"process {os.getpid()}"
     assert host == (
@@ -108,8 +106,7 @@ def test_where_the_system_does_not_tell_who_has_a_port_it_is_a_perhaps(
 def test_what_gives_nothing_is_a_warning(newnormal: Command, tmp_path: Path) -> None:
     text = f'[sources.hosts]\nkind = "{__name__}:Half"\n'
     (tmp_path / "service.toml").write_text(text)
-    done = newnormal("serve", "service.toml", "--port", "0", "--check")
-    assert done.returncode == 0
+    done = newnormal("serve", "service.toml", "--port", "0", "--check", status=0)
     assert done.stdout.splitlines()[3] == (
         "warning source hosts: 3 series; warning: load gives none"
     )

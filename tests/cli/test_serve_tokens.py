@@ -29,8 +29,7 @@ def names(folder: Path) -> list[str]:
 
 def test_tokens_are_in_the_data_dir(newnormal: Command, configured: Path, tmp_path: Path) -> None:
     file = "etc/service.toml"
-    done = newnormal("serve", file, "token", "add", "me", "--role", "operate")
-    assert done.returncode == 0, done.stderr
+    done = newnormal("serve", file, "token", "add", "me", "--role", "operate", status=0)
     assert done.stdout.startswith("nn_")
     assert names(configured.parent / "store") == ["me"]
     assert not (tmp_path / "newnormal-data").exists()
@@ -59,7 +58,6 @@ def test_the_configuration_of_the_environment_counts_too(
 
 
 def test_a_configuration_that_is_not_there_is_an_error(newnormal: Command, tmp_path: Path) -> None:
-    done = newnormal("serve", "none.toml", "token", "add", "me")
-    assert done.returncode == 1
+    done = newnormal("serve", "none.toml", "token", "add", "me", status=1)
     assert "none.toml" in done.stderr
     assert not (tmp_path / "newnormal-data").exists()

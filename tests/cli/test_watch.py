@@ -19,8 +19,7 @@ from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, rows
 
 def whole(plant: Plant, newnormal: Command) -> list[str]:
     """What an uninterrupted watch of all lines prints."""
-    done = newnormal("watch", plant.model, plant.live)
-    assert done.returncode == 0, done.stderr
+    done = newnormal("watch", plant.model, plant.live, status=0)
     return done.stdout.splitlines()
 
 
@@ -167,8 +166,7 @@ def test_a_bad_line_is_skipped_and_numbered(plant: Plant, newnormal: Command, ba
     expected = whole(plant, newnormal)
     lines = [*plant.lines[:50], bad, *plant.lines[50:]]
     plant.live.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
-    done = newnormal("watch", plant.model, plant.live)
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, plant.live, status=0)
     assert done.stdout.splitlines() == expected
     assert BAD_LINES[bad] in done.stderr
     assert "1 bad line skipped" in done.stderr
@@ -186,21 +184,18 @@ def test_a_bad_cell_is_reported_once_or_stops(plant: Plant, newnormal: Command, 
     write("")
     expected = whole(plant, newnormal)
     write(cell)
-    done = newnormal("watch", plant.model, plant.live)
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, plant.live, status=0)
     assert done.stdout.splitlines() == expected
     assert done.stderr.count(f"line 51: column 'b': expected a number, found '{cell}'") == 1
     assert done.stderr.count("column 'b'") == 1
-    strict = newnormal("watch", plant.model, plant.live, "--strict")
-    assert strict.returncode == 3
+    strict = newnormal("watch", plant.model, plant.live, "--strict", status=3)
     assert "error: line 51: column 'b': expected a" in strict.stderr
 
 
 def test_strict_stops_at_a_bad_line_and_loses_nothing(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.write([*plant.lines[:50], "x", *plant.lines[50:]])
-    done = newnormal("watch", plant.model, plant.live, "--strict", "--state", plant.state)
-    assert done.returncode == 3
+    done = newnormal("watch", plant.model, plant.live, "--strict", "--state", plant.state, status=3)
     assert "error: line 51: expected 4 cells, found 1" in done.stderr
     plant.write(plant.lines)
     after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
@@ -209,8 +204,7 @@ def test_strict_stops_at_a_bad_line_and_loses_nothing(plant: Plant, newnormal: C
 
 def test_an_unknown_column_is_told_once_and_ignored(plant: Plant, newnormal: Command) -> None:
     text = "time,a,b,c,host\n2026-02-01T00:00:00,1,2,3,x\n2026-02-01T00:01:00,1,2,3,y\n"
-    done = newnormal("watch", plant.model, "-", stdin=text)
-    assert done.returncode == 0
+    done = newnormal("watch", plant.model, "-", stdin=text, status=0)
     assert done.stderr.count("'host'") == 1
     dropped = newnormal("watch", plant.model, "-", "--drop", "host", stdin=text)
     assert "'host'" not in dropped.stderr
@@ -294,8 +288,7 @@ def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     broken = plant.state.read_bytes()[:-7]
     plant.state.write_bytes(broken)
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert done.returncode == 1
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
     assert "is truncated or corrupted" in done.stderr
     assert plant.state.read_bytes() == broken
 
@@ -355,12 +348,10 @@ def test_a_bad_first_object_is_a_bad_line(plant: Plant, newnormal: Command, bad:
         path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     write(80)
-    before = newnormal("watch", plant.model, path, "--state", state)
-    assert before.returncode == 0, before.stderr
+    before = newnormal("watch", plant.model, path, "--state", state, status=0)
     assert "line 1: " in before.stderr
     write(len(lines))
-    after = newnormal("watch", plant.model, path, "--state", state)
-    assert after.returncode == 0, after.stderr
+    after = newnormal("watch", plant.model, path, "--state", state, status=0)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
@@ -371,16 +362,14 @@ def test_a_bad_first_time_is_a_bad_line(plant: Plant, newnormal: Command, cut: i
     before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     rest = ["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]]
     plant.append(rest)
-    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert after.returncode == 0, after.stderr
+    after = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=0)
     assert "2 bad lines skipped" in after.stderr
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
 def test_an_input_where_no_line_fits_is_refused_whole(plant: Plant, newnormal: Command) -> None:
     text = "\n".join('{"x": 1}' for _ in range(50)) + "\n"
-    done = newnormal("watch", plant.model, "-", stdin=text)
-    assert done.returncode == 1
+    done = newnormal("watch", plant.model, "-", stdin=text, status=1)
     assert "error: standard input: missing channels 'a', 'b', 'c': found only 'x'" in done.stderr
 
 
@@ -464,8 +453,7 @@ def test_a_place_that_does_not_fit_is_refused(plant: Plant, newnormal: Command, 
         bad = {**BAD_PLACES[name], **same}  # type: ignore[dict-item]
     content = state_file.encode(State({**found.facts, "place": bad}, found.tensors))
     state_file.write(plant.state, content)
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert done.returncode == 1
+    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
     assert done.stderr.startswith(f"error: {plant.state}: ")
     assert "expected" in done.stderr
 

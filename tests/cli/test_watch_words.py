@@ -34,8 +34,7 @@ def events_of(newnormal: Command, *arguments: object) -> list[dict[str, object]]
 
 def test_text_is_what_happened_to_alarms_and_changes(newnormal: Command, moved: Plant) -> None:
     events = events_of(newnormal, moved.model, moved.live)
-    done = newnormal("watch", moved.model, moved.live, "--format", "text")
-    assert done.returncode == 0
+    done = newnormal("watch", moved.model, moved.live, "--format", "text", status=0)
     headings = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert len(headings) == len(events)
     assert [line[:19].replace(" ", "T") for line in headings] == [e["time"] for e in events]
@@ -80,8 +79,7 @@ def test_what_format_may_be(newnormal: Command, plant: Plant) -> None:
     for more in (("--format", "json"), ("--input-format", "csv", "--format", "json")):
         assert newnormal("watch", plant.model, plant.live, *more).stdout == expected, more
     for word in ("xml", "csv"):  # nor the format of the input
-        wrong = newnormal("watch", plant.model, plant.live, "--format", word)
-        assert wrong.returncode == 2
+        wrong = newnormal("watch", plant.model, plant.live, "--format", word, status=2)
         assert f"'{word}' is not one of text, json" in wrong.stderr
     wrong = newnormal("watch", plant.model, plant.live, "--format", "text", "--sink", "jsonl")
     assert wrong.returncode == 1
@@ -92,8 +90,7 @@ def test_what_format_may_be(newnormal: Command, plant: Plant) -> None:
 
 def test_a_fleet_names_its_streams_first(newnormal: Command, site: Site) -> None:
     events = events_of(newnormal, copied(site), site.live, "--by", "host")
-    done = newnormal("watch", site.fleet, site.live, "--by", "host", "--format", "text")
-    assert done.returncode == 0
+    done = newnormal("watch", site.fleet, site.live, "--by", "host", "--format", "text", status=0)
     headings = re.findall(r"^.{5}  2026-.*", done.stdout, re.MULTILINE)
     assert len(headings) == len(events)
     assert [line[28:38] for line in headings if line.startswith(" ")] == [
