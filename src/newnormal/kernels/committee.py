@@ -423,21 +423,8 @@ def advance(
     """
     J, L, C = state.residuals.shape
     work = blank_work(len(out.scores), J, C, blank_step_work(L, C, widths, NOTHING_AHEAD))
-    advance_in(
-        work,
-        samples,
-        clean,
-        phases,
-        flush,
-        widths,
-        step,
-        state,
-        step_params,
-        params,
-        out,
-        squares,
-        each,
-    )
+    model = (step, state, step_params, params)
+    advance_in(work, samples, clean, phases, flush, widths, *model, out, squares, each)
 
 
 @linked
@@ -476,8 +463,10 @@ def advance_beside_in(
         stop = start
         while stop < T and not away and observed.left[0] == 0 and not _any(judged.hidden[stop]):
             stop += 1
-        if stop == start:
-            stop = start + 1
+        apart = stop == start
+        stop = start + 1 if apart else stop
+        here = (judged.clean[start:stop], phases[start:stop], flush, widths)
+        if apart:
             if away or _any(judged.hidden[start]):
                 if observed.left[0] == 0:
                     _copy_state(step, state, observed)
@@ -503,21 +492,8 @@ def advance_beside_in(
                 step_params.decay,
                 np.float32(0),
             )
-            advance_in(
-                work,
-                row,
-                judged.clean[start:stop],
-                phases[start:stop],
-                flush,
-                widths,
-                twin,
-                observed.own,
-                held,
-                params,
-                spare,
-                squares,
-                spare_each,
-            )
+            second = (twin, observed.own, held, params)
+            advance_in(work, row, *here, *second, spare, squares, spare_each)
             scores[start] = spare.scores[0]
         rows = StepOut(
             out.scores[start:stop],
@@ -528,21 +504,9 @@ def advance_beside_in(
         for t in range(start, stop):
             for c in range(C):
                 work.masked[t, c] = np.nan if judged.hidden[t, c] else samples[t, c]
-        advance_in(
-            work,
-            work.masked[start:stop],
-            judged.clean[start:stop],
-            phases[start:stop],
-            flush,
-            widths,
-            step,
-            state,
-            step_params,
-            params,
-            rows,
-            squares,
-            each[start:stop],
-        )
+        model = (step, state, step_params, params)
+        masked, votes = work.masked[start:stop], each[start:stop]
+        advance_in(work, masked, *here, *model, rows, squares, votes)
         if observed.left[0] == 0:
             for t in range(start, stop):
                 scores[t] = rows.scores[t - start]
@@ -578,26 +542,10 @@ def advance_beside(
     spare = StepOut(
         np.empty(1), np.empty(1, np.bool_), np.empty((1, C)), np.empty((1, C), np.float32)
     )
-    advance_beside_in(
-        work,
-        samples,
-        judged,
-        phases,
-        flush,
-        widths,
-        step,
-        state,
-        observed,
-        step_params,
-        params,
-        out,
-        squares,
-        each,
-        spare,
-        np.empty((1, each.shape[1]), np.float32),
-        np.empty((1, C)),
-        scores,
-    )
+    room = (spare, np.empty((1, each.shape[1]), np.float32), np.empty((1, C)))
+    model = (step, state, observed, step_params, params)
+    given = (samples, judged, phases, flush, widths)
+    advance_beside_in(work, *given, *model, out, squares, each, *room, scores)
 
 
 @uncounted

@@ -340,44 +340,15 @@ def _consume(
             for c in range(C):
                 work.masked[t, c] = np.nan if judged.hidden[t, c] else samples[t, c]
         masked, own_votes = work.masked[:T], spare.votes[:T]
-        advance_in(
-            work,
-            masked,
-            judged.clean,
-            phases,
-            flush,
-            widths,
-            step,
-            own,
-            params,
-            model,
-            out,
-            nothing,
-            own_votes,
-        )
+        clean = (masked, judged.clean, phases, flush, widths)
+        advance_in(work, *clean, step, own, params, model, out, nothing, own_votes)
     else:
         _begin(samples[0], step, own, params)
         own_out = StepOut(joint, out.anomalous, out.expected, shares)
-        advance_beside_in(
-            work,
-            samples,
-            judged,
-            phases,
-            flush,
-            widths,
-            step,
-            own,
-            observed_at(base, at, dims),
-            params,
-            model,
-            own_out,
-            nothing,
-            votes,
-            spare.one,
-            spare.one_votes,
-            spare.sample,
-            scores,
-        )
+        models = (step, own, observed_at(base, at, dims), params, model)
+        given = (samples, judged, phases, flush, widths)
+        room = (spare.one, spare.one_votes, spare.sample)
+        advance_beside_in(work, *given, *models, own_out, nothing, votes, *room, scores)
         for t in range(T):
             scores[t] = min(scores[t] * (1 + judged.ranks[t]), LARGEST)
     copy(own.levels[model.reported_expert], step.trend)
