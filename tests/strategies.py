@@ -10,70 +10,17 @@ from hypothesis import strategies as st
 from newnormal.types import Floats
 
 
-def _none_missing(series: Floats) -> None:
-    pass
-
-
-def _some_missing(series: Floats) -> None:
+def _drop(series: Floats, share: float) -> None:
     rng = np.random.default_rng(series.size)
-    series[rng.random(series.shape) < 0.2] = np.nan
+    series[rng.random(series.shape) < share] = np.nan
 
 
-def _most_missing(series: Floats) -> None:
-    rng = np.random.default_rng(series.size)
-    series[rng.random(series.shape) < 0.8] = np.nan
+def _middle(series: Floats) -> Floats:
+    return series[len(series) // 4 : 3 * len(series) // 4]
 
 
-def _first_missing(series: Floats) -> None:
-    series[:1] = np.nan
-
-
-def _last_missing(series: Floats) -> None:
-    series[-1:] = np.nan
-
-
-def _samples_missing(series: Floats) -> None:
-    series[::3] = np.nan
-
-
-def _channel_missing_for_long(series: Floats) -> None:
-    series[len(series) // 4 : 3 * len(series) // 4, 0] = np.nan
-
-
-def _channel_always_missing(series: Floats) -> None:
-    series[:, -1] = np.nan
-
-
-def _all_missing_for_long(series: Floats) -> None:
-    series[len(series) // 4 : 3 * len(series) // 4] = np.nan
-
-
-def _all_missing(series: Floats) -> None:
-    series[:] = np.nan
-
-
-def _constant(series: Floats) -> None:
-    series[:, 0] = 7.0
-
-
-def _zero(series: Floats) -> None:
-    series[:] = 0.0
-
-
-def _shifted(series: Floats) -> None:
-    series[len(series) // 2 :] += 10
-
-
-def _tiny(series: Floats) -> None:
-    series *= 1e-300
-
-
-def _denormal(series: Floats) -> None:
-    series *= 5e-324
-
-
-def _huge_once(series: Floats) -> None:
-    series[len(series) // 2 :][:1, 0] = 1e300
+def _half(series: Floats) -> Floats:
+    return series[len(series) // 2 :]
 
 
 def _huge_both_ways(series: Floats) -> None:
@@ -82,26 +29,27 @@ def _huge_both_ways(series: Floats) -> None:
 
 
 #: Things to do to an innocent series, by name. All but the last two leave it ordinary in size.
-NASTY: dict[str, Callable[[Floats], None]] = {
-    "none missing": _none_missing,
-    "some missing": _some_missing,
-    "most missing": _most_missing,
-    "first missing": _first_missing,
-    "last missing": _last_missing,
-    "every third sample missing": _samples_missing,
-    "a channel missing for long": _channel_missing_for_long,
-    "a channel always missing": _channel_always_missing,
-    "all missing for long": _all_missing_for_long,
-    "all missing": _all_missing,
-    "a constant channel": _constant,
-    "zero": _zero,
-    "shifted": _shifted,
-    "tiny": _tiny,
-    "denormal": _denormal,
-    "huge once": _huge_once,
+NASTY: dict[str, Callable[[Floats], object]] = {
+    "none missing": lambda series: None,
+    "some missing": lambda series: _drop(series, 0.2),
+    "most missing": lambda series: _drop(series, 0.8),
+    "first missing": lambda series: series[:1].fill(np.nan),
+    "last missing": lambda series: series[-1:].fill(np.nan),
+    "every third sample missing": lambda series: series[::3].fill(np.nan),
+    "a channel missing for long": lambda series: _middle(series)[:, 0].fill(np.nan),
+    "a channel always missing": lambda series: series[:, -1].fill(np.nan),
+    "all missing for long": lambda series: _middle(series).fill(np.nan),
+    "all missing": lambda series: series.fill(np.nan),
+    "a constant channel": lambda series: series[:, 0].fill(7.0),
+    "zero": lambda series: series.fill(0.0),
+    "shifted": lambda series: np.add(_half(series), 10, out=_half(series)),
+    "tiny": lambda series: np.multiply(series, 1e-300, out=series),
+    "denormal": lambda series: np.multiply(series, 5e-324, out=series),
+    "huge once": lambda series: _half(series)[:1, 0].fill(1e300),
     "huge both ways": _huge_both_ways,
 }
 HUGE = ("huge once", "huge both ways")
+ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
 
 
 def nasty_series(name: str, length: int, channels: int, seed: int = 0) -> Floats:
@@ -113,20 +61,20 @@ def nasty_series(name: str, length: int, channels: int, seed: int = 0) -> Floats
     return series
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """One setting of the method, and the stream it is tried on."""
 
-    window: int
-    channels: int
-    stride: int
-    latent: int
-    decay: float
-    lr: float
-    threshold: float
-    kind: str
-    length: int
-    seed: int
+    window: int = 4
+    channels: int = 3
+    stride: int = 4
+    latent: int = 2
+    decay: float = 0.9
+    lr: float = 0.1
+    threshold: float = math.inf
+    kind: str = "none missing"
+    length: int = 60
+    seed: int = 1
 
     def series(self) -> Floats:
         return nasty_series(self.kind, self.length, self.channels, self.seed)

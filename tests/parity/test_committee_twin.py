@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -35,11 +36,11 @@ from newnormal.types import Floats, Floats32
 from tests import naive
 from tests.naive import assert_near
 from tests.naive_members import NaiveMembers
-from tests.strategies import HUGE, NASTY, Setting, nasty_series, settings_of_the_method
+from tests.strategies import HUGE, ORDINARY, Setting, nasty_series, settings_of_the_method
 
-ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
 MEAN = np.array([0.5, -1.0, 0.0, 3.0])
 SCALE = np.array([1.0, 2.0, 0.5, 1.5])
+setting_with = partial(Setting, decay=0.0, lr=1.0, threshold=1.0)
 FOUR = (Vote(0, False), Vote(1, False), Vote(2, False), Vote(1, True))
 
 
@@ -269,22 +270,6 @@ def assert_near_votes(comp: Floats32, ref: Floats) -> None:
     assert_near(comp[ref > -3], ref[ref > -3], rtol=2e-3, atol=5e-3)
 
 
-def setting_with(**changes: object) -> Setting:
-    values: dict[str, object] = {
-        "window": 4,
-        "channels": 3,
-        "stride": 4,
-        "latent": 2,
-        "decay": 0.0,
-        "lr": 1.0,
-        "threshold": 1.0,
-        "kind": "none missing",
-        "length": 60,
-        "seed": 1,
-    }
-    return Setting(**(values | changes))  # type: ignore[arg-type]
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(settings_of_the_method(ORDINARY))
 def test_the_committee_equals_its_twin_after_every_step(setting: Setting) -> None:
@@ -363,9 +348,9 @@ def test_learning_that_diverges_is_undone_in_the_committee_as_alone() -> None:
 # ------------------------------------------------------------------ members without a trend
 
 
-def new_pair(plan: int, **changes: object) -> Pair:
-    values: dict[str, object] = {"stride": 1, "window": 5, "length": 140}
-    pair = Pair(setting_with(**(values | changes)), NEW_PLANS[plan])
+def new_pair(plan: int, **changes: Any) -> Pair:
+    setting = setting_with(**{"stride": 1, "window": 5, "length": 140, **changes})
+    pair = Pair(setting, NEW_PLANS[plan])
     rng = np.random.default_rng(pair.setting.seed)
     pair.phases = np.where(
         rng.random(pair.setting.length) < 0.2, np.nan, rng.uniform(0, 7, pair.setting.length)

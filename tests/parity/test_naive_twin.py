@@ -29,9 +29,8 @@ from newnormal.models.mlp import MLP
 from newnormal.types import Floats
 from tests import naive
 from tests.naive import assert_near
-from tests.strategies import HUGE, NASTY, Setting, nasty_series, settings_of_the_method
+from tests.strategies import HUGE, NASTY, ORDINARY, Setting, nasty_series, settings_of_the_method
 
-ORDINARY = tuple(kind for kind in NASTY if kind not in HUGE)
 MEAN = np.array([0.5, -1.0, 0.0, 3.0])
 SCALE = np.array([1.0, 2.0, 0.5, 1.5])
 
@@ -134,22 +133,6 @@ def walk(setting: Setting) -> Pair:
     return pair
 
 
-def setting_with(**changes: object) -> Setting:
-    values: dict[str, object] = {
-        "window": 4,
-        "channels": 3,
-        "stride": 4,
-        "latent": 2,
-        "decay": 0.9,
-        "lr": 0.1,
-        "threshold": math.inf,
-        "kind": "none missing",
-        "length": 60,
-        "seed": 1,
-    }
-    return Setting(**(values | changes))  # type: ignore[arg-type]
-
-
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(settings_of_the_method(ORDINARY))
 def test_the_compiled_loop_equals_its_twin_after_every_step(setting: Setting) -> None:
@@ -164,11 +147,11 @@ def test_the_compiled_loop_equals_its_twin_on_every_nasty_series(
 ) -> None:
     # Huge values are judged, not learned from: what diverges is another test's business.
     lr = 0.0 if kind in HUGE else 0.05
-    walk(setting_with(kind=kind, stride=stride, threshold=threshold, lr=lr))
+    walk(Setting(kind=kind, stride=stride, threshold=threshold, lr=lr))
 
 
 def test_a_step_follows_a_flush_as_a_new_cycle() -> None:
-    pair = Pair(setting_with(stride=2, kind="some missing", length=40))
+    pair = Pair(Setting(stride=2, kind="some missing", length=40))
     for number, sample in enumerate(pair.setting.series()):
         pair.step(sample)
         if number in (0, 5, 6, 13, 14, 15, 31):
@@ -177,14 +160,14 @@ def test_a_step_follows_a_flush_as_a_new_cycle() -> None:
 
 
 def test_the_twins_stay_together_over_a_long_stream() -> None:
-    pair = walk(setting_with(length=1500, decay=0.95, lr=0.05, threshold=2.0))
+    pair = walk(Setting(length=1500, decay=0.95, lr=0.05, threshold=2.0))
     assert pair.ref.learned > 300
     assert pair.ref.restored == 0
 
 
 def test_the_good_copy_is_renewed_every_64_learning_steps_and_put_back_after_divergence() -> None:
     assert COPY_EVERY == naive.COPY_EVERY == 64
-    setting = setting_with(window=2, stride=2, channels=2, decay=1.0, lr=0.05)
+    setting = Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05)
     pair = Pair(setting)
     quiet = nasty_series("none missing", 2 * 150, 2)
     for sample in quiet[: 2 * 100]:
@@ -211,7 +194,7 @@ def test_the_good_copy_is_renewed_every_64_learning_steps_and_put_back_after_div
 @pytest.mark.parametrize("too", [False, True])
 def test_scores_that_overflow_put_the_good_copy_or_the_fitted_weights_back(too: bool) -> None:
     """The fitted weights are put back if the good copy overflows too."""
-    pair = Pair(setting_with(window=2, stride=2, channels=2, decay=1.0, lr=0.0))
+    pair = Pair(Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.0))
     for sample in nasty_series("none missing", 8, 2):
         pair.step(sample)
     # Finite weights whose products are not: what a large but not fatal step can leave behind.
@@ -228,7 +211,7 @@ def test_scores_that_overflow_put_the_good_copy_or_the_fitted_weights_back(too: 
 
 
 def test_weights_that_overflow_at_once_are_put_back_before_the_next_sample() -> None:
-    pair = Pair(setting_with(lr=1e35, decay=1.0))
+    pair = Pair(Setting(lr=1e35, decay=1.0))
     for sample in nasty_series("none missing", 24, 3):
         pair.step(sample * 1e10)
         assert np.array_equal(pair.comp.weights, pair.params.fitted)
@@ -294,7 +277,7 @@ def test_history_scores_include_the_repeats_and_leave_out_as_many_of_the_smalles
     assert comp.tolist() == [3.0, 4.0, 5.0, 8.0, 9.0, 30.0, 90.0]
 
 
-@example(setting_with(kind="huge once", lr=0.1))
+@example(Setting(kind="huge once", lr=0.1))
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(settings_of_the_method(HUGE))
 def test_huge_values_leave_everything_finite(setting: Setting) -> None:
