@@ -17,7 +17,7 @@ class NaiveChannel:
         self.c, self.params = c, params
         start = 0.0 if math.isnan(first) else min(max(first, params.lows[c]), params.highs[c])
         self.level, self.past = start - base, [0.0] * PAST
-        self.hidden, self.age, self.quiet, self.gap = LONGEST, 0, 0, GAP
+        self.hidden, self.age, self.quiet, self.gap = 4 * LONGEST, 0, 0, GAP
         self.raised, self.peak, self.silent, self.pause, self.seen = 1.0, 0.0, 0, 0, 0
         self.steady = 0
         self.first = self.second = LONG_AGO
@@ -40,7 +40,8 @@ class NaiveChannel:
 
     def skip(self, samples: int) -> None:
         """Go on over a gap of so many samples."""
-        self.hidden, self.steady = min(self.hidden + samples, 2 * LONGEST), 0
+        self.hidden, self.steady = self.hidden + samples, 0
+        self.hidden = 4 * LONGEST if self.hidden > LONGEST else self.hidden
         for _ in range(min(samples, LONGEST)):
             self.past = self.gone_on(self.past)
 
@@ -213,7 +214,7 @@ class NaiveChannels:
     def judge(self, scaled: Floats, base: Floats, time: int = NO_TIME) -> dict[str, Floats]:
         """Return of each channel what is expected, half the range, ratio, hidden, clean value."""
         if NO_TIME not in (self.time, time) and self.params.period > 0:
-            skipped = int(min((time - self.time) / self.params.period - 0.5, 2 * LONGEST))
+            skipped = int(min((time - self.time) / self.params.period - 0.5, 4 * LONGEST))
             for channel in self.each if skipped >= 1 else ():
                 channel.skip(skipped)
         self.time = self.time if time == NO_TIME else time

@@ -24,8 +24,8 @@ from newnormal.core.times import SampleTimes
 from newnormal.kernels.alarm import AlarmParams, AlarmState
 from newnormal.kernels.channels import (
     HIDDEN,
-    LONGEST,
     STEADY,
+    UNKNOWN,
     ChannelOut,
     ChannelParams,
     ChannelState,
@@ -84,7 +84,7 @@ class StreamState:
         if self.channel is not None and self.observed is not None:
             self.observed.left[:] = 0
             self.channel.past[:] = 0
-            self.channel.counts[:, HIDDEN] = LONGEST
+            self.channel.counts[:, HIDDEN] = UNKNOWN
             self.channel.counts[:, STEADY] = 0
             self.channel.time[:] = NO_TIME
 

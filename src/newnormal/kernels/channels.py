@@ -55,6 +55,9 @@ PAST = 5  # samples that a forecast takes
 RECENT = 32  # values kept, of which a change takes the median
 HORIZONS = 8  # at which a range is known: hidden for 1, 2, 4, ..., 128 samples
 LONGEST = 1 << (HORIZONS - 1)
+# As if hidden for so long: nothing is known of the newest values. For PAST samples, after which
+# there is a forecast again, its range is that of the distance from the level.
+UNKNOWN = 4 * LONGEST
 HOMES = 4  # levels of a channel that were accepted
 GAP = 10  # quiet samples that close an episode
 _LOW_RATIO = 0.75  # of its limit, within which a channel is quiet again
@@ -309,7 +312,7 @@ def _begin(
         base = z if np.isnan(base) else base
         state.levels[c] = state.before[c] = z - base
         state.steps[c] = params.steps[c]
-        state.counts[c, HIDDEN] = LONGEST
+        state.counts[c, HIDDEN] = UNKNOWN
         state.counts[c, FIRST] = state.counts[c, SECOND] = _LONG_AGO
         for k in range(RECENT):
             state.recent[k, c] = z - base
@@ -323,11 +326,12 @@ def _skip(time: int, state: ChannelState, params: ChannelParams) -> None:
         state.time[0] = time
     if before == NO_TIME or time == NO_TIME or params.period <= 0:
         return
-    skipped = int(min((time - before) / params.period - 0.5, 2 * LONGEST))
+    skipped = int(min((time - before) / params.period - 0.5, UNKNOWN))
     if skipped < 1:
         return
     for c in range(len(state.levels)):
-        state.counts[c, HIDDEN] = min(state.counts[c, HIDDEN] + skipped, 2 * LONGEST)
+        hidden = state.counts[c, HIDDEN] + skipped
+        state.counts[c, HIDDEN] = UNKNOWN if hidden > LONGEST else hidden
         state.counts[c, STEADY] = 0
         for _ in range(min(skipped, LONGEST)):
             _go_on(params.lags[c], state.past[:, c])
