@@ -6,6 +6,7 @@ Where arrays lie is the matter of `tests/fuzz/test_placement.py`.
 from __future__ import annotations
 
 import itertools
+import pickle
 from typing import Any
 
 import numba
@@ -18,10 +19,12 @@ from newnormal.base import BaseDetector
 from newnormal.core import state as core_state
 from newnormal.core.state import arrays
 from newnormal.kernels import channels, committee, step
+from newnormal.kernels.compiled import Entries
 from newnormal.kernels.mlp import NOTHING_AHEAD
 from newnormal.kernels.step import StepOut
 from newnormal.models import committee as committee_model
 from newnormal.models import mlp as mlp_model
+from newnormal.tabular import Table
 from newnormal.types import Floats, Ints, Verdicts
 from tests.golden.make_runs import CASES, FOLDER, Case, plant, times
 
@@ -150,6 +153,29 @@ def test_rubbish_in_working_memory_and_in_the_room_for_verdicts_changes_no_bit(
         tensors = detector.to_state().tensors
         for key, array in state.tensors.items():
             np.testing.assert_array_equal(array, tensors[key], err_msg=key)
+
+
+def test_kernels_are_always_called_with_arguments_of_the_same_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: dict[Any, Any] = {}
+    call = Entries.call
+
+    def checked(entries: Entries, kernel: Any, *args: Any) -> Any:
+        types = tuple(map(numba.typeof, args))
+        assert seen.setdefault(kernel, types) == types
+        return call(entries, kernel, *args)
+
+    monkeypatch.setattr(Entries, "call", checked)
+    for case in (each for each in CASES if each.name in STATES):
+        detector = newnormal.load(FOLDER / f"{case.name}.nn")
+        twin = pickle.loads(pickle.dumps(detector))
+        live, when = plant(case.at, case.until, case), times(case.at, case.until)
+        detector.run(live, when)
+        for sample, time in zip(live[:50], when[:50], strict=True):
+            twin.step(sample.tolist(), time)
+        detector.frozen_copy().run(Table(np.asfortranarray(live), detector.channels_, None))
+    assert {kernel.__name__ for kernel in seen} >= {"judge", "advance_beside", "judge_scores"}
 
 
 def test_a_copy_of_a_state_shares_no_memory() -> None:
