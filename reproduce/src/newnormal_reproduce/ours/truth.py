@@ -102,6 +102,10 @@ ROWS = (
     Row("accepted", "all right after an acceptance", 0.90),
     Row("missing", "all right with 20 % of values missing", 0.90),
     Row("false", "alarms a day without a fault"),
+    Row("limit found", "a limit that 0.5 % of history is beyond: it names the fault's channel"),
+    Row("limit false", "its alarms a day without a fault"),
+    Row("band found", "mean ± 3 standard deviations by hour of day: it names the channel"),
+    Row("band false", "its alarms a day without a fault"),
 )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from newnormal import Detector, Event
-from newnormal_reproduce.engine.arrays import Floats, Ints, Times
+from newnormal_reproduce.engine.arrays import Bools, Floats, Ints, Times
 from newnormal_reproduce.ours.obvious import accept_newest
 
 KINDS = ("flat", "daily", "load", "walk", "bursty", "weekly")
@@ -39,6 +39,8 @@ _CLOSES = 15  # samples after the end of a fault, in which its alarm has to be c
 _SETTLES = 30  # samples after it, in which a change has to be over
 _MISSING = 0.2  # share of values
 _GAP = 7_200  # seconds without a sample
+_BEYOND = 0.005  # of history, beyond a fixed limit
+_PAUSE = 10  # samples that close an alarm
 _STRETCH = 2_000  # samples of one call: the detector keeps 1000 events
 _STILL = re.compile(r"stand|still|stuck|does not move", re.IGNORECASE)
 _LASTED = re.compile(r" for ([\d.]+) (d|h|min|samples?|s)\b")
@@ -276,6 +278,8 @@ def _one(place: Place, rng: np.random.Generator) -> _Rows:
     values, told = _run(place, fault)
     found = bool(told.naming(fault))
     yield "found", found
+    for rule, beyond in _simple(stream, values):
+        yield f"{rule} found", bool(beyond[fault.start : fault.last + 1, fault.channel].any())
     if place.channels > 1:
         yield from _healthy(stream, told, fault)
     if fault.shape not in _DIRECTED:
@@ -378,6 +382,28 @@ def _quiet(place: Place, _rng: np.random.Generator) -> _Rows:
     end = _QUIET_DAYS * 86_400 // place.period
     opens = [event.sample for event in _quiet_run(place).events if event.kind == "opened"]
     yield "false", sum(sample < end for sample in opens) / _QUIET_DAYS
+    stream = _stream(place)
+    for rule, beyond in _simple(stream, stream.normal[:end]):
+        at = np.flatnonzero(beyond.any(axis=1))
+        yield f"{rule} false", (int(len(at) > 0) + int((np.diff(at) > _PAUSE).sum())) / _QUIET_DAYS
+
+
+def _simple(stream: TruthStream, values: Floats) -> Iterator[tuple[str, Bools]]:
+    """Yield the rules that people have today, and which values (T, C) are beyond them.
+
+    A limit of each channel that a share of its history is beyond; and its mean at each hour of the
+    day, plus and minus three standard deviations, as recording rules of dashboards have it.
+    """
+    low, high = np.nanquantile(stream.history, (_BEYOND / 2, 1 - _BEYOND / 2), axis=0)
+    yield "limit", (values < low) | (values > high)
+    hours = (stream.times[: len(values)].astype("M8[h]").astype(np.int64)) % 24
+    then = stream.history_times.astype("M8[h]").astype(np.int64) % 24
+    beyond = np.zeros(values.shape, np.bool_)
+    for hour in range(24):
+        same = stream.history[then == hour] if (then == hour).any() else stream.history
+        mean, spread, now = np.nanmean(same, axis=0), np.nanstd(same, axis=0), hours == hour
+        beyond[now] = np.abs(values[now] - mean) > 3 * spread
+    yield "band", beyond
 
 
 def _right(place: Place, rng: np.random.Generator, *, row: str) -> _Rows:
