@@ -180,7 +180,7 @@ def cut(plant: Plant, count: int) -> Plant:
     return replace(plant)
 
 
-def labelled(plant: Plant, truth: range) -> Path:
+def labelled(plant: Plant, truth: Sequence[int]) -> Path:
     """Return the live data with labels, in another file."""
     head, *rows = plant.live.read_text().splitlines()
     body = [f"{row},{int(at in truth)}" for at, row in enumerate(rows)]

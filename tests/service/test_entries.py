@@ -25,7 +25,7 @@ from newnormal.service.log.entries import (
 
 PLAIN: list[Entry] = [
     Closed(1, 5),
-    Configured((("*", None, 3), ("press-*", 10, None))),
+    Configured((("*", None, 3, None), ("press-*", 10, None, 0.5))),
     FitBegan(1, 0, 99, "history"),
     FitBegan(1, 0, 99, "channels", ("a", "b")),
     FitTaken(1, 7, "1-7.nn"),
