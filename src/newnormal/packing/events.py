@@ -203,9 +203,7 @@ class EventReader:
         return shares
 
     def _evidence(self, facts: Facts) -> dict[str, Any]:
-        evidence: dict[str, Any] = {
-            "channel": facts.text("channel"),
-        }
+        evidence: dict[str, Any] = {"channel": facts.text("channel")}
         for name in ("unit", "unusual"):
             evidence[name] = facts.text(name) if facts.has(name) else ""
         self._check_name(facts, "channel", evidence["channel"])
