@@ -63,7 +63,7 @@ def test_a_fault_is_an_alarm_with_its_channel_first() -> None:
     assert found.meta["axis"] == {"kind": "time", "zone": ZONE}
     assert stream["channels"][0]["name"] == "1" and stream["channels"][0]["concern"] > 0
     alarm = next(each for each in stream["alarms"] if "1" in each["shares"])
-    assert alarm["since"].endswith("+01:00")
+    assert alarm["since"].endswith("+01:00") and own.verdicts.ratios is not None
     np.testing.assert_allclose(found.blocks[0][0].columns["low:0"], live[:, 1], rtol=1e-6)
     np.testing.assert_allclose(found.blocks[0][0].columns["ratio"], own.verdicts.ratios, rtol=1e-6)
 
