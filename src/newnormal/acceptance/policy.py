@@ -85,7 +85,9 @@ class TimedAcceptance:
 
     def columns(self, rows: int) -> tuple[Floats, Ints]:
         """Return room for the columns of changes: distances, and numbers of changes."""
-        return np.full(rows, np.nan), np.zeros(rows, np.int64)
+        distances = np.empty(rows)
+        distances.fill(np.nan)  # `np.full` takes 1 µs longer
+        return distances, np.zeros(rows, np.int64)
 
     def newest_open(self, state: StreamState) -> int:
         """Return the number of the newest open change; 0 for none."""
@@ -148,6 +150,8 @@ class TimedAcceptance:
             expected, hidden = channels.expected, channels.hidden
         given = samples, expected, hidden, state.drift, fitted.drift, out
         count = fitted.kernels.call(advance, *given)
+        if count == len(samples):
+            return out
         return DriftOut(out.distances[:count], out.crossings[:count])
 
     # ------------------------------------------------------------------ reviews
