@@ -124,6 +124,7 @@ def test_a_store_that_is_full_is_reported_and_caught_up_with(tmp_path: Path, sta
             values[::50] += 20.0  # alarms need room
             service.push([arrival(first, values)]).result()  # it is in the log
             first += 500
+            until(lambda: service.lag == 0 or not store_part(service)["ok"], "what was taken")
         assert "the disk is full" in health["parts"]["store"]["message"]
         assert health["status"] == "degraded"
         pages(service.store.connection.database, 2**30)
