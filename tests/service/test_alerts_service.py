@@ -31,9 +31,9 @@ from tests.waiting import until
 
 
 def fault(first: int) -> Any:
-    """Return samples with a fault at their beginning."""
+    """Return samples with a fault at their end."""
     values = samples(first, 60)
-    values[:6] += 30.0
+    values[-6:] += 30.0
     return arrival(first, values)
 
 
@@ -52,6 +52,7 @@ def test_a_restart_resolves_an_alarm_too(tmp_path: Path, monkeypatch: pytest.Mon
         receiver.answer = lambda _: (200, {})
         with running(config, monkeypatch) as service:
             [alarm] = service.store.items.page(kinds=["alarm"]).items
+            assert alarm.open
             service.decide(alarm.key, "accept", stream=alarm.stream, who="kim").result()
 
             def delivered() -> bool:
@@ -199,7 +200,7 @@ def test_other_streams_are_told_meanwhile(service: Service) -> None:
     go_live(service, "m", "n")
     send(service, HISTORY, 400, "m", fault=(395, 400), past=True)
     push(service, arrival(HISTORY, samples(HISTORY, 30, 1) + 9.0, "n"))
-    assert alerts(service) == [("alarm-2-1-1", "fired")]
+    assert set(alerts(service)) == {("alarm-2-1-1", "fired")}  # again where it gets more severe
 
 
 def test_an_incident_of_the_past_has_no_alert_at_its_end_either(service: Service) -> None:
