@@ -153,15 +153,15 @@ def detector(files: dict[str, Written], tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.parametrize("name", ["excel_xlsx", "influx_annotated", "influx_1", "grafana_rows"])
-def test_an_alarm_names_its_channel_whatever_the_program(
+def test_an_alarm_names_its_channels_whatever_the_program(
     name: str, files: dict[str, Written], detector: Path, newnormal: Command
 ) -> None:
     found = lines_of(newnormal("watch", detector, files[name].path, "--flush", "--alarms-only"))
     opened = [each for each in found if each["event"] == "opened"]
     assert opened[0]["sample"] == fault_at()
     alarm = opened[0]["alarm"]
-    assert alarm["evidence"][0]["channel"] == "temperature"
-    assert alarm["sentence"].startswith("temperature 7")
+    assert {each["channel"] for each in alarm["evidence"]} == {"temperature", "flow"}
+    assert alarm["sentence"].startswith("flow 63") and "; also temperature" in alarm["sentence"]
 
 
 # With labels
