@@ -210,6 +210,8 @@ def change_sentence(
     more = len(change.channels) - len(moves)
     if more:
         moves.append(f"{more} more")
+    if change.kind == "never":
+        return f"{'; '.join(moves)}, since {since}"
     return f"{', '.join(moves)} since {since}"
 
 
@@ -224,7 +226,7 @@ def _level_text(change: Change, name: str, end: tuple[str, float] | None = None)
     if not is_never:
         return f"from {between_text([*texts, last])}"
     beyond = "where history never was" if end is None else end[0].format(last)
-    return f"from {between_text(texts if known else [*texts, last])}, {beyond},"
+    return f"from {between_text(texts if known else [*texts, last])}, {beyond}"
 
 
 def seconds_between(start: np.datetime64 | None, end: np.datetime64 | None) -> float | None:

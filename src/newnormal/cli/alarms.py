@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from newnormal.cli.fleet_inspect import written_of
-from newnormal.cli.fleet_reading import load_fleet
+from newnormal.cli.fleet_reading import load_fleet, written_of
 from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, argument, from_state, option
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.words import accept_after_text, print_notes, print_text

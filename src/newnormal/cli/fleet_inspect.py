@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.console import print_facts, print_table, put
-from newnormal.cli.fleet_reading import load_fleet
+from newnormal.cli.fleet_reading import input_position, load_fleet, written_of
 from newnormal.cli.inspect import feedback_text, grouped, waits
 from newnormal.cli.options import Classes
-from newnormal.cli.written import Written
 from newnormal.texts import counted, shown
 from newnormal.types.alarms import PENDING, REJECTED
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
-    from newnormal.runtime.fleet_resume import InputPosition
     from newnormal.types import Alarm, Change
 
 _OPEN = (PENDING, REJECTED)
@@ -76,12 +74,6 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         print_table(
             f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), some
         )
-
-
-def written_of(folder: Path) -> Written:
-    """Return how old a fleet's folder is, and what its `watch` does."""
-    position = _input_position(folder)
-    return Written.of_folder(folder, None if position is None else position.clean)
 
 
 def _data(folder: Path, fleet: Fleet) -> dict[str, Any]:
@@ -168,17 +160,8 @@ def _last_time(fleet: Fleet) -> str | None:
     return time_text(times[newest], fleet.zones_.get(newest))
 
 
-def _input_position(folder: Path) -> InputPosition | None:
-    """Return where the last watch of it was, None without one."""
-    from newnormal.fleet.folder.replaying import last_marker
-    from newnormal.runtime.fleet_resume import InputPosition
-
-    marker = last_marker(folder)
-    return None if marker is None else InputPosition.parse(marker)
-
-
 def _input(folder: Path) -> dict[str, Any]:
-    position = _input_position(folder)
+    position = input_position(folder)
     if position is None:
         return {}
     return {

@@ -12,10 +12,12 @@ from newnormal.cli.options import Classes
 from newnormal.cli.reading import read_streams, say_profile
 from newnormal.cli.reading_options import InputOptions
 from newnormal.cli.streams import stream_text
+from newnormal.cli.written import Written
 from newnormal.errors import InputError
 
 if TYPE_CHECKING:
     from newnormal.fleet import Fleet
+    from newnormal.runtime.fleet_resume import InputPosition
     from newnormal.tabular import StreamTables
     from newnormal.types import Bools
 
@@ -26,6 +28,21 @@ def load_fleet(path: Path, classes: Classes) -> Fleet:
 
     announce_compiling()
     return Fleet.load(path, model=classes.model, threshold=classes.threshold)
+
+
+def written_of(folder: Path) -> Written:
+    """Return how old a fleet's folder is, and what its `watch` does."""
+    position = input_position(folder)
+    return Written.of_folder(folder, None if position is None else position.clean)
+
+
+def input_position(folder: Path) -> InputPosition | None:
+    """Return where the last watch of it was, None without one."""
+    from newnormal.fleet.folder.replaying import last_marker
+    from newnormal.runtime.fleet_resume import InputPosition
+
+    marker = last_marker(folder)
+    return None if marker is None else InputPosition.parse(marker)
 
 
 def remembered(folder: Path) -> dict[str, Any] | None:

@@ -43,8 +43,8 @@ def inspect(
 
     classes = Classes.of(loading, rule)
     if is_fleet(model):
-        from newnormal.cli.fleet_inspect import inspect_fleet, written_of
-        from newnormal.cli.fleet_reading import load_fleet
+        from newnormal.cli.fleet_inspect import inspect_fleet
+        from newnormal.cli.fleet_reading import load_fleet, written_of
 
         if stream is None:
             inspect_fleet(model, classes, as_json)
