@@ -102,7 +102,7 @@ def test_check_says_what_it_tried_by_line(newnormal: Command, tmp_path: Path, ta
     lines = done.stdout.splitlines()
     assert lines[0] == "ok      service.toml"
     assert lines[1] == "ok      host: 127.0.0.1, any free port"
-    assert re.fullmatch(r"ok      data: newnormal-data, \d+ GB free", lines[2])
+    assert re.fullmatch(r"ok      data: newnormal-data, [\d.]+ [GT]B free", lines[2])
     assert "sink chat: " in lines[3]
     assert not (tmp_path / "newnormal-data").exists()
 

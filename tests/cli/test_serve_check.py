@@ -82,7 +82,7 @@ def test_the_port_and_folder_of_a_running_service_are_fine(newnormal: Command, t
     assert host == (
         f"ok      host: 127.0.0.1, port {taken}, in use by the service of newnormal-data, {own}"
     )
-    assert data.endswith(f" GB free; in use by a service that runs, {own}")
+    assert data.endswith(f"B free; in use by a service that runs, {own}")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
