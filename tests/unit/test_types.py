@@ -167,6 +167,8 @@ def test_a_frame_has_what_is_known_of_each_channel_where_asked_for(library: str)
     ]
     assert list(frame.columns)[-8:] == names
     assert frame[f"{judged.channels[1]}_low"].to_list() == [0.0, 2.0, 4.0]
+    one = judged[2].lows, judged[2].channel_ratios, judged[2].highs  # rows of a verdict
+    np.testing.assert_array_equal(one, [[3, 4], [4, 5], [5, 6]])
     plain = three().to_frame(library, channels=True)  # without ranges, as of M2N2
     assert list(plain.columns)[-2:] == [f"{c}_expected" for c in judged.channels]
 

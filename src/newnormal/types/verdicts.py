@@ -72,6 +72,24 @@ class Verdict:
         return None if shares is None else shares[self._row]
 
     @property
+    def lows(self) -> Floats | None:
+        """The low end of each channel's range; None where channels are not judged, as are these."""
+        lows = self._columns.lows
+        return None if lows is None else lows[self._row]
+
+    @property
+    def highs(self) -> Floats | None:
+        """The high end of each channel's range."""
+        highs = self._columns.highs
+        return None if highs is None else highs[self._row]
+
+    @property
+    def channel_ratios(self) -> Floats32 | None:
+        """How far each channel is from what is expected of it, in units of its limit."""
+        ratios = self._columns.channel_ratios
+        return None if ratios is None else ratios[self._row]
+
+    @property
     def ratio(self) -> float:
         """How far to the threshold: 1 and above is anomalous."""
         ratios = self._columns.ratios
