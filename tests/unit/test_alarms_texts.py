@@ -17,6 +17,7 @@ from newnormal.alarms.words import (
     ended,
     event_note,
     incident_event_note,
+    unusual_text,
 )
 from newnormal.cli.screen import StatusLine
 from newnormal.io import SinkOptions
@@ -266,6 +267,25 @@ def test_evidence_says_what_is_known() -> None:
         ("b", "5"),
         ("c", "5, expected 1 to 2"),
     )
+
+
+@pytest.mark.parametrize(
+    ("ways", "heading"),
+    [
+        (["with b", "with a"], "a and b are not usual together"),
+        (["with b and c", "changes", "with a and b"], "a and c unusual, b changes"),
+        (["does not follow b", "with a"], "a does not follow b"),
+        (["changes", "with a"], "a changes, b is not usual together with a"),
+    ],
+)
+def test_what_is_unusual_together_is_said_once(ways: list[str], heading: str) -> None:
+    parts = [
+        Evidence(
+            name, 1.0, 1.0, 0.0, 2.0, unusual=way.replace("with", "is not usual together with")
+        )
+        for name, way in zip("abc", ways, strict=False)
+    ]
+    assert unusual_text(replace(ALARM, evidence=tuple(parts))) == heading
 
 
 def test_incidents_name_their_streams() -> None:

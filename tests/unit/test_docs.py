@@ -165,7 +165,7 @@ def test_the_first_example_of_the_readme_runs_as_pasted_with_the_core_alone(tmp_
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
-        r"\d+ anomalous samples, \d+ alarms in 20160 samples: .* a day lately; "
+        r"\d+ anomalous samples, \d+ alarms in 20,160 samples: .* a day lately; "
         r"limit on false ones: 1 .*\n",
         done.stdout,
     )

@@ -52,7 +52,8 @@ class AlarmRate:
     limit_per_day: float  # the limit; NaN where there is none
 
     def __str__(self) -> str:
-        text = f"{self.alarms} alarm{'' if self.alarms == 1 else 's'} in {self.samples} samples"
+        plural = "" if self.alarms == 1 else "s"
+        text = f"{self.alarms:,} alarm{plural} in {self.samples:,} samples"
         if self.samples:
             rate, lately = map(number_text, (self.per_day, self.recent_per_day))
             text += f": {rate} a day, {lately} a day lately"

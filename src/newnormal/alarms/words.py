@@ -384,12 +384,17 @@ def unusual_text(alarm: Alarm) -> str:
     """Return which channels an alarm is about, and how: the heading of it."""
     if alarm.cause == SILENCE or not alarm.evidence:
         return alarm.sentence
+    joint = [part for part in alarm.evidence if " together with " in part.unusual]
+    is_all = len(joint) == len(alarm.evidence)
     by_way: dict[str, list[str]] = {}
     for part in alarm.evidence:
         way = (part.unusual or "unusual") if part.direction == "within" else part.direction
+        if part in joint and alarm.evidence[0].unusual.endswith(f" follow {part.channel}"):
+            continue  # it is named already
+        if part in joint and len(joint) > 1:
+            way = "are not usual together" if is_all else "unusual"
         by_way.setdefault(way, []).append(part.channel)
-    parts = [f"{channels_text(names)} {way}" for way, names in by_way.items()]
-    return ", ".join(parts)
+    return ", ".join(f"{channels_text(names)} {way}" for way, names in by_way.items())
 
 
 def channels_text(names: Sequence[str], most: int = _NAMED) -> str:

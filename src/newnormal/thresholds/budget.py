@@ -45,7 +45,7 @@ class Budget:
     >>> threshold = Budget(alarms_per_day=3).calibrate(rng.normal(size=3 * 1440))
     >>> judged = threshold.judge(rng.normal(size=14 * 1440))
     >>> print(threshold.alarm_rate)
-    32 alarms in 20160 samples: 2.29 a day, 2.43 a day lately; limit on false ones: 3 a day
+    32 alarms in 20,160 samples: 2.29 a day, 2.43 a day lately; limit on false ones: 3 a day
 
     Notes
     -----
