@@ -11,7 +11,8 @@ makes another one look faulty.
 
 The order within a sample is a contract:
 
-1. every channel is forecast from its own past, and compared with its range as it was;
+1. every channel is forecast from its own past, over a gap too, and compared with its range as it
+   was; where it is beyond, what its fault moved before is taken back;
 2. what is beyond it, hidden or missing is estimated from the channels that are not;
 3. it is judged again against that; a value near a level that was accepted before, or on the way
    to it, is taken for it;
