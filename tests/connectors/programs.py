@@ -189,12 +189,24 @@ class Mosquitto(Program):
         return True
 
     def save(self) -> None:
-        """Have it save its sessions; twice, as what it was sent may have waited the first time."""
+        """Have it save its sessions; twice, as what it was sent may have waited the first time.
+
+        It loses a signal that comes as a save ends.
+        """
         path = self.folder / "mosquitto.db"
-        for _ in range(2):
-            before = path.stat().st_ino if path.exists() else 0
+
+        def time() -> int:
+            return path.stat().st_mtime_ns if path.exists() else 0
+
+        def is_saved() -> bool:
+            if time() > before:
+                return True
             self.send_signal(signal.SIGUSR1)
-            until(lambda before=before: path.exists() and path.stat().st_ino != before, "a save")  # type: ignore[misc]
+            return False
+
+        for _ in range(2):
+            before = time()
+            until(is_saved, "a save")
 
 
 class Newnormal(Program):
