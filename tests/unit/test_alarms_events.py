@@ -8,6 +8,7 @@ import pytest
 
 from newnormal import M2N2, Detector, Event, FeedbackError, Fixed
 from newnormal.alarms.feedback_target import PAST
+from newnormal.alarms.words import closed_text
 from newnormal.types import Floats
 from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant
 
@@ -76,6 +77,7 @@ def test_alarm_of_hours_goes_on_as_a_change_and_a_later_fault_opens_another() ->
     assert closed.sample <= AT + 5 * ACCEPT_AFTER // 6, "after four reviews"
     assert closed.alarm is not None and closed.alarm.reason == "changed"
     assert closed.alarm.sentence.endswith("; goes on as change 1")
+    assert closed_text(closed.alarm).endswith("; it goes on as change 1")
     opened = [event for event in events if event.kind == "opened"]
     assert [event.sample for event in opened][:2] == [AT, AT + 250]
     assert list(opened[1].alarm.channels) == ["level"]  # type: ignore[union-attr]
@@ -233,6 +235,7 @@ def test_words_of_planted_faults_are_true() -> None:
     assert "1 stands still at 61.3 °C since sample 1000" in said(stuck)
     expected = r"2 93\.5 GB, expected 39\.\d+ to 40\.\d+ GB; high for 20 samples"
     assert re.search(expected, said(full))
+    assert "reverted: 2 stands still at 93.5 GB since sample 1000" in said(full)
 
 
 def test_what_is_closed_says_closed(story: list[Event]) -> None:

@@ -443,6 +443,9 @@ def closed_text(alarm: Alarm) -> str:
     about = unusual_text(alarm)
     if about != alarm.sentence:
         about += f" for {length_text(alarm)}"
+    change = alarm.sentence.rpartition("; goes on as ")[2]
+    if alarm.reason == BECAME_CHANGE and change != alarm.sentence:
+        return f"{about}; it goes on as {change}"
     return f"{about}; {_CLOSED.get(alarm.reason or '', alarm.reason)}"
 
 
