@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from newnormal.acceptance.range import unsqueezed
 from newnormal.alarms.words import change_sentence
 from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
@@ -54,10 +53,6 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     before = _levels(fitted.drift, changes.before[slot])
     after = _levels(fitted.drift, changes.after[slot])
     kind = CHANGE_KINDS[counts[CHANGE_KIND]]
-    if kind == "still" and state.drift is not None and state.channel is not None:
-        # Its median still has values of before, and the channel's own state is of later samples.
-        stands = state.drift.unchanged_for > 0
-        after[stands] = _levels(fitted.drift, unsqueezed(state.drift.seen))[stands]
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
     change = Change(

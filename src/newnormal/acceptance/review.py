@@ -358,6 +358,7 @@ class Review:
         away = np.abs(level - before) >= np.abs(farthest - before) / 2  # else it is on its way back
         if self.channel is None:
             away[:] = self._moves_on(slot, channels)
+        away &= changes.counts[slot, CHANGE_KIND] != STANDS_STILL  # it stands where it stood
         if away.any():
             after[away] = level[away]
             level = self._level(slot, 0.0)
@@ -772,16 +773,8 @@ class Review:
                     start, time = self._earlier(age - 1)
         if kind == STANDS_STILL:
             start, time = self._earlier(int(still.max()))
-        changes.counts[slot] = (
-            self.counts[NEWEST_CHANGE],
-            start,
-            newest,
-            newest,
-            IS_PENDING,
-            0 if alarm is None else alarm.number,
-            newest,
-            kind,
-        )
+        number, cause = self.counts[NEWEST_CHANGE], 0 if alarm is None else alarm.number
+        changes.counts[slot] = (number, start, newest, newest, IS_PENDING, cause, newest, kind)
         changes.times[slot] = ns_of_time(time)
         C = len(channels)
         changes.channels[slot] = channels
@@ -797,6 +790,9 @@ class Review:
             changes.before[slot, began] = known[began]
         changes.after[slot] = self._level(slot)
         changes.farthest[slot] = self._level(slot, 0.0)
+        if kind == STANDS_STILL and self.state.channel is not None:
+            stands_at = unsqueezed(self.drift.seen)[channels]
+            changes.after[slot, channels] = changes.farthest[slot, channels] = stands_at
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
         self.drift.in_change[channels] = 1
