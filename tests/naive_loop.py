@@ -179,7 +179,7 @@ class NaiveLog:
     def judged(self, number: int, new: LogSample) -> None:
         """Follow one sample that has its verdict; `number` is that of the open alarm, or 0."""
         if self.alarm and self.alarm["number"] != number:
-            self.close("score back to normal", new.sample)
+            self.close("back to normal", new.sample)
         if not number:
             return
         kind = "updated" if self.alarm else "opened"

@@ -38,7 +38,7 @@ def test_open_ones_come_first_with_their_commands(pending: Path, newnormal: Comm
     opened, past = text.split(" past\n")
     assert opened.endswith("\n\n1 alarm")
     assert past.startswith("2026-01-02 06:00:00  alarm 1: b unusual for ")
-    assert "; score back to normal\n    b  5.92, expected " in past
+    assert "; back to normal\n    b  5.92, expected " in past
     assert "An alarm that is over" not in past  # it is decided about with its change
 
 

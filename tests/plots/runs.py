@@ -8,7 +8,7 @@ from newnormal.types import Alarm, Change, Event, Evidence, Observed, Peak, Time
 
 START = np.datetime64("2026-03-09T10:00", "ns")
 MINUTE = np.timedelta64(1, "m")
-BACK = "score back to normal"
+BACK = "back to normal"
 
 
 def time_of(sample: int, timed: bool = True) -> np.datetime64 | None:

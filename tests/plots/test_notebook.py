@@ -69,7 +69,7 @@ def test_verdicts_without_their_samples_are_a_line() -> None:
 def test_an_alarm_shows_its_evidence() -> None:
     shown = Text(alarm(3, 20, 30)._repr_html_()).words
     assert shown[0] == "Alarm 3: c1 71, expected 20 to 30; high for 11 min"
-    assert shown[1] == "since 2026-03-09 10:20 · closed: score back to normal"
+    assert shown[1] == "since 2026-03-09 10:20 · closed: back to normal"
     assert shown[-5:] == ["c1", "71", "25", "20 to 30", "high"]
     assert "missing" in html(replace(alarm(3, 20, 30), evidence=(Evidence("c1", None),)))
 

@@ -86,7 +86,7 @@ def alarm_at(
     *,
     channel: str = "c0",
     ratio: float = 2.0,
-    reason: str | None = "score back to normal",
+    reason: str | None = "back to normal",
     times: Times | None = None,
 ) -> Alarm:
     """Return an alarm that lasted from one sample to another."""

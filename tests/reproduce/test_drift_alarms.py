@@ -43,7 +43,7 @@ from newnormal_reproduce.ours.watching import watch
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 STREAMS = ("drift/wave-level-1", "drift/wave-scale-1")
 FIXED = "γ 0.8, η 0.1"
-BACK = "score back to normal"
+BACK = "back to normal"
 
 
 @pytest.fixture(scope="module")

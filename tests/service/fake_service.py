@@ -290,7 +290,7 @@ class FakeService:
         )
         return self._report("opened", stream, self._time(last), alarm, ratio)
 
-    def close_alarm(self, key: str, reason: str = "score back to normal") -> Item:
+    def close_alarm(self, key: str, reason: str = "back to normal") -> Item:
         """Close an open alarm."""
         item = self.item(key)
         alarm = replace(Alarm.from_dict(item.body), reason=reason)

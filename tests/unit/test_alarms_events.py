@@ -35,7 +35,7 @@ def test_spike_opens_one_alarm_that_names_its_channel_and_closes(channel: int) -
     opened, closed = events[0].alarm, events[1].alarm
     assert opened is not None and closed is not None
     assert (opened.open, opened.reason) == (True, None)
-    assert (closed.open, closed.reason) == (False, "score back to normal")
+    assert (closed.open, closed.reason) == (False, "back to normal")
     assert AT < events[1].sample <= AT + 60
     assert next(iter(opened.channels)) == CHANNELS[channel]
 

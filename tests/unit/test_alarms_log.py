@@ -132,7 +132,7 @@ def test_alarm_is_reported_when_it_opens_and_when_it_closes() -> None:
     opened, closed = alarms(events)
     assert (opened.number, opened.start, opened.end, opened.open) == (1, 2, 2, True)
     assert (closed.start, closed.end, closed.open) == (2, 4, False)
-    assert closed.reason == "score back to normal"
+    assert closed.reason == "back to normal"
     assert (closed.peak.sample, closed.peak.score, closed.peak.ratio) == (4, 1.5, 1.5)
     assert 0 < closed.peak.p_value < 0.01
 
@@ -269,7 +269,7 @@ def test_event_has_a_documented_json_form() -> None:
                 "channels": {"level": 0.75},
             },
             "open": False,
-            "reason": "score back to normal",
+            "reason": "back to normal",
             "cause": "score",
             "evidence": [
                 {

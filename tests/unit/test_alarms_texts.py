@@ -125,7 +125,7 @@ EVENTS = {
         Event(CLOSED, 600, at("10:30"), replace(ALARM, reason=BACK_TO_NORMAL)),
         """\
 2026-03-09 10:30:00  alarm 1 closed: temperature high, flow low, level unusual
-    for 28 min; score back to normal""",
+    for 28 min; back to normal""",
     ),
     "closed, accepted": (
         Event(CLOSED, 600, at("10:30"), replace(ONE, reason=ACCEPTED)),

@@ -50,7 +50,7 @@ def test_a_fault_is_one_alarm_that_names_its_channel(detector: M2N2) -> None:
     assert 698 <= closed.start <= 705
     assert 755 <= closed.end <= 830  # the trend had followed the fault, and has to come back
     assert next(iter(closed.channels)) == "1"
-    assert closed.reason == "score back to normal"
+    assert closed.reason == "back to normal"
     assert detector.alarm_ is None
 
 

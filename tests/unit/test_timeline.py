@@ -31,7 +31,7 @@ def test_an_alarm_is_as_it_was_last_reported() -> None:
     events = (
         Event("opened", 60, None, _alarm(1, 60, 60)),
         Event("updated", 62, None, _alarm(1, 60, 62)),
-        Event("closed", 70, None, _alarm(1, 60, 66, "score back to normal")),
+        Event("closed", 70, None, _alarm(1, 60, 66, "back to normal")),
         Event("opened", 140, None, _alarm(2, 140, 140)),
     )
     found = Timeline.of(_verdicts(events=events, remaining=(_alarm(2, 140, 149),)))
@@ -43,9 +43,9 @@ def test_an_alarm_is_as_it_was_last_reported() -> None:
 
 
 def test_what_does_not_reach_into_it_is_left_out() -> None:
-    events = (Event("closed", 52, None, _alarm(1, 10, 49, "score back to normal")),)
+    events = (Event("closed", 52, None, _alarm(1, 10, 49, "back to normal")),)
     assert Timeline.of(_verdicts(events=events)).alarms == ()
-    reaching = (Event("closed", 52, None, _alarm(1, 10, 50, "score back to normal")),)
+    reaching = (Event("closed", 52, None, _alarm(1, 10, 50, "back to normal")),)
     assert len(Timeline.of(_verdicts(events=reaching)).alarms) == 1
 
 
@@ -85,7 +85,7 @@ def test_a_change_that_was_rejected_before_the_run_was_never_pending_in_it() -> 
 
 def test_channels_concerned_come_first() -> None:
     events = (
-        Event("closed", 70, None, _alarm(1, 60, 66, "score back to normal")),
+        Event("closed", 70, None, _alarm(1, 60, 66, "back to normal")),
         Event("changed", 90, None, change=_change(1, 80)),
     )
     found = Timeline.of(_verdicts(events=events))
@@ -95,7 +95,7 @@ def test_channels_concerned_come_first() -> None:
 
 
 def test_the_channel_of_an_alarms_sentence_comes_early() -> None:
-    alarm = replace(_alarm(1, 60, 66, "score back to normal"), evidence=(Evidence("a", 9.0),))
+    alarm = replace(_alarm(1, 60, 66, "back to normal"), evidence=(Evidence("a", 9.0),))
     change = replace(_change(1, 80), channels=("c", "b"))
     found = Timeline.of(
         _verdicts(events=(Event("closed", 70, None, alarm),), remaining=(alarm, change))

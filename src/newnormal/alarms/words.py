@@ -59,7 +59,7 @@ _SENTENCE_MOVES = 5  # channels of a change in its sentence
 _MOVED = 8  # channels of a change, a line each: more would push an alarm off the screen
 _STREAMS = 12  # of an incident, by name
 _CLOSED = {
-    BACK_TO_NORMAL: "score back to normal",
+    BACK_TO_NORMAL: "back to normal",
     SAMPLES_AGAIN: "values come again",
     END_OF_STREAM: "the input ended",
     ACCEPTED: "accepted as normal",

@@ -146,7 +146,7 @@ def _events() -> list[Event]:
         change = Change(
             1, 5, time, ("a",), {"a": 2.0}, {"a": 7.5}, alarm=1, distance=1.5, sentence="a from 2"
         )
-        closed = replace(alarm, reason="score back to normal")
+        closed = replace(alarm, reason="back to normal")
         events += [
             Event("opened", 5, time, alarm),
             Event("updated", 7, time, alarm),

@@ -24,7 +24,7 @@ REVERTED = "reverted"
 ROLLED_BACK = "rolled_back"
 
 # Why an alarm was closed; ACCEPTED where a person accepted it.
-BACK_TO_NORMAL = "score back to normal"
+BACK_TO_NORMAL = "back to normal"
 SAMPLES_AGAIN = "values again"
 END_OF_STREAM = "end of stream"
 BECAME_CHANGE = "changed"

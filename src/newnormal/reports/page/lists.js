@@ -3,7 +3,7 @@
   "use strict";
   const h = NN.h;
   const PAGE = 25; // entries of a list before "show more"
-  const USUAL = ["score back to normal", "changed"]; // why nearly all alarms close: no news, or in the sentence
+  const USUAL = ["back to normal", "changed"]; // why nearly all alarms close: no news, or in the sentence
 
   const STATUS = {
     "in alarm": ["nn-is-alarm", "In alarm"],
