@@ -21,7 +21,7 @@ def test_three_commands_take_skab_from_the_file_to_the_alarm(
 
     checked = newnormal("check", path, status=0)
     text = " ".join(checked.stdout.split())
-    assert "'anomaly' looks like a label (0 or 1, 35% of it 1): --label anomaly" in text
+    assert "'anomaly' looks like a label (0 or 1, 35 % of it 1): --label anomaly" in text
     assert "'changepoint' looks like a label" in text
     assert "--drop changepoint" in text
 

@@ -137,7 +137,7 @@ def check(
     >>> found.ok, [(each.level, each.code, each.channel) for each in found.findings]
     (True, [('warning', 'counter_like', '1'), ('note', 'no_times', None)])
     >>> print(*found.lines(), sep="\n")
-    time: none; 2 channels: 0, 1
+    time: none; 2 channels: 0 and 1
     '1' looks like a counter: it only rises: pass the differences of '1'
     there are no times: a day is taken to have 1,440 samples: pass times=, or Detector(period=...)
     """
