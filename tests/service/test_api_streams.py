@@ -212,7 +212,8 @@ def test_where_samples_are_missing_a_line_is_broken() -> None:
     wide = np.arange(4.0)[:, None]
     series = ThinnedSeries(
         1, ("a",), np.array([0, 10, 100, 110]) * SECOND, np.arange(4.0), np.ones(4),
-        np.arange(4.0), wide, wide, wide, wide - 1, wide + 1, wide, np.array([False, False, True, False]),
+        np.arange(4.0), wide, wide, wide, wide - 1, wide + 1, wide,
+        np.array([False, False, True, False]),
     )  # fmt: skip
     found = series_json(series, ["z", "a"], 10 * SECOND)
     assert found["x"] == [0, 10, 55, 100, 110]
