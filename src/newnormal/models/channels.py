@@ -64,19 +64,22 @@ def fit_channels(
     C = history.shape[1]
     rhythmic = np.zeros(C, np.bool_) if rhythmic is None else rhythmic
     plain = history if base is None else np.where(rhythmic, history - base, history)
-    rest = _unlevelled(plain)
-    lags = _lags(rest)
+    rest = without_levels(plain)
+    lags = forecast_lags(rest)
     half = len(rest) // 2
     # Each half is forecast by the other's lags: what they leave of samples they never saw.
     left = np.concatenate(
-        [_left(rest, _lags(rest[half:]))[:half], _left(rest, _lags(rest[:half]))[half:]]
+        [
+            forecast_errors(rest, forecast_lags(rest[half:]))[:half],
+            forecast_errors(rest, forecast_lags(rest[:half]))[half:],
+        ]
     )
-    flags = np.array([_is_flag(history[:, c]) for c in range(C)])
+    flags = np.array([is_flag(history[:, c]) for c in range(C)])
     tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in (left, rest)])
     limits = limits_of(tails, flags, rate)
     lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
     for c in range(C):
-        grows = _grows(history[:, c])
+        grows = growth(history[:, c])
         margin = MARGIN * (highs[c] - lows[c])
         lows[c] = -np.inf if grows < 0 else lows[c] - margin
         highs[c] = np.inf if grows > 0 else highs[c] + margin
@@ -100,7 +103,7 @@ def fit_channels(
     )
 
 
-def _unlevelled(plain: Floats) -> Floats:
+def without_levels(plain: Floats) -> Floats:
     """Return values (T, C) minus the level that each channel had before them."""
     filled = np.where(np.isnan(plain), 0.0, plain)
     begin, start = plain[: max(PAST, len(plain) // 20)], filled.mean(axis=0)
@@ -110,7 +113,7 @@ def _unlevelled(plain: Floats) -> Floats:
     return np.asarray(plain - np.concatenate([start[None], after[:-1]]))
 
 
-def _lags(rest: Floats) -> Floats:
+def forecast_lags(rest: Floats) -> Floats:
     """Return the forecast of each channel from its last PAST values, by Yule and Walker.
 
     From these equations no forecast grows with its horizon.
@@ -132,7 +135,7 @@ def _lags(rest: Floats) -> Floats:
     return lags
 
 
-def _left(rest: Floats, lags: Floats) -> Floats:
+def forecast_errors(rest: Floats, lags: Floats) -> Floats:
     """Return what forecasts leave of values (T, C); NaN where missing."""
     known = np.where(np.isnan(rest), 0.0, rest)
     left = rest.copy()
@@ -208,7 +211,7 @@ def _steps(history: Floats) -> Floats:
     return np.asarray(np.maximum(np.where(known, moves, 0).sum(axis=0) / count, 1e-9))
 
 
-def _grows(values: Floats) -> int:
+def growth(values: Floats) -> int:
     """Return 1 for a channel that always grows, -1 for one that always falls, else 0."""
     known = values[~np.isnan(values)]
     for sign in (1, -1):
@@ -219,7 +222,7 @@ def _grows(values: Floats) -> int:
     return 0
 
 
-def _is_flag(values: Floats) -> bool:
+def is_flag(values: Floats) -> bool:
     """Whether a channel is a flag or a command: few values, or nearly always the same."""
     _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
     return bool(len(counts) <= _FEW_VALUES or counts.max() >= _OFTEN * counts.sum())

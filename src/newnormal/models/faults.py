@@ -9,7 +9,13 @@ import numpy as np
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.kernels.channels import PAST
-from newnormal.models.channels import _grows, _is_flag, _lags, _left, _unlevelled
+from newnormal.models.channels import (
+    forecast_errors,
+    forecast_lags,
+    growth,
+    is_flag,
+    without_levels,
+)
 from newnormal.texts import between_text, counted, number_texts
 from newnormal.types import Floats, Times, time_text
 
@@ -42,8 +48,8 @@ def history_faults(
     if rhythm is not None:
         base = rhythm.levels_at(rhythm.phases(times, -len(plain), len(plain)))
         plain = np.where(rhythm.explained, plain - base, plain)
-    rest = _unlevelled(plain)
-    parts = np.nan_to_num(np.stack([_left(rest, _lags(rest)), rest]))
+    rest = without_levels(plain)
+    parts = np.nan_to_num(np.stack([forecast_errors(rest, forecast_lags(rest)), rest]))
     for k in range(1, PAST + 1):  # no forecast where the past is missing
         parts[0, k:][np.isnan(rest[:-k])] = 0
     limits = _limits(np.abs(parts))
@@ -52,7 +58,7 @@ def history_faults(
     for c in np.flatnonzero((ratios >= 1).any(axis=(0, 1))).tolist():
         beyond = np.flatnonzero((ratios[:, :, c] >= 1).any(axis=0))
         groups = np.split(beyond, np.flatnonzero(np.diff(beyond) > _APART) + 1)
-        if len(groups) > _MOST or _is_flag(history[:, c]) or _grows(history[:, c]):
+        if len(groups) > _MOST or is_flag(history[:, c]) or growth(history[:, c]):
             continue
         for own in groups:
             at, ratio = int(own[0]), float(ratios[:, own, c].max())

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from newnormal.types.arrays import Bools, Floats, Floats32, Ints, Times, time_at
 from newnormal.types.frames import FrameKind, frame_of, kind_of
 from newnormal.types.observed import Observed
 from newnormal.types.verdict_lines import LineHead, VerdictColumns, verdict_lines
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class Verdict:
@@ -54,6 +56,9 @@ class Verdict:
         self.threshold: float = float(columns.thresholds[row])
         self.anomalous: bool = bool(columns.anomalous[row])
 
+    def _own(self, column: NDArray[_Number] | None) -> NDArray[_Number] | None:
+        return None if column is None else column[self._row]
+
     @property
     def time(self) -> np.datetime64 | None:
         """The sample's time, or None where the stream has none."""
@@ -62,32 +67,27 @@ class Verdict:
     @property
     def expected(self) -> Floats | None:
         """What was expected, in the user's units, one value a channel."""
-        expected = self._columns.expected
-        return None if expected is None else expected[self._row]
+        return self._own(self._columns.expected)
 
     @property
     def shares(self) -> Floats32 | None:
         """Each channel's share of the joint score."""
-        shares = self._columns.shares
-        return None if shares is None else shares[self._row]
+        return self._own(self._columns.shares)
 
     @property
     def lows(self) -> Floats | None:
         """The low end of each channel's range; None where channels are not judged, as are these."""
-        lows = self._columns.lows
-        return None if lows is None else lows[self._row]
+        return self._own(self._columns.lows)
 
     @property
     def highs(self) -> Floats | None:
         """The high end of each channel's range."""
-        highs = self._columns.highs
-        return None if highs is None else highs[self._row]
+        return self._own(self._columns.highs)
 
     @property
     def channel_ratios(self) -> Floats32 | None:
         """How far each channel is from what is expected of it, in units of its limit."""
-        ratios = self._columns.channel_ratios
-        return None if ratios is None else ratios[self._row]
+        return self._own(self._columns.channel_ratios)
 
     @property
     def ratio(self) -> float:
