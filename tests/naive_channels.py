@@ -19,7 +19,7 @@ class NaiveChannel:
         self.level, self.past = start - base, [0.0] * PAST
         self.hidden, self.age, self.quiet, self.gap = 4 * LONGEST, 0, 0, GAP
         self.raised, self.peak, self.silent, self.pause, self.seen = 1.0, 0.0, 0, 0, 0
-        self.steady = 0
+        self.steady, self.slow = 0, 0
         self.first = self.second = LONG_AGO
         self.homes, self.shift, self.way, self.entered = [math.nan] * 4, 0.0, 0, 0.0
         self.recent = [self.level] * RECENT  # the newest first
@@ -31,7 +31,8 @@ class NaiveChannel:
         c, counts = self.c, state.counts[self.c].tolist()
         self.hidden, self.age, self.quiet, self.silent = counts[:4]
         self.first, self.second, self.pause, self.gap = counts[4:8]
-        self.way, self.steady, self.entered = counts[9], counts[10], float(state.ways[c])
+        self.way, self.steady, self.slow = counts[9:12]
+        self.entered = float(state.ways[c])
         self.level, self.raised, self.peak, self.shift = (
             float(each[c]) for each in (state.levels, state.raised, state.peaks, state.shifts)
         )
@@ -64,13 +65,14 @@ class NaiveChannel:
         self.width, self.left = self.half_range(self.hidden), y - self.expected
         self.out = math.isnan(z) or self.age > 0
         slow = self.params.slow_limits[self.c] * self.raised
+        self.slow = self.slow if self.age else 0
         if not self.out and abs(self.left) >= self.width:
             self.out = not self.rewind(y, -self.left, is_back=True)
             if self.out:
                 self.rewind(y, self.left, is_back=False)
             self.left = y - self.expected
         elif not self.out and not self.hidden and abs(y - self.level) >= slow:
-            self.out = True
+            self.out, self.slow = True, 1
             if not self.rewind(y, y - self.level, is_back=False):
                 self.expected, self.width, self.hidden = self.level, slow, LONGEST
                 self.past = [0.0] * PAST
@@ -132,7 +134,10 @@ class NaiveChannel:
             self.steps += (1 - 0.5 ** (1 / 12)) * (abs(z - self.last) - self.steps)
             self.last = z
         self.recent = [float(np.float32(self.used if missing else y)), *self.recent[:-1]]
-        self._follow(ratio, missing, way != 0)
+        strength = ratio
+        if self.slow and not missing:
+            strength = abs(y - self.level) / (self.params.slow_limits[self.c] * self.raised)
+        self._follow(ratio, strength, missing, way != 0)
         if self.params.flags[self.c]:
             self.level = self.used
         else:
@@ -173,7 +178,7 @@ class NaiveChannel:
             return away, away
         return 0.0, 0.0
 
-    def _follow(self, ratio: float, missing: bool, on_way: bool) -> None:
+    def _follow(self, ratio: float, strength: float, missing: bool, on_way: bool) -> None:
         self.first, self.second, self.closed = self.first + 1, self.second + 1, False
         strange = not self.params.lows[self.c] <= self.last <= self.params.highs[self.c]
         strange = strange and self.steps >= 1.5 * self.params.steps[self.c]
@@ -184,7 +189,7 @@ class NaiveChannel:
                 self.way += 3 if self.quiet == 1 else 0
                 self.way = 0 if self.quiet >= GAP else self.way
             if ratio >= 1:
-                self.age, self.quiet, self.peak, self.gap, self.steady = 1, 0, ratio, GAP, 0
+                self.age, self.quiet, self.peak, self.gap, self.steady = 1, 0, strength, GAP, 0
                 if self.first <= self.params.day / 12:
                     self.gap = max(GAP, 2 * max(self.silent, self.pause))
                 self.pause, self.first, self.second = self.silent, self.second, 0
@@ -195,7 +200,7 @@ class NaiveChannel:
             return
         self.age += 1
         if ratio >= 1:
-            self.quiet, self.peak = 0, max(self.peak, ratio)
+            self.quiet, self.peak = 0, max(self.peak, strength)
         elif not missing or self.quiet:
             self.quiet += 1
         if self.quiet >= self.gap:

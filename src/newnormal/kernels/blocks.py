@@ -178,7 +178,7 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
             floats(base + at[55], dims.channels),
             floats(base + at[56], dims.channels),
         ),
-        ints2(base + at[57], dims.channels, 11),
+        ints2(base + at[57], dims.channels, 12),
         ints(base + at[58], 2),
         ints(base + at[59], 1),
     )

@@ -94,6 +94,7 @@ GAPS = 7  # quiet samples that close the episode: more than GAP where it comes a
 OUTSIDE = 8  # newest samples outside all values that were normal
 WAY = 9  # samples on the way to an accepted level; a return without arriving counts more
 STEADY = 10  # newest samples without a gap, an episode or another level
+SLOW = 11  # 1: the episode began beyond the limit of the distance from the level
 COUNTS = counters(
     hidden=HIDDEN,
     age=AGE,
@@ -106,6 +107,7 @@ COUNTS = counters(
     outside=OUTSIDE,
     way=WAY,
     steady=STEADY,
+    slow=Counter(SLOW, 0, 1),
 )
 # Positions in ChannelState.ring.
 NEXT = 0  # the row of `recent` that comes next
@@ -130,7 +132,8 @@ class ChannelState(NamedTuple):
     past: Annotated[Floats, Array(PAST, "C", range=SHIFT)]  # minus that level, the newest first
     recent: Annotated[Floats32, Array(RECENT, "C", range=LEVEL)]  # as observed, in a ring
     raised: Annotated[Floats, Array("C", range=ABOVE, first=1.0)]  # of its start, the limit
-    peaks: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]  # the episode's highest ratio
+    # The episode's highest ratio, of the distance by which it began
+    peaks: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
     steps: Annotated[Floats, Array("C", range=within(0, 1e9))]  # the mean step of what is observed
     last: Annotated[Floats, Array("C", range=LEVEL)]  # the newest value observed
     before: Annotated[Floats, Array("C", range=LEVEL)]  # the median before the newest episode
@@ -389,6 +392,7 @@ def _forecast(
         y = _scaled(sample[c], mean[c], scale[c]) - base
         left = y - total
         is_out = np.isnan(left) or counts[AGE] > 0
+        counts[SLOW] *= counts[AGE] > 0
         if not is_out and is_beyond(abs(left) / width):
             is_out = not _rewind(c, y, -left, True, state, params, work)
             if is_out:
@@ -400,6 +404,7 @@ def _forecast(
             slow = params.slow_limits[c] * state.raised[c]
             if is_beyond(abs(y - state.levels[c]) / slow):
                 is_out = True
+                counts[SLOW] = 1
                 if not _rewind(c, y, y - state.levels[c], False, state, params, work):
                     work.forecast[c] = state.levels[c]
                     work.width[c] = slow
@@ -538,7 +543,10 @@ def _judge(
     is_strange = state.last[c] < params.lows[c] or state.last[c] > params.highs[c]
     is_strange = is_strange and state.steps[c] >= _ROUGH * params.steps[c]
     out.paces[t, c] = state.steps[c] / params.steps[c]
-    _follow_episode(c, ratio, is_missing, way != 0, is_strange, state, params, work)
+    strength = ratio
+    if counts[SLOW] and not is_missing:
+        strength = abs(y - state.levels[c]) / (params.slow_limits[c] * state.raised[c])
+    _follow_episode(c, ratio, strength, is_missing, way != 0, is_strange, state, params, work)
     if params.flags[c]:
         state.levels[c] = used
         return rank
@@ -571,7 +579,7 @@ def _pass(
     out.hidden[t, c] = 1 if is_missing else 0
     if not is_missing:
         state.last[c] = z
-    _follow_episode(c, 0.0, is_missing, False, False, state, params, work)
+    _follow_episode(c, 0.0, 0.0, is_missing, False, False, state, params, work)
     return 0.0
 
 
@@ -641,6 +649,7 @@ def _arrives(c: int, away: float, way: float, jumps: bool, state: ChannelState) 
 def _follow_episode(
     c: int,
     ratio: float,
+    strength: float,
     is_missing: bool,
     is_on_way: bool,
     is_strange: bool,
@@ -648,7 +657,11 @@ def _follow_episode(
     params: ChannelParams,
     work: ChannelWork,
 ) -> None:
-    """Open, continue or close the episode of a channel; move its limit."""
+    """Open, continue or close the episode of a channel; move its limit.
+
+    `strength` is the ratio of the distance by which the episode began: what left its level slowly,
+    and is hardly beyond that limit, is far from a forecast that was rewound.
+    """
     counts = state.counts[c]
     counts[FIRST] += 1
     counts[SECOND] += 1
@@ -663,7 +676,7 @@ def _follow_episode(
         if beyond:
             counts[AGE] = 1
             counts[QUIET] = counts[STEADY] = 0
-            state.peaks[c] = ratio
+            state.peaks[c] = strength
             if counts[SILENT_FOR] >= LONGEST:  # else it may not be back from the last episode
                 state.before[c] = _median(state.recent[:, c], state.ring[NEXT], work.sorted)
             pause = counts[SILENT_FOR]
@@ -680,7 +693,7 @@ def _follow_episode(
     counts[AGE] += 1
     if beyond:
         counts[QUIET] = 0
-        state.peaks[c] = max(state.peaks[c], ratio)
+        state.peaks[c] = max(state.peaks[c], strength)
     elif not is_missing or counts[QUIET] > 0:
         counts[QUIET] += 1
     if counts[QUIET] >= counts[GAPS]:
