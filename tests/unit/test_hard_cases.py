@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import newnormal
-from newnormal import Detector
+from newnormal import Detector, datasets
+from newnormal.metrics import trace_alarms
 from newnormal.tabular import to_table
 from newnormal.texts import number_text
 from newnormal.types import Event, Evidence, Floats, time_text
@@ -154,3 +155,18 @@ def test_machine_that_cools_for_hours_is_told_with_what_history_had_least() -> N
     assert outside + 60 <= told <= outside + 120
     assert change.start == alarm.start and change.kind == "never"
     assert f"below {number_text(least)}, the least in history, since" in change.sentence
+
+
+def test_a_plant_whose_normal_changes_twice_rings_no_more_than_its_limit() -> None:
+    """A cycle that got faster is hardly beyond the limit of its level: that raises the limit."""
+    data = datasets.plant()
+    detector = Detector(alarms_per_day=1).fit(data.train)
+    events: list[Event] = []
+    for start in range(0, len(data.test), 1000):
+        detector.run(data.test[start : start + 1000], flush=False)
+        events += detector.take_events()
+    counts = trace_alarms(events, len(data.test)).count(data.labels, samples_per_day=1440)
+    opened = [event.sample for event in events if event.kind == "opened"]
+    false = [at for at in opened if not data.labels[max(at - 10, 0) : at + 6].any()]
+    assert len(false) <= counts.days
+    assert len(counts.delays) >= 0.9 * counts.events

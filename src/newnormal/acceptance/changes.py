@@ -80,6 +80,8 @@ def _beyond(fitted: Fitted, state: StreamState, at: int, value: float) -> tuple[
     normal = state.channel.normal
     ends, first = ((each.lows[at], each.highs[at]) for each in (normal, params))
     margin = MARGIN / (1 + 2 * MARGIN) * (first[1] - first[0])  # beyond history's own values
+    if not math.isfinite(margin):  # it always grows, or always falls
+        return None
     for k, (sign, text) in enumerate(((-1, "below {}, the least"), (1, "above {}, the most"))):
         end = float((ends[k] - sign * margin * (ends[k] == first[k])) * scaling.scale[at])
         if math.isfinite(end) and sign * (value - end - scaling.mean[at]) > 0:
