@@ -8,6 +8,7 @@ import pytest
 
 import newnormal
 from newnormal import Detector, datasets
+from newnormal.alarms.log import _evidence
 from newnormal.metrics import trace_alarms
 from newnormal.tabular import to_table
 from newnormal.texts import number_text
@@ -170,3 +171,13 @@ def test_a_plant_whose_normal_changes_twice_rings_no_more_than_its_limit() -> No
     false = [at for at in opened if not data.labels[max(at - 10, 0) : at + 6].any()]
     assert len(false) <= counts.days
     assert len(counts.delays) >= 0.9 * counts.events
+
+
+def test_an_expected_value_that_differs_by_rounding_makes_no_long_numbers() -> None:
+    detector = fresh()
+    log = detector._state.log
+    assert log is not None
+    log.channels[0], log.evidence[:, 0] = 0, (1.0, 1 + 2**-52, -2.30052118, 4.30052118, 1.0)
+    (evidence,) = _evidence(detector._fitted, log)
+    assert evidence.text == "1, within -2.3 to 4.3"
+    assert evidence.expected == evidence.observed == 1.0

@@ -296,6 +296,9 @@ def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
             observed, expected, low, high, pace = map(_known, values)
             if c >= 0:
                 unit = fitted.units.get(channels[c], "")
+                if observed is not None and expected is not None:
+                    # To tell apart what differs by rounding takes sixteen digits of a sentence.
+                    expected = observed if math.isclose(observed, expected) else expected
                 part = Evidence(channels[c], observed, expected, low, high, pace=pace, unit=unit)
                 if part.direction == "within" and low is not None:
                     part = replace(part, unusual=pace_text(pace) or _course(fitted, log, c))
