@@ -12,7 +12,7 @@ from newnormal import M2N2, Detector, Fleet, NewnormalWarning
 from newnormal.base import BaseDetector
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet import FleetVerdicts
-from newnormal.kernels.channels import AGE
+from newnormal.kernels.decision import AGE
 from newnormal.tabular import Table
 from newnormal.types import Event, Floats, Times, Verdict, Verdicts
 from newnormal.types.verdict_lines import VerdictColumns

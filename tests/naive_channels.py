@@ -4,10 +4,18 @@ import math
 
 import numpy as np
 
-from newnormal.kernels.channels import ChannelParams, ChannelState
+from newnormal.kernels.channels import (
+    HIDDEN,
+    SLOW,
+    STEADY,
+    WAY,
+    ChannelParams,
+    ChannelState,
+)
 from newnormal.types import Floats
+from tests.naive_episode import NaiveEpisode
 
-PAST, LONGEST, GAP, RECENT, LONG_AGO, NO_TIME = 5, 128, 10, 32, 1 << 40, -(1 << 63)
+PAST, LONGEST, GAP, RECENT, NO_TIME = 5, 128, 10, 32, -(1 << 63)
 
 
 class NaiveChannel:
@@ -17,10 +25,9 @@ class NaiveChannel:
         self.c, self.params = c, params
         start = 0.0 if math.isnan(first) else min(max(first, params.lows[c]), params.highs[c])
         self.level, self.past = start - base, [0.0] * PAST
-        self.hidden, self.age, self.quiet, self.gap = 4 * LONGEST, 0, 0, GAP
-        self.raised, self.peak, self.silent, self.pause, self.seen = 1.0, 0.0, 0, 0, 0
+        self.episode = NaiveEpisode(GAP, params.day)
+        self.hidden, self.raised, self.peak, self.seen = 4 * LONGEST, 1.0, 0.0, 0
         self.steady, self.slow = 0, 0
-        self.first = self.second = LONG_AGO
         self.homes, self.shift, self.way, self.entered = [math.nan] * 4, 0.0, 0, 0.0
         self.recent = [self.level] * RECENT  # the newest first
         self.low, self.high, self.last = params.lows[c], params.highs[c], start
@@ -29,9 +36,9 @@ class NaiveChannel:
     def adopt(self, state: ChannelState) -> None:
         """Go on from a state: reviews and people move channels."""
         c, counts = self.c, state.counts[self.c].tolist()
-        self.hidden, self.age, self.quiet, self.silent = counts[:4]
-        self.first, self.second, self.pause, self.gap = counts[4:8]
-        self.way, self.steady, self.slow = counts[9:12]
+        self.episode.adopt(counts)
+        self.hidden, self.way = counts[HIDDEN], counts[WAY]
+        self.steady, self.slow = counts[STEADY], counts[SLOW]
         self.entered = float(state.ways[c])
         self.level, self.raised, self.peak, self.shift = (
             float(each[c]) for each in (state.levels, state.raised, state.peaks, state.shifts)
@@ -52,7 +59,9 @@ class NaiveChannel:
 
     def half_range(self, hidden: int) -> float:
         """Return half the range of a channel that has been hidden for so many samples."""
-        width: float = self.params.limits[self.c] * self.raised * (0.75 if self.age else 1.0)
+        width: float = (
+            self.params.limits[self.c] * self.raised * (0.75 if self.episode.age else 1.0)
+        )
         if hidden:
             at = min(math.ceil(math.log2(hidden)), 7)
             width = max(width, self.params.widths[self.c, at])
@@ -63,9 +72,9 @@ class NaiveChannel:
         y, self.base = z - base, base
         self.expected = self.level + float(np.dot(self.params.lags[self.c], self.past))
         self.width, self.left = self.half_range(self.hidden), y - self.expected
-        self.out = math.isnan(z) or self.age > 0
+        self.out = math.isnan(z) or self.episode.age > 0
         slow = self.params.slow_limits[self.c] * self.raised
-        self.slow = self.slow if self.age else 0
+        self.slow = self.slow if self.episode.age else 0
         if not self.out and abs(self.left) >= self.width:
             self.out = not self.rewind(y, -self.left, is_back=True)
             if self.out:
@@ -114,10 +123,10 @@ class NaiveChannel:
         if self.params.flags[self.c]:
             expected = min(max(self.level, self.low - self.base), self.high - self.base)
         elif not missing:
-            if self.out and not self.age and abs(y - expected) < self.width:
+            if self.out and not self.episode.age and abs(y - expected) < self.width:
                 expected = own
             ratio = abs(y - expected) / self.width
-            self.rank = abs(y - expected + self.shift) / self.params.limits[self.c]
+            self.rank = abs(y - expected + self.shift) / (4 * self.params.tails[0, self.c, 4])
             if ratio >= 1:
                 moved, way = self._go_home(y, expected)
                 expected += moved
@@ -152,8 +161,8 @@ class NaiveChannel:
         for k, home in enumerate(self.homes):
             moved = home - self.level
             if abs(y - expected - moved) < self.width:  # not so for NaN
-                self.homes[k], self.level, self.age, self.way = self.level, home, 0, 0
-                self.steady = 0
+                self.homes[k], self.level, self.way, self.steady = self.level, home, 0, 0
+                self.episode.close()
                 if k == 0:
                     self.shift = 0.0 if self.shift else moved
                 elif self.shift:
@@ -165,7 +174,7 @@ class NaiveChannel:
                 if not self.way and abs(y - self.recent[0]) < self.params.limits[self.c]:
                     return away, away
                 self.entered = self.entered if self.way else abs(away)
-                self.way, self.quiet = self.way + 1, 0
+                self.way, self.episode.quiet = self.way + 1, 0
                 made = (abs(away) - self.entered) / (abs(home - self.level) - self.entered)
                 moved = away if self.way <= 10 or made >= self.way / 48 else 0.0
                 return moved, moved
@@ -173,40 +182,33 @@ class NaiveChannel:
         if low <= y <= high and not low <= self.level <= high:
             if self.steps < 1.5 * self.params.steps[self.c]:
                 self.homes[0], self.level = self.level, self.level + away
-                self.age, self.steady, self.shift = 0, 0, 0.0
+                self.steady, self.shift = 0, 0.0
+                self.episode.close()
                 return away, 0.0
             return away, away
         return 0.0, 0.0
 
     def _follow(self, ratio: float, strength: float, missing: bool, on_way: bool) -> None:
-        self.first, self.second, self.closed = self.first + 1, self.second + 1, False
         strange = not self.params.lows[self.c] <= self.last <= self.params.highs[self.c]
         strange = strange and self.steps >= 1.5 * self.params.steps[self.c]
-        if self.age == 0:
-            self.silent, self.steady = self.silent + 1, 0 if on_way else self.steady + 1
+        episode, self.closed = self.episode, False
+        if not episode.is_open:
+            self.steady = 0 if on_way else self.steady + 1
             if self.way and not on_way:
-                self.quiet += 1
-                self.way += 3 if self.quiet == 1 else 0
-                self.way = 0 if self.quiet >= GAP else self.way
-            if ratio >= 1:
-                self.age, self.quiet, self.peak, self.gap, self.steady = 1, 0, strength, GAP, 0
-                if self.first <= self.params.day / 12:
-                    self.gap = max(GAP, 2 * max(self.silent, self.pause))
-                self.pause, self.first, self.second = self.silent, self.second, 0
-            elif self.raised > 1 and not strange:
-                self.raised = max(
-                    1.0, self.raised - max(0.5, self.raised - 1) / (2 * self.params.day)
-                )
-            return
-        self.age += 1
-        if ratio >= 1:
-            self.quiet, self.peak = 0, max(self.peak, strength)
-        elif not missing or self.quiet:
-            self.quiet += 1
-        if self.quiet >= self.gap:
-            self.age, self.silent, self.closed = 0, self.quiet, self.peak < 1.5
-            self.steady = self.quiet
+                episode.quiet += 1
+                self.way += 3 if episode.quiet == 1 else 0
+                self.way = 0 if episode.quiet >= GAP else self.way
+        event = episode.follow(ratio >= 1, missing)
+        if event == "opens":
+            self.peak, self.steady = strength, 0
+        elif episode.is_open:
+            self.peak = max(self.peak, strength if ratio >= 1 else 0.0)
+        elif event == "closes":
+            self.closed, self.steady = self.peak < 1.5, episode.quiet
             self.raises = (0.5 * self.raised, 100.0) if strange else (0.5, 2.0)
+        elif self.raised > 1 and not strange:
+            back = max(0.5, self.raised - 1) / (2 * self.params.day)
+            self.raised = max(1.0, self.raised - back)
 
 
 class NaiveChannels:
@@ -214,6 +216,7 @@ class NaiveChannels:
 
     def __init__(self, params: ChannelParams, first: Floats, base: Floats) -> None:
         self.params, self.time = params, NO_TIME
+        self.logs: list[float] = []  # of the scores so far
         self.each = [NaiveChannel(c, params, first[c], base[c]) for c in range(len(first))]
 
     def judge(self, scaled: Floats, base: Floats, time: int = NO_TIME) -> dict[str, Floats]:
@@ -243,6 +246,17 @@ class NaiveChannels:
 
     @property
     def rank(self) -> float:
-        """The mean of the three highest ratios from what was accepted; 0 with fewer channels."""
+        """The mean of the three largest distances from what was accepted; 0 with fewer channels."""
         highest = sorted((channel.rank for channel in self.each), reverse=True)[:3]
         return sum(highest) / 3 if len(highest) == 3 else 0.0
+
+    def score(self, observed: float) -> float:
+        """Return what ranks a sample with this joint score; its logarithm falls slowly."""
+        score = min(observed * (1 + self.rank), 1.7976931348623157e308)
+        if math.isnan(score):
+            return score
+        self.logs.append(math.log(max(score, 1e-300)))
+        level = self.logs[0]
+        for each in self.logs:
+            level += (1 - 0.5**0.5) * (each - level)
+        return max(score, math.exp(level))

@@ -19,20 +19,21 @@ from newnormal.alarms import AlarmThreshold
 from newnormal.kernels import alarm as kernel
 from newnormal.kernels.drift import CROSSED, MARK, DriftState
 from newnormal.types import Event
+from tests.naive_episode import NaiveEpisode
 
 
 @dataclass
 class NaiveThreshold:
-    """Opens and closes alarms, and moves; remembers every sample of the joint score's episode."""
+    """Opens and closes alarms, and moves; remembers every ratio of the joint score's episode."""
 
     location: float
     spread: float
     height: float
     rate: float
     step: float
-    rise: float
     gap: int
     stand: float
+    day: float
     tail_median: float = math.nan  # the typical score where the threshold does not move
 
     def __post_init__(self) -> None:
@@ -41,13 +42,13 @@ class NaiveThreshold:
         self.is_open = False  # the newest alarm
         self.joint = math.nan  # the newest ratio of the joint score
         self.scores: list[float] = []  # all of them, without the missing
-        self.episode: list[tuple[float, bool]] = []  # each sample's ratio, and whether it is low
+        self.episode = NaiveEpisode(self.gap, self.day)
+        self.ratios: list[float] = []  # of the episode
 
     @classmethod
     def of(cls, found: AlarmThreshold) -> NaiveThreshold:
         """Return the twin of a threshold at its start."""
         params = found.params._asdict()
-        del params["span"]
         height = (found.threshold - params["location"]) / params["spread"]
         twin = cls(**{**params, "gap": int(params["gap"]), "height": height})
         twin.tail_median = found.typical
@@ -63,7 +64,7 @@ class NaiveThreshold:
 
     @property
     def age(self) -> int:
-        return len(self.episode) - 1 if self.episode else 0
+        return self.episode.age - 1 if self.episode.is_open else 0
 
     @property
     def seen(self) -> int:
@@ -82,7 +83,7 @@ class NaiveThreshold:
             self.follow(score)
         ratios = [ratio for ratio in (self.joint, *channels) if not math.isnan(ratio)]
         ratio = max(ratios, default=math.nan)
-        if not self.episode and not episodes:
+        if not self.episode.is_open and not episodes:
             self.is_open = False
         elif not self.is_open:
             self.alarms += 1
@@ -95,25 +96,23 @@ class NaiveThreshold:
         is_above = score >= self.threshold
         x = (score - self.location) / self.spread
         self.joint = x / self.height if self.height > 0 else math.inf if is_above else 0.0
-        if self.episode:
-            self.episode.append((self.joint, not is_above))
-            newest = self.episode[1:][-self.gap :]
-            if len(newest) == self.gap and all(low for _, low in newest):
-                if max(ratio for ratio, _ in self.episode) < 1.5:
-                    most = self.rise * self.start_height
-                    self.height = max(self.height, min(self.height + self.step, most))
-                self.episode = []
-            elif self.age % self.stand == 0 and len(self.scores) >= 60:
-                self.location = max(self.location, median(self.scores[-60:]))
-        elif is_above:
-            self.episode = [(self.joint, False)]
-        if not self.episode:
+        event = self.episode.follow(is_above)
+        self.ratios = [] if event == "opens" else self.ratios
+        self.ratios.append(self.joint)
+        if event == "closes" and max(self.ratios) < 1.5:
+            raised = min(self.height + self.step * self.start_height, 2 * self.start_height)
+            self.height = max(self.height, raised)
+        if not self.episode.is_open:
             self.come_back(score)
+        elif self.age and self.age % self.stand == 0 and len(self.scores) >= 60:
+            self.location = max(self.location, median(self.scores[-60:]))
 
     def come_back(self, score: float) -> None:
         """Go back to the start by what one sample out of an episode allows."""
         if self.height > self.start_height:
-            self.height = max(self.start_height, self.height - self.step * self.rate)
+            self.height = max(
+                self.start_height, self.height - self.step * self.start_height * self.rate
+            )
         if self.location > self.start_location:
             follows = self.location + 0.02 * (score - self.location)
             self.location = max(self.start_location, follows)
@@ -121,7 +120,7 @@ class NaiveThreshold:
     def close(self) -> None:
         """Close the open alarm: it was accepted."""
         self.is_open = False
-        self.episode = []
+        self.episode.close()
 
     def adopt(self, state: kernel.AlarmState) -> None:
         """Go on from a state: what is accepted closes alarms, and moves the threshold."""
@@ -129,7 +128,7 @@ class NaiveThreshold:
         starts = state.levels[[kernel.START_LOCATION, kernel.START_HEIGHT]]
         self.start_location, self.start_height = starts.tolist()
         self.is_open = bool(state.counts[kernel.OPEN])
-        self.episode = self.episode if state.counts[kernel.JOINT] else []
+        self.episode.adopt(state.counts)
 
     @property
     def typical(self) -> float:
@@ -175,11 +174,12 @@ class NaiveLog:
         self.newest: dict[str, Any] = {}  # the newest, open or closed
         self.events: list[dict[str, Any]] = []
         self.samples: list[LogSample] = []  # of the newest alarm
+        self.goes_on = False  # whether a change that began with the open alarm is open
 
     def judged(self, number: int, new: LogSample) -> None:
         """Follow one sample that has its verdict; `number` is that of the open alarm, or 0."""
         if self.alarm and self.alarm["number"] != number:
-            self.close("back to normal", new.sample)
+            self.close("changed" if self.goes_on else "back to normal", new.sample)
         if not number:
             return
         kind = "updated" if self.alarm else "opened"

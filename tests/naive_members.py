@@ -57,9 +57,11 @@ class NaiveMembers:
         return np.asarray((rest.reshape(blocks.shape) ** 2).mean(axis=0))
 
     def shapes(self, phase: float) -> Array | None:
-        if len(self.samples) < 100:
+        length = 10 * self.params.block
+        if len(self.samples) < length:
             return None
-        blocks = np.array(self.samples[-100:]).reshape(10, 10, -1).mean(axis=1)
+        newest = np.array(self.samples[-length:])
+        blocks = newest.reshape(10, -1, newest.shape[1]).mean(axis=1)
         window = (blocks - blocks.mean(axis=0))[::-1]
         shapes = self.params.shapes.astype(np.float64).reshape(-1, *window.shape)
         distances = [((window - shape) ** 2).sum() for shape in shapes]

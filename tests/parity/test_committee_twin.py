@@ -251,12 +251,13 @@ def random_members(C: int, V: int, rng: np.random.Generator) -> MembersParams:
     found = {
         name: rng.normal(scale=0.3, size=array.shape).astype(np.float32)
         for name, array in blank._asdict().items()
+        if name != "block"
     }
     rank, n = blank.windows_basis.shape
     basis = np.linalg.qr(rng.normal(size=(n, rank)))[0].T
     basis[-1] = 0  # not used
     root = rng.normal(size=(C, C))
-    return MembersParams(**found)._replace(
+    return MembersParams(**found, block=int(rng.integers(2, 11)))._replace(
         windows_basis=np.ascontiguousarray(basis, np.float32),
         level_inverse=(root @ root.T).astype(np.float32),
         rhythm_spreads=rng.uniform(0.3, 2.0, blank.rhythm_spreads.shape).astype(np.float32),
@@ -404,7 +405,7 @@ def test_the_first_sample_has_its_verdict_at_once_and_absent_votes_count_as_0() 
     out = pair.advance(pair.setting.series()[:1], False)
     assert np.isfinite(out.scores).all()
     there = ~np.isnan(pair.each[0])
-    assert there.tolist() == [True] * 3 + [False, True, False, False, False]
+    assert there.tolist() == [True] * 2 + [False, True, False, False, False]
     weights = pair.model.params.weights[there]
     assert out.scores[0] == pytest.approx(
         math.exp(weights @ np.maximum(pair.each[0, there], 0)), rel=1e-5

@@ -22,8 +22,14 @@ from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.kernels.accepted import PLACES
 from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.committee import APART, FARTHEST, advance
-from newnormal.kernels.step import LARGEST, PENDING, StepOut, StepParams, blank_out
-from newnormal.kernels.stream import IS_PENDING, SHADOW_NEXT, SHADOW_TRAINS, ModelState
+from newnormal.kernels.step import PENDING, StepOut, StepParams, blank_out
+from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    IS_PENDING,
+    SHADOW_NEXT,
+    SHADOW_TRAINS,
+    ModelState,
+)
 from newnormal.models.committee import Committee
 from newnormal.types import Bools, Event, Floats, Floats32, Verdicts
 from tests.golden.make_runs import FOLDER, HISTORY, Case, plant
@@ -234,6 +240,8 @@ class DetectorPair:
         change = self.stage.newest_open(state)
         is_due = self.stage.samples_until_review(state) == 1
         phases = fitted.phases(None, self.seen, 1)
+        assert state.changes is not None
+        began_with = set(state.changes.counts[:, CHANGE_ALARM].tolist()) - {0}
         found, events = loop.advance(fitted, state, sample[None], None, False)
         mean, scale, missing = params.mean, params.scale, np.isnan(sample)
         # 1. Each channel by itself.
@@ -252,7 +260,7 @@ class DetectorPair:
         # 3. The joint score without what is hidden, and the score of all values.
         joint, observed, shares = self.score(sample, ref["clean"], hidden, phases, params)
         assert self.channels is not None
-        close(found.scores, min(observed * (1 + self.channels.rank), LARGEST))
+        close(found.scores, self.channels.score(observed))
         close(found.shares[0], shares)
         # 4. The distance from normal.
         faulty = {c: float(expected[c]) for c in np.flatnonzero(hidden & ~missing).tolist()}
@@ -262,14 +270,16 @@ class DetectorPair:
         assert found.changes[0] == change, at
         # 5. Alarms.
         height = math.log(max(joint, 1e-30)) if self.threshold.rate else joint
-        ages = [channel.age for channel in self.channels.each]
         level, ratio, anomalous, number = self.threshold.judge(
-            height, ref["ratio"].tolist(), sum(age > 0 for age in ages)
+            height,
+            ref["ratio"].tolist(),
+            sum(channel.episode.is_open for channel in self.channels.each),
         )
         close(found.thresholds, math.exp(level) if self.threshold.rate else level)
         assert found.ratios is not None and found.alarms is not None
         close(found.ratios, ratio)
         assert (found.anomalous[0], found.alarms[0]) == (anomalous, number), at
+        self.log.goes_on = self.log.alarm.get("number") in began_with
         self.log.judged(
             number,
             LogSample(
@@ -366,8 +376,9 @@ class DetectorPair:
         self.events += events
         alarms = [event for event in self.events if event.alarm and not event.change]
         for event in events:
-            if event in alarms and event.alarm and event.alarm.reason in ("changed", "accepted"):
-                self.log.close(event.alarm.reason, event.sample)
+            closed = event.alarm and event.alarm.reason in ("changed", "accepted")
+            if event in alarms and event.alarm and closed and self.log.alarm:
+                self.log.close(event.alarm.reason or "", event.sample)
         found = [NaiveLog.fields(event) for event in alarms]
         assert found == self.log.events, f"sample {self.seen - 1}"
 

@@ -182,13 +182,13 @@ def test_threshold_rises_from_its_start_and_so_far(seed: int, rate: float) -> No
     height = limit.state.levels[START_HEIGHT]
     rng = np.random.default_rng(seed)
     scores = 0.3 * noise(seed + 1, 1)
-    scores[rng.random(len(scores)) < 0.03] = 1.3 * limit.threshold
+    scores[rng.integers(50) :: 200] = 1.3 * limit.threshold  # alarms that do not come and go
     judged = limit.judge(scores)
     # An alarm that lasts moves the location: none does here.
     assert limit.state.levels[LOCATION] == limit.state.levels[START_LOCATION]
     heights = (judged.thresholds - limit.params.location) / limit.params.spread
     assert heights.min() >= height * (1 - 1e-9)
-    assert 1.05 * height < heights.max() <= 1.5 * height * (1 + 1e-9)
+    assert 1.05 * height < heights.max() <= 2 * height * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("times", "rises"), [(1.3, True), (1.8, False)])
@@ -196,7 +196,7 @@ def test_threshold_rises_by_what_is_just_beyond_it_and_comes_back(times: float, 
     limit = Budget(alarms_per_day=10).calibrate(noise(0, 7))
     start = limit.threshold
     scores = np.zeros(2 * DAY)
-    scores[::40] = times * start
+    scores[::150] = times * start
     alarms = limit.judge(scores).alarms
     assert (limit.threshold > start, alarms.max() > 3) == (rises, True)
     limit.judge(np.zeros(2 * DAY))

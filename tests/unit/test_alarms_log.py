@@ -66,7 +66,9 @@ class Log:
     def fitted(self, spread: Any = None) -> Any:
         """What the log takes of a fitted detector."""
         known = {"channels": self.channels, "has_rhythm": False, "spread": spread, "units": {}}
-        return SimpleNamespace(**known, channel=None, config=SimpleNamespace(window=12))
+        return SimpleNamespace(
+            **known, channel=None, choice=None, config=SimpleNamespace(window=12)
+        )
 
     @property
     def alarm(self) -> Alarm | None:
@@ -100,7 +102,8 @@ class Log:
             samples = np.full((len(found.scores), len(self.channels)), np.nan)
         fitted, rows = self.fitted(spread), slice(rows.start, rows.start + len(out.alarms))
         part = log.rows_of(fitted, verdicts, rows, out, samples[rows], None, None)
-        return log.track(fitted, self.state, part, verdicts, rows.start)
+        state: Any = SimpleNamespace(log=self.state, changes=None, channel=None)
+        return log.track(fitted, state, part, verdicts, rows.start)
 
     def close(self, reason: str, sample: int) -> list[Event]:
         return log.close(self.fitted(), self.state, reason, sample)

@@ -541,7 +541,7 @@ def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path
 @pytest.mark.parametrize(
     ("field", "column", "value", "expected"),
     [
-        ("alarm.counts", 5, 60, "alarm.counts.next: a whole number from 0 to 59"),
+        ("alarm.counts", 10, 60, "alarm.counts.next: a whole number from 0 to 59"),
         (
             "model.own.members.counts",
             0,

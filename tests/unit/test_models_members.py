@@ -168,14 +168,14 @@ def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
     live[150:152] += 4.0  # the same at another hour
     out = blank_out(len(live), 2)
     params = neutral_params(2, fitted)
-    votes = np.empty((len(live), 8), np.float32)
+    votes = np.empty((len(live), model.vote_count), np.float32)
     model.advance(live, False, model.initial(fitted), params, out, phases[: len(live)], votes)
     nights = np.concatenate([out.scores[13:18], out.scores[109:114]])
     assert out.scores[150:152].max() > 3 * nights.max()
-    assert np.nanmax(votes[110:112, 7]) < 3 < np.nanmin(votes[150:152, 7])
+    assert np.nanmax(votes[110:112, -1]) < 3 < np.nanmin(votes[150:152, -1])
     unknown = blank_out(len(live), 2)
     model.advance(live, False, model.initial(fitted), params, unknown, None, votes)
-    assert np.isnan(votes[:, 7]).all()
+    assert np.isnan(votes[:, -1]).all()
     assert unknown.scores[13:18].max() > nights.max()
 
 
@@ -186,7 +186,8 @@ def test_all_arrays_of_a_quiet_stream_are_within_their_limit(channels: int, most
     bins: Any = {5: 288, 38: 288}[channels]
     votes = len(detector.members_)
     rhythm = blank_members(channels, votes, bins)
-    room = sum(each.nbytes for each in rhythm[-3:])
+    tables = rhythm.rhythm_levels, rhythm.rhythm_spreads, rhythm.usual_votes
+    room = sum(each.nbytes for each in tables)
     assert sum(detector.nbytes_.values()) + room <= most
 
 

@@ -387,7 +387,7 @@ def at(position: int, value: float) -> Callable[[Any], Any]:
         ("live.model.step.counts", at(0, -1), r"seen: a whole number from 0 to"),
         ("live.model.step.counts", at(3, 10**18), r"cycle: a whole number from 0 to L"),
         ("live.times.counts", at(0, 10**6), r"times.counts.held: a whole number from 0 to L"),
-        ("live.alarm.counts", at(2, 1), r"alarm.counts.open: a whole number from 0 to alarms"),
+        ("live.alarm.counts", at(9, 1), r"alarm.counts.open: a whole number from 0 to alarms"),
         ("live.alarm.tail_levels", lambda x: x[::-1].copy(), r"tail_levels: expected increasing"),
         ("live.alarm.tail_excess", lambda x: 0 * x, r"tail_excess: expected a start, a chance"),
         ("live.learn_threshold", lambda x: x * np.nan, r"expected numbers other than NaN"),

@@ -176,7 +176,6 @@ def test_a_fact_that_does_not_fit_is_named(
     ("name", "tensor", "at", "value", "text"),
     [
         ("alarm", "alarm.counts", alarm.NEXT, 60, "next: a whole number from 0 to 59"),
-        ("alarm", "alarm.counts", alarm.JOINT, 2, "joint: a whole number from 0 to 1"),
         ("alarm", "alarm.tail_levels", ALL, -99, "tail_levels: expected the start of the tail"),
         ("alarm", "alarm.levels", alarm.RECENT_SAMPLES, np.inf, "levels: expected finite rates"),
         ("alarm", "alarm.recent", 0, np.inf, "alarm.recent: expected finite numbers within"),
@@ -190,7 +189,7 @@ def test_a_fact_that_does_not_fit_is_named(
         ("alarm", "log.levels", SEVERITY, np.inf, "log.levels: expected .* a severity from 0 to"),
         ("alarm", "log.spans", (0, 1), 10**9, "log.spans: samples of the stream, or -1"),
         ("alarm", "log.ratios", ALL, 2.0, "log.ratios: above 0 where there are samples"),
-        ("alarm", "channel.counts", (1, 0), -1, "channel.counts.hidden: a whole number from 0"),
+        ("alarm", "channel.counts", (1, 7), -1, "channel.counts.hidden: a whole number from 0"),
         ("alarm", "channel.ring", 0, 32, "channel.ring.next: a whole number from 0 to 31"),
         ("alarm", "channel.levels", ALL, np.inf, "channel.levels: expected numbers within"),
         ("alarm", "channel.raised", ALL, np.nan, "channel.raised: expected numbers above 0"),
@@ -220,7 +219,7 @@ def test_a_fact_that_does_not_fit_is_named(
         ("accepted", "model.own.accepted.shifts", ALL, np.inf, "shifts: expected numbers within"),
         ("pattern", "model.own.accepted.peaks", ALL, np.nan, "peaks: expected numbers other than"),
         ("pattern", "model.own.accepted.counts", 0, -1, "accepted.counts.places: a whole number"),
-        ("pattern", "model.own.counts", (1, 0), 7, "model.own.counts: those of the stream"),
+        ("pattern", "model.own.counts", (0, 0), 7, "model.own.counts: those of the stream"),
         ("pattern", "model.own.members.counts", 0, 100, "head: a whole number from 0 to 99"),
     ],
 )
@@ -237,7 +236,7 @@ def test_an_array_that_does_not_fit_is_named(
 @pytest.mark.parametrize(
     ("tensor", "at", "value", "text"),
     [
-        ("fitted.alarm.numbers", 4, 0.5, "fitted.alarm.rise: expected a number from 1"),
+        ("fitted.alarm.numbers", 4, 0.5, "fitted.alarm.gap: expected a number from 1"),
         ("fitted.alarm.numbers", 2, 0.0, "expected a step of 0 and an infinite stand"),
         ("fitted.step.numbers", 3, 0.5, "fitted.step: expected the numbers of the options"),
         ("model.own.decays", 0, 0.5, "model.own.decays: expected those of the choice"),

@@ -75,14 +75,17 @@ def test_the_threshold_moves_sample_by_sample_as_its_rule_says(detector: BaseDet
     state = detector._fitted.moving_start
     assert state is not None
     state = state.copy()
-    for score, threshold, anomalous in zip(
-        verdicts.scores, verdicts.thresholds, verdicts.anomalous, strict=True
-    ):
-        assert threshold == rule.threshold(state)
-        assert anomalous == (score >= threshold)
+    assert verdicts.ratios is not None
+    # The joint score is what `Detector` compares: its score ranks.
+    joint = np.where(np.isnan(verdicts.scores), np.nan, verdicts.ratios * verdicts.thresholds)
+    judged = verdicts.scores if isinstance(detector, M2N2) else joint
+    columns = judged, verdicts.thresholds, verdicts.anomalous
+    for score, threshold, anomalous in zip(*columns, strict=True):
+        assert threshold == pytest.approx(rule.threshold(state), rel=1e-9)
+        assert anomalous == (score >= threshold * (1 - 1e-12))
         if not np.isnan(score):
             rule.update(state, float(score), bool(anomalous))
-    assert detector.alarm_threshold_ == rule.threshold(state)
+    assert detector.alarm_threshold_ == pytest.approx(rule.threshold(state), rel=1e-9)
     assert len(np.unique(verdicts.thresholds)) > 100
     assert verdicts.anomalous[100:110].any()
 

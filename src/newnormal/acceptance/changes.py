@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from newnormal.acceptance.range import unsqueezed
 from newnormal.alarms.words import change_sentence
 from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels.drift import DriftParams
@@ -18,11 +19,13 @@ from newnormal.kernels.stream import (
     CHANGE_STATE,
     IS_PENDING,
     IS_REJECTED,
+    STANDS_STILL,
     ChangeState,
 )
 from newnormal.models.channels import MARGIN
-from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Change, Floats, time_of_ns
+from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Bools, Change, Floats, time_of_ns
 
+_TOLD_DAYS = 2.0  # for which a slow change that went again is not told anew
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
 
 
@@ -94,6 +97,31 @@ def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:
     if state.changes is None:
         return []
     return [open_change(fitted, state, slot) for slot in open_slots(state.changes)]
+
+
+def remember(fitted: Fitted, state: StreamState, slot: int) -> None:
+    """Remember a slow change that is over: it is not told anew for some days."""
+    changes, params = state.changes, fitted.channel
+    assert changes is not None
+    alarm, kind = changes.counts[slot, [CHANGE_ALARM, CHANGE_KIND]].tolist()
+    if params is None or alarm or kind == STANDS_STILL:
+        return
+    channels = changes.channels[slot] != 0
+    changes.told_until[channels] = state.judged + int(_TOLD_DAYS * params.day)
+    changes.told_level[channels] = changes.farthest[slot, channels]
+
+
+def is_told(fitted: Fitted, state: StreamState, judged: int) -> Bools:
+    """Return which channels are where a slow change, told not long ago, had them at most."""
+    channel, params, changes, drift = state.channel, fitted.channel, state.changes, state.drift
+    if channel is None or params is None or changes is None or drift is None:
+        return np.zeros(len(fitted.channels), np.bool_)
+    normal, level = channel.normal, changes.told_level
+    low = np.minimum(normal.lows, level) - params.limits
+    high = np.maximum(normal.highs, level) + params.limits
+    now = unsqueezed(drift.levels)
+    told: Bools = changes.told_until > judged
+    return told & (low <= now) & (now <= high)
 
 
 def _levels(params: DriftParams, scaled: Floats) -> Floats:

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.acceptance.changes import free_row, open_change, open_slots
+from newnormal.acceptance.changes import free_row, is_told, open_change, open_slots, remember
 from newnormal.acceptance.range import SURELY, NormalRange, squeezed, unsqueezed
 from newnormal.acceptance.shadow import (
     Timing,
@@ -25,19 +25,17 @@ from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
 from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.errors import FeedbackError
-from newnormal.kernels.alarm import HEIGHT, JOINT, LOCATION, OPEN, START_HEIGHT, START_LOCATION
+from newnormal.kernels.alarm import HEIGHT, LOCATION, OPEN, START_HEIGHT, START_LOCATION
 from newnormal.kernels.channels import (
-    AGE,
-    GAP,
     HIDDEN,
     NEXT,
     OUTSIDE,
-    QUIET,
     STEADY,
     WIDEST,
     HomeState,
     copy_normal,
 )
+from newnormal.kernels.decision import AGE, GAP, QUIET
 from newnormal.kernels.drift import (
     CROSSED,
     KEEP,
@@ -62,6 +60,7 @@ from newnormal.kernels.stream import (
     IS_PENDING,
     IS_REJECTED,
     LAST_ALARM,
+    LOG_NUMBER,
     MOVED,
     MOVED_LEVEL,
     MOVES,
@@ -522,12 +521,13 @@ class Review:
                 self.fitted.model.translate(model, slot, shift, 0)
                 self.fitted.model.accept_translation(model, slot, stays=alarm.open)
 
-    def _close_alarm(self, reason: str = ACCEPTED) -> list[Event]:
+    def _close_alarm(self, reason: str = ACCEPTED, change: int = 0) -> list[Event]:
         """Close the open alarm: what it is about is normal, or a change."""
         self.threshold.close()
         if self.channel is not None:
             self.channel.counts[:, AGE] = 0
-        return close(self.fitted, self.state.log, reason, self.judged - 1, self.time)
+        known = self.fitted, self.state.log, reason, self.judged - 1, self.time
+        return close(*known, change)
 
     def reject(self, slot: int) -> list[Event]:
         """Go back to what was known before a change, and learn nothing while it lasts."""
@@ -590,6 +590,7 @@ class Review:
             event = self._event(REVERTED, slot)
             assert event.change is not None
             events.append(replace(event, change=replace(event.change, state=REVERTED)))
+            remember(self.fitted, self.state, slot)
             self._free(slot)
         if events and not open_slots(self.changes):
             back = self.state.last_quiet
@@ -646,16 +647,13 @@ class Review:
     def _close_changed(self) -> list[Event]:
         """Close an alarm of which all that is left is a change."""
         channel, counts = self.channel, self.state.alarm.counts
-        if channel is None or counts[JOINT] or (channel.counts[:, AGE] > 0).any():
+        if channel is None or counts[AGE] or (channel.counts[:, AGE] > 0).any():
             return []
         if not counts[OPEN]:
             return []
-        event = self._close_alarm(BECAME_CHANGE)[0]
-        assert event.alarm is not None
-        own = self.changes.counts[:, CHANGE_ALARM] == event.alarm.number
+        own = self.changes.counts[:, CHANGE_ALARM] == self.state.log.counts[LOG_NUMBER]
         number = max(self.changes.counts[own, CHANGE_NUMBER], default=self.counts[NEWEST_CHANGE])
-        text = f"{event.alarm.sentence}; goes on as change {number}"
-        return [replace(event, alarm=event.alarm.with_sentence(text))]
+        return self._close_alarm(BECAME_CHANGE, int(number))
 
     def crossed(self) -> list[Event]:
         """Open the change of the channels that went beyond the limit at the newest sample."""
@@ -712,7 +710,8 @@ class Review:
         if state is None or params is None:
             return np.zeros(len(self.fitted.channels), np.bool_)
         apart = np.abs(np.median(state.recent, axis=0) - state.levels)
-        away: NDArray[np.bool_] = (apart >= params.limits) & (state.counts[:, AGE] > 0)
+        hidden = (state.counts[:, AGE] > 0) & (state.counts[:, HIDDEN] >= GAP)
+        away: NDArray[np.bool_] = (apart >= params.limits) & hidden
         return away
 
     def _stays_away(self, alarm: Alarm | None) -> list[Event]:
@@ -753,6 +752,10 @@ class Review:
     ) -> list[Event]:
         """Open a change of these channels, which began with this alarm or now."""
         changes, slot, newest = self.changes, free_row(self.changes), self.judged - 1
+        if alarm is None and kind != STANDS_STILL and channels.any():
+            channels = channels & ~is_told(self.fitted, self.state, self.judged)
+            if not channels.any():
+                return []
         same = [
             row
             for row in open_slots(changes, IS_PENDING)

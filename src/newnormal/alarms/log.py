@@ -16,11 +16,12 @@ import numpy as np
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
-from newnormal.kernels.alarm import JOINT, OPEN, AlarmOut, judge_scores
+from newnormal.kernels.alarm import OPEN, AlarmOut, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
-from newnormal.kernels.channels import AGE
-from newnormal.kernels.members import SPANS
+from newnormal.kernels.decision import AGE
 from newnormal.kernels.stream import (
+    CHANGE_ALARM,
+    CHANGE_NUMBER,
     END_TIME,
     EXPECTED_VALUE,
     LOG_END,
@@ -40,6 +41,7 @@ from newnormal.kernels.stream import (
 )
 from newnormal.types import (
     BACK_TO_NORMAL,
+    BECAME_CHANGE,
     CLOSED,
     NO_TIME,
     OPENED,
@@ -150,7 +152,7 @@ class AlarmLog:
         part = None if votes is None else votes[own]
         paces = None if channels is None else channels.paces[own]
         log_rows = rows_of(fitted, verdicts, rows, out, samples[own], part, paces)
-        return track(fitted, state.log, log_rows, verdicts, rows.start)
+        return track(fitted, state, log_rows, verdicts, rows.start)
 
 
 def rows_of(
@@ -198,7 +200,7 @@ def _ns(times: Times | None, rows: slice) -> Ints:
 
 def track(
     fitted: Fitted,
-    log: LogState,
+    state: StreamState,
     rows: LogRows,
     verdicts: Verdicts,
     start: int,
@@ -211,22 +213,25 @@ def track(
     events: list[Event] = []
     at = 0
     while at < len(rows.alarms):
-        at = follow(log, rows, at, verdicts.first + start) if stopped is None else stopped
+        at = follow(state.log, rows, at, verdicts.first + start) if stopped is None else stopped
         stopped = None
         if at == len(rows.alarms):
             break
-        events.append(event_at(fitted, log, rows, verdicts, start, at))
+        events.append(event_at(fitted, state, rows, verdicts, start, at))
         at += events[-1].kind != CLOSED  # the next alarm may open with the same row
     return events
 
 
 def event_at(
-    fitted: Fitted, log: LogState, rows: LogRows, verdicts: Verdicts, start: int, at: int
+    fitted: Fitted, state: StreamState, rows: LogRows, verdicts: Verdicts, start: int, at: int
 ) -> Event:
     """Return the event of the row where `follow` stopped."""
+    log = state.log
     sample, time = verdicts.first + start + at, time_at(verdicts.times, start + at)
     if log.counts[LOG_NUMBER] != rows.alarms[at]:
-        return close(fitted, log, BACK_TO_NORMAL, sample, time)[0]
+        change = _goes_on_as(state)
+        reason = BECAME_CHANGE if change else BACK_TO_NORMAL
+        return close(fitted, log, reason, sample, time, change)[0]
     is_new = log.levels[REPORTED] < 0
     alarm = newest_alarm(fitted, log)
     assert alarm is not None  # it is open
@@ -327,8 +332,9 @@ def _course(fitted: Fitted, log: LogState, c: int) -> str:
             return f"does not follow {fitted.channels[partner]}"
     if others:
         return f"is not usual together with {channels_text(others)}"
-    member = int(log.votes.argmax()) - len(log.votes) + len(SPANS) if len(log.votes) else -1
-    span = max(fitted.config.window, SPANS[member] if member >= 0 else 0)
+    spans = () if fitted.choice is None else fitted.choice.plan.spans
+    member = int(log.votes.argmax()) - len(log.votes) + len(spans) if len(log.votes) else -1
+    span = max(fitted.config.window, spans[member] if member >= 0 else 0)
     return f"is not usual over its last {span} samples"
 
 
@@ -350,23 +356,43 @@ def _shares(channels: tuple[str, ...], log: LogState) -> dict[str, float]:
     return {channels[c]: float(far[c]) / total for c in order}
 
 
+def _goes_on_as(state: StreamState) -> int:
+    """Return the number of the open change that began with the open alarm; 0 for none."""
+    if state.changes is None or state.channel is None:
+        return 0
+    counts = state.changes.counts
+    own = counts[:, CHANGE_ALARM] == state.log.counts[LOG_NUMBER]
+    return int(counts[own, CHANGE_NUMBER].max(initial=0))
+
+
 def close(
-    fitted: Fitted, log: LogState, reason: str, sample: int, time: np.datetime64 | None = None
+    fitted: Fitted,
+    log: LogState,
+    reason: str,
+    sample: int,
+    time: np.datetime64 | None = None,
+    change: int = 0,
 ) -> list[Event]:
-    """Close the open alarm for a reason; return the event, or none if no alarm is open."""
+    """Close the open alarm for a reason; return the event, or none if no alarm is open.
+
+    `change` is the number of the change as which it goes on.
+    """
     alarm = open_alarm(fitted, log)
     if alarm is None:
         return []
     log.counts[LOG_NUMBER] = 0
-    return [Event(CLOSED, sample, time, ended(alarm, reason, fitted.has_rhythm))]
+    alarm = ended(alarm, reason, fitted.has_rhythm)
+    if change:
+        alarm = alarm.with_sentence(f"{alarm.sentence}; goes on as change {change}")
+    return [Event(CLOSED, sample, time, alarm)]
 
 
 def forget(state: StreamState) -> None:
     """Forget the open alarms, as for another series; the threshold stays."""
-    state.alarm.counts[OPEN] = 0
-    state.alarm.counts[JOINT] = 0
+    state.alarm.counts[[OPEN, AGE]] = 0
     if state.channel is not None:
         state.channel.counts[:, AGE] = 0
+        state.channel.smooth[:] = np.nan
     state.log.counts[LOG_NUMBER] = 0
     forget_silence(state.silence)
 

@@ -11,10 +11,8 @@ import numpy as np
 from newnormal.alarms.tail import Tail
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.kernels.alarm import (
-    AGE,
     ALARMS,
     HEIGHT,
-    JOINT,
     KNOTS,
     LOCATION,
     OPEN,
@@ -29,14 +27,13 @@ from newnormal.kernels.alarm import (
     judge,
     threshold_at,
 )
+from newnormal.kernels.decision import AGE
 from newnormal.texts import number_text
 from newnormal.types import Floats
 from newnormal.types.tables import first
 
 if TYPE_CHECKING:
     from newnormal.core.state import Fitted
-
-RECENT_DAYS = 7  # that the recent rate is about
 
 
 @dataclass(frozen=True)
@@ -117,10 +114,9 @@ class AlarmThreshold(NamedTuple):
             spread=1.0,
             rate=0.0,
             step=0.0,
-            rise=1.0,
             gap=float(gap),
             stand=math.inf,
-            span=RECENT_DAYS * float(samples_per_day),
+            day=float(samples_per_day),
         )
         return cls.of(params, float(threshold), Tail.of(scores, gap))
 
@@ -161,13 +157,13 @@ class AlarmThreshold(NamedTuple):
     @property
     def age(self) -> int:
         """How many samples ago the open alarm opened; 0 where none is open."""
-        return int(self.state.counts[AGE]) if self.alarm else 0
+        return max(int(self.state.counts[AGE]) - 1, 0) if self.alarm else 0
 
     @property
     def alarm_rate(self) -> AlarmRate:
         """How often alarms opened, beside the limit."""
         levels, counts = self.state.levels, self.state.counts
-        per_day = self.params.span / RECENT_DAYS
+        per_day = self.params.day
         seen, recent = int(counts[SEEN]), float(levels[RECENT_SAMPLES])
         return AlarmRate(
             int(counts[ALARMS]),
@@ -187,7 +183,7 @@ class AlarmThreshold(NamedTuple):
 
         A score that is still at the threshold opens the next one.
         """
-        self.state.counts[[OPEN, JOINT]] = 0
+        self.state.counts[[OPEN, AGE]] = 0
 
     def lift(self, typical: float) -> None:
         """Raise the threshold for good, if this is the typical score now and it was lower."""

@@ -106,7 +106,7 @@ def _stretch(
     else:
         observed = fitted.model.advance_beside(part, channels, state, params, rows, phases, votes)
         joint = rows.scores.copy()
-        rank(observed, channels, rows.scores)
+        rank(fitted, state, observed, channels, rows.scores)
     final = stop - int(step.counts[PENDING])
     judged = np.concatenate([waiting, part])[: final - done] if pending else part[: final - done]
     events = judge_rows(fitted, state, verdicts, slice(done, final), judged, joint, votes, channels)

@@ -8,6 +8,7 @@ from newnormal.types import Floats
 
 # Samples. What repeats sooner is within the windows of other members.
 SHORTEST = 48
+_SOONEST = 8  # the shortest cycle
 TURNS = 3  # periods that the series must have
 # A phase by number runs away from the stream unless the period is exact. Days and weeks are, at the
 # usual times between samples: 30, 15, 10, 5 min and 1 min; 1 h to 5 min for weeks. Of 14 other
@@ -46,6 +47,23 @@ def find_period(scaled: Floats) -> int | None:
     return period
 
 
+def find_cycle(scaled: Floats, longest: int) -> int | None:
+    """Return the cycle of all channels of a series (T, C), in samples, or None if there is none.
+
+    It is the shortest lag at which their mean autocorrelation has a plain peak.
+
+    >>> wave = np.sin(2 * np.pi * np.arange(2000) / 60)[:, None]
+    >>> find_cycle(wave, 100), find_cycle(wave, 50)
+    (60, None)
+    """
+    seen = [column[~np.isnan(column)] for column in scaled.T]
+    moving = [c for c, values in enumerate(seen) if len(values) and values.std() > 0]
+    if not moving or longest >= len(scaled) // TURNS:
+        return None
+    mean = np.mean([_autocorrelation(scaled[:, c]) for c in moving], axis=0)
+    return _first_peak(mean[: longest + 2], _SOONEST) or None
+
+
 def _exact(period: float, turns: int) -> int | None:
     """Return the period as a whole number, or None if it may be none."""
     nearest = min(CALENDAR, key=lambda each: abs(period - each))
@@ -72,10 +90,10 @@ def _autocorrelation(values: Floats) -> Floats:
     return raw / raw[0] if raw[0] > 0 else np.zeros(lags)
 
 
-def _first_peak(correlation: Floats) -> int:
+def _first_peak(correlation: Floats, shortest: int = SHORTEST) -> int:
     """Return the shortest lag of a peak nearly as high as the highest; 0 if there is none."""
     below = np.flatnonzero(correlation < 0)
-    first = max(SHORTEST, int(below[0])) if len(below) else len(correlation)
+    first = max(shortest, int(below[0])) if len(below) else len(correlation)
     middle = correlation[1:-1]
     peaks = 1 + np.flatnonzero((middle >= correlation[:-2]) & (middle > correlation[2:]))
     peaks = peaks[peaks >= first]

@@ -252,7 +252,7 @@ class CompiledGroup(Group):
             samples, votes, paces = rows.samples[span], columns.votes[span], columns.paces[span]
             log_rows = rows_of(fitted, verdicts, own, out, samples, votes, paces)
             at_event = int(stops.event[k]) - since
-            events += track(fitted, state.log, log_rows, verdicts, own.start, at_event)
+            events += track(fitted, state, log_rows, verdicts, own.start, at_event)
         if why & kernel.CHANGE:
             row = done - base - 1
             when = time_at(verdicts.times, row)

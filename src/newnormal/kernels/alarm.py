@@ -6,14 +6,15 @@ of its channels' (`newnormal.kernels.channels`) and of the joint score's, which 
 units of the threshold's. The order within a sample is a contract:
 
 1. the score is compared with the threshold as it was;
-2. the joint score's episode opens, goes on, or closes; an alarm is open as long as that or an
-   episode of a channel is;
+2. the joint score's episode opens, goes on, or closes (`newnormal.kernels.decision`); an alarm is
+   open as long as that or an episode of a channel is;
 3. location and threshold move, for the next sample.
 
 Where there is a limit on alarms, these things move, and all come back:
 
-- the threshold's height rises by `step` with every episode that was just beyond it, to `rise` times
-  its start at most, and sinks by `rate · step` with every sample out of one, to its start at least;
+- the threshold's height rises by `step` of its start with every episode that was just beyond it, to
+  RAISED times its start at most, and sinks by `rate` of that with every sample out of one, to its
+  start at least;
 - an episode that stays open for `stand` samples is judged from where the scores are then: the
   location rises to their median. It closes when the scores are quiet there, and what happens next
   opens another. The location follows the scores back, to its start at least.
@@ -27,14 +28,24 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.channels import JUST_BEYOND
 from newnormal.kernels.compiled import compiled, uncounted
-from newnormal.kernels.decision import decide, is_beyond
+from newnormal.kernels.decision import (
+    AGE,
+    CLOSES,
+    COUNTED,
+    JUST_BEYOND,
+    OPENS,
+    RAISED,
+    decide,
+    follow,
+    is_beyond,
+)
 from newnormal.kernels.linking import linked
 from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import INCREASING, KNOWN, TAIL, Array, Counter, Scalar, counters
 
 KNOTS = 257  # points at which the distribution of scores is kept, the start of the tail included
+RECENT_DAYS = 7  # that the recent rate is about
 RECENT = 60  # scores kept, of which the location takes the median
 
 # Share of the way to a score that a location above its start moves: half of it in 34 samples.
@@ -53,22 +64,17 @@ RECENT_SAMPLES = 4  # samples, counted likewise
 START_HEIGHT = 5  # the threshold's height that fitting, or the newest acceptance, left
 START_LOCATION = 6  # the location likewise
 
-# Positions in AlarmState.counts.
-SEEN = 0  # samples with a score
-ALARMS = 1  # the number of the newest alarm, of any cause
-OPEN = 2  # the number of the open alarm; 0 without one
-AGE = 3  # samples since the joint score's episode opened
-LOW = 4  # newest samples of it that are quiet
-NEXT = 5  # where the next score goes in `recent`
-JOINT = 6  # 1 while the joint score's episode is open
+# Positions in AlarmState.counts, after those of the joint score's episode.
+SEEN = 7  # samples with a score
+ALARMS = 8  # the number of the newest alarm, of any cause
+OPEN = 9  # the number of the open alarm; 0 without one
+NEXT = 10  # where the next score goes in `recent`
 _COUNTS = counters(
+    **COUNTED,
     samples=SEEN,
     alarms=ALARMS,
     open=Counter(OPEN, 0, "alarms"),
-    age=AGE,
-    low=LOW,
     next=Counter(NEXT, 0, RECENT - 1),
-    joint=Counter(JOINT, 0, 1),
 )
 
 
@@ -90,13 +96,12 @@ class AlarmParams(NamedTuple):
     location: Annotated[float, Scalar(-1e300, 1e300)]
     spread: Annotated[float, Scalar(0, 1e300, above=True)]
     rate: Annotated[float, Scalar(0, 1)]  # alarms a sample; 0 where there is no limit
-    # By which an alarm raises the threshold, in spreads; 0 holds it
+    # By which an alarm raises the threshold's height, of its start; 0 holds it
     step: Annotated[float, Scalar(0, 1e300)]
-    rise: Annotated[float, Scalar(1, 1e300)]  # the most the height may be, in its start
     gap: Annotated[float, Scalar(1, 1e15)]  # samples of quiet that close an alarm
     # Samples after which an alarm is judged from where it is; infinity: never
     stand: Annotated[float, Scalar(1)]
-    span: Annotated[float, Scalar(0, 1e300, above=True)]  # samples that the recent rate remembers
+    day: Annotated[float, Scalar(0, 1e300, above=True)]  # samples
 
 
 class AlarmOut(NamedTuple):
@@ -193,11 +198,11 @@ def advance(
 ) -> None:
     """Judge scores (T,), NaN where there is none, and follow them; see `judge_scores`."""
     levels, counts, recent, _, _ = state
-    _, spread, rate, step, rise, gap, stand, span = params
+    _, spread, rate, step, gap, stand, day = params
     thresholds, ratios, anomalous, alarms, _, joint = out
     location, height = levels[LOCATION], levels[HEIGHT]
     start, height0 = levels[START_LOCATION], levels[START_HEIGHT]
-    N = len(recent)
+    N, span = len(recent), RECENT_DAYS * day
     for t in range(len(scores)):
         score = scores[t]
         threshold = threshold_at(location, spread, height)
@@ -222,30 +227,25 @@ def advance(
             levels[RECENT_SAMPLES] += 1 - levels[RECENT_SAMPLES] / span
             levels[RECENT_ALARMS] -= levels[RECENT_ALARMS] / span
             above = decide(score, threshold, threshold)[0]
-            if counts[JOINT]:
-                counts[AGE] += 1
-                counts[LOW] = 0 if above else counts[LOW] + 1
-                levels[PEAK] = max(levels[PEAK], joint[t])
-                if counts[LOW] >= gap:
-                    counts[JOINT] = 0
-                    if levels[PEAK] < JUST_BEYOND:
-                        height = max(height, min(height + step, rise * height0))
-                elif counts[AGE] % stand == 0 and counts[SEEN] >= N:
-                    location = max(location, _median(recent))
-            elif above:
-                counts[JOINT] = 1
-                counts[AGE] = counts[LOW] = 0
+            event = follow(counts, above, False, int(gap), day)
+            if event == OPENS:
                 levels[PEAK] = joint[t]
-            if counts[JOINT] == 0:
-                height = max(min(height, height0), height - step * rate)
+            elif counts[AGE] > 0:
+                levels[PEAK] = max(levels[PEAK], joint[t])
+                if (counts[AGE] - 1) % stand == 0 and counts[SEEN] >= N:
+                    location = max(location, _median(recent))
+            elif event == CLOSES and levels[PEAK] < JUST_BEYOND:
+                height = max(height, min(height + step * height0, RAISED * height0))
+            if counts[AGE] == 0:
+                height = max(min(height, height0), height - step * height0 * rate)
                 if location > start:
                     location = max(start, location + _FOLLOW * (score - location))
         anomalous[t] = is_beyond(ratios[t])
-        if counts[OPEN] == 0 and (counts[JOINT] or opened):
+        if counts[OPEN] == 0 and (counts[AGE] > 0 or opened):
             counts[ALARMS] += 1
             counts[OPEN] = counts[ALARMS]
             levels[RECENT_ALARMS] += 1
-        elif counts[OPEN] and not (counts[JOINT] or opened):
+        elif counts[OPEN] and not (counts[AGE] > 0 or opened):
             counts[OPEN] = 0
         alarms[t] = counts[OPEN]
     levels[LOCATION], levels[HEIGHT] = location, height

@@ -124,7 +124,7 @@ def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:  # noqa: ARG001
     """Return `alarm` of a StreamState."""
     return AlarmState(
         floats(base + at[25], 7),
-        ints(base + at[26], 7),
+        ints(base + at[26], 11),
         floats(base + at[27], 60),
         floats(base + at[28], 257),
         floats(base + at[29], 4),
@@ -181,6 +181,7 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
         ints2(base + at[57], dims.channels, 12),
         ints(base + at[58], 2),
         ints(base + at[59], 1),
+        floats(base + at[60], 1),
     )
 
 
@@ -188,30 +189,30 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
 def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
     """Return `observed` of a StreamState."""
     return ObservedState(
-        floats2(base + at[60], dims.window, dims.channels),
-        ints(base + at[61], 7),
+        floats2(base + at[61], dims.window, dims.channels),
+        ints(base + at[62], 7),
         CommitteeState(
-            floats2(base + at[62], dims.experts, dims.channels),
-            floats3(base + at[63], dims.experts, dims.window, dims.channels),
+            floats2(base + at[63], dims.experts, dims.channels),
             floats3(base + at[64], dims.experts, dims.window, dims.channels),
-            floats2(base + at[65], dims.experts, 1),
-            ints2(base + at[66], dims.experts, 7),
-            floats(base + at[67], 1),
+            floats3(base + at[65], dims.experts, dims.window, dims.channels),
+            floats2(base + at[66], dims.experts, 1),
+            ints2(base + at[67], dims.experts, 7),
+            floats(base + at[68], 1),
             MembersState(
-                floats32_2(base + at[68], 20, dims.channels),
-                floats32_2(base + at[69], 100, dims.channels),
-                ints(base + at[70], 2),
+                floats32_2(base + at[69], 20, dims.channels),
+                floats32_2(base + at[70], 100, dims.channels),
+                ints(base + at[71], 2),
             ),
             AcceptedState(
-                floats2(base + at[71], 16, dims.channels),
-                ints(base + at[72], 16),
+                floats2(base + at[72], 16, dims.channels),
                 ints(base + at[73], 16),
-                floats2(base + at[74], 10, dims.votes),
-                floats2(base + at[75], 10, dims.channels),
-                ints(base + at[76], 3),
+                ints(base + at[74], 16),
+                floats2(base + at[75], 10, dims.votes),
+                floats2(base + at[76], 10, dims.channels),
+                ints(base + at[77], 3),
             ),
         ),
-        ints(base + at[77], 1),
+        ints(base + at[78], 1),
     )
 
 
@@ -219,21 +220,21 @@ def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
 def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
     """Return `drift` of a StreamState."""
     return DriftState(
-        floats(base + at[78], dims.channels),
         floats(base + at[79], dims.channels),
         floats(base + at[80], dims.channels),
         floats(base + at[81], dims.channels),
         floats(base + at[82], dims.channels),
         floats(base + at[83], dims.channels),
-        floats(base + at[84], 4 * dims.channels),
+        floats(base + at[84], dims.channels),
         floats(base + at[85], 4 * dims.channels),
-        floats(base + at[86], dims.channels),
+        floats(base + at[86], 4 * dims.channels),
         floats(base + at[87], dims.channels),
         floats(base + at[88], dims.channels),
         floats(base + at[89], dims.channels),
-        floats(base + at[90], 4 * dims.channels),
+        floats(base + at[90], dims.channels),
         floats(base + at[91], 4 * dims.channels),
-        ints(base + at[92], 3),
+        floats(base + at[92], 4 * dims.channels),
+        ints(base + at[93], 3),
     )
 
 
@@ -241,8 +242,8 @@ def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
 def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
     """Return `review` of a StreamState."""
     return ReviewState(
-        ints(base + at[93], 4),
-        floats(base + at[94], 2),
+        ints(base + at[94], 4),
+        floats(base + at[95], 2),
     )
 
 
@@ -250,13 +251,15 @@ def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
 def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
     """Return `changes` of a StreamState."""
     return ChangeState(
-        ints2(base + at[95], 8, 8),
-        ints(base + at[96], 8),
-        floats(base + at[97], 8),
-        ints2(base + at[98], 8, dims.channels),
-        floats2(base + at[99], 8, dims.channels),
+        ints2(base + at[96], 8, 8),
+        ints(base + at[97], 8),
+        floats(base + at[98], 8),
+        ints2(base + at[99], 8, dims.channels),
         floats2(base + at[100], 8, dims.channels),
         floats2(base + at[101], 8, dims.channels),
+        floats2(base + at[102], 8, dims.channels),
+        ints(base + at[103], dims.channels),
+        floats(base + at[104], dims.channels),
     )
 
 
@@ -264,25 +267,25 @@ def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
 def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
     """Return `last_quiet` of a StreamState."""
     return Baseline(
-        floats32(base + at[102], dims.weights),
-        floats2(base + at[103], dims.experts, dims.channels),
-        floats(base + at[104], 4 * dims.channels),
-        floats(base + at[105], 4 * dims.channels),
-        floats(base + at[106], 257),
-        floats(base + at[107], 4),
-        floats(base + at[108], 5),
+        floats32(base + at[105], dims.weights),
+        floats2(base + at[106], dims.experts, dims.channels),
+        floats(base + at[107], 4 * dims.channels),
+        floats(base + at[108], 4 * dims.channels),
+        floats(base + at[109], 257),
+        floats(base + at[110], 4),
+        floats(base + at[111], 5),
         AcceptedState(
-            floats2(base + at[109], 16, dims.channels),
-            ints(base + at[110], 16),
-            ints(base + at[111], 16),
-            floats2(base + at[112], 10, dims.votes),
-            floats2(base + at[113], 10, dims.channels),
-            ints(base + at[114], 3),
+            floats2(base + at[112], 16, dims.channels),
+            ints(base + at[113], 16),
+            ints(base + at[114], 16),
+            floats2(base + at[115], 10, dims.votes),
+            floats2(base + at[116], 10, dims.channels),
+            ints(base + at[117], 3),
         ),
         HomeState(
-            floats2(base + at[115], 4, dims.channels),
-            floats(base + at[116], dims.channels),
-            floats(base + at[117], dims.channels),
+            floats2(base + at[118], 4, dims.channels),
+            floats(base + at[119], dims.channels),
+            floats(base + at[120], dims.channels),
         ),
     )
 
@@ -319,6 +322,7 @@ def step_params_at(base: int, at: Ints, dims: Dims) -> StepParams:
 def committee_params_at(base: int, at: Ints, dims: Dims) -> CommitteeParams:
     """Return `model` of a FitArrays."""
     committeeparams_numbers = floats(base + at[4], 3)
+    membersparams_numbers = floats(base + at[17], 1)
     return CommitteeParams(
         floats(base + at[5], dims.experts),
         floats2(base + at[6], dims.experts, dims.channels),
@@ -335,16 +339,17 @@ def committee_params_at(base: int, at: Ints, dims: Dims) -> CommitteeParams:
         committeeparams_numbers[0],
         int(committeeparams_numbers[1]),
         MembersParams(
-            floats32_2(base + at[17], dims.channels, 5 * dims.channels),
-            floats32(base + at[18], dims.channels),
+            floats32_2(base + at[18], dims.channels, 5 * dims.channels),
             floats32(base + at[19], dims.channels),
-            floats32_2(base + at[20], dims.channels, dims.channels),
-            floats32(base + at[21], 10 * dims.channels),
-            floats32_2(base + at[22], dims.windows_rank, 10 * dims.channels),
-            floats32_2(base + at[23], dims.shapes, 10 * dims.channels),
-            floats32_2(base + at[24], dims.bins, dims.channels),
+            floats32(base + at[20], dims.channels),
+            floats32_2(base + at[21], dims.channels, dims.channels),
+            floats32(base + at[22], 10 * dims.channels),
+            floats32_2(base + at[23], dims.windows_rank, 10 * dims.channels),
+            floats32_2(base + at[24], dims.shapes, 10 * dims.channels),
             floats32_2(base + at[25], dims.bins, dims.channels),
-            floats32_2(base + at[26], dims.bins, dims.votes),
+            floats32_2(base + at[26], dims.bins, dims.channels),
+            floats32_2(base + at[27], dims.bins, dims.votes),
+            int(membersparams_numbers[0]),
         ),
         committeeparams_numbers[2],
     )
@@ -353,7 +358,7 @@ def committee_params_at(base: int, at: Ints, dims: Dims) -> CommitteeParams:
 @inlined
 def alarm_params_at(base: int, at: Ints, dims: Dims) -> AlarmParams:  # noqa: ARG001
     """Return `alarm` of a FitArrays."""
-    alarmparams_numbers = floats(base + at[27], 8)
+    alarmparams_numbers = floats(base + at[28], 7)
     return AlarmParams(
         alarmparams_numbers[0],
         alarmparams_numbers[1],
@@ -362,45 +367,44 @@ def alarm_params_at(base: int, at: Ints, dims: Dims) -> AlarmParams:  # noqa: AR
         alarmparams_numbers[4],
         alarmparams_numbers[5],
         alarmparams_numbers[6],
-        alarmparams_numbers[7],
     )
 
 
 @inlined
 def tail_chances_at(base: int, at: Ints, dims: Dims) -> Floats:  # noqa: ARG001
     """Return `tail_chances` of a FitArrays."""
-    return floats(base + at[28], 257)
+    return floats(base + at[29], 257)
 
 
 @inlined
 def drift_params_at(base: int, at: Ints, dims: Dims) -> DriftParams:
     """Return `drift` of a FitArrays."""
     return DriftParams(
-        floats(base + at[29], dims.channels),
         floats(base + at[30], dims.channels),
         floats(base + at[31], dims.channels),
-        floats2(base + at[32], dims.channels, dims.channels),
-        floats(base + at[33], 4 * dims.channels),
-        floats2(base + at[34], dims.lags, 4 * dims.channels),
+        floats(base + at[32], dims.channels),
+        floats2(base + at[33], dims.channels, dims.channels),
+        floats(base + at[34], 4 * dims.channels),
+        floats2(base + at[35], dims.lags, 4 * dims.channels),
     )
 
 
 @inlined
 def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
     """Return `channel` of a FitArrays."""
-    channelparams_numbers = floats(base + at[35], 3)
+    channelparams_numbers = floats(base + at[36], 3)
     return ChannelParams(
-        floats2(base + at[36], dims.channels, 5),
-        floats32_2(base + at[37], dims.channels, dims.channels),
-        floats(base + at[38], dims.channels),
+        floats2(base + at[37], dims.channels, 5),
+        floats32_2(base + at[38], dims.channels, dims.channels),
         floats(base + at[39], dims.channels),
-        floats3(base + at[40], 2, dims.channels, 5),
-        floats2(base + at[41], dims.channels, 8),
-        floats(base + at[42], dims.channels),
+        floats(base + at[40], dims.channels),
+        floats3(base + at[41], 2, dims.channels, 5),
+        floats2(base + at[42], dims.channels, 8),
         floats(base + at[43], dims.channels),
         floats(base + at[44], dims.channels),
-        ints(base + at[45], dims.channels),
+        floats(base + at[45], dims.channels),
         ints(base + at[46], dims.channels),
+        ints(base + at[47], dims.channels),
         channelparams_numbers[0],
         channelparams_numbers[1],
         channelparams_numbers[2],
@@ -410,13 +414,13 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
 @inlined
 def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
     """Return `watched` of a FitArrays."""
-    return bools(base + at[47], dims.channels)
+    return bools(base + at[48], dims.channels)
 
 
 @inlined
 def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
     """Return `limits` of a FitArrays."""
-    streamlimits_numbers = floats(base + at[48], 4)
+    streamlimits_numbers = floats(base + at[49], 4)
     return StreamLimits(
         streamlimits_numbers[0],
         streamlimits_numbers[1],

@@ -47,7 +47,7 @@ from newnormal.kernels.blocks import (
     step_params_at,
     tail_chances_at,
 )
-from newnormal.kernels.channels import ChannelOut
+from newnormal.kernels.channels import ChannelOut, rank
 from newnormal.kernels.channels import blank_work as blank_channel_work
 from newnormal.kernels.channels import linked_advance as advance_channels
 from newnormal.kernels.committee import (
@@ -63,7 +63,7 @@ from newnormal.kernels.drift import DriftOut
 from newnormal.kernels.linking import linked
 from newnormal.kernels.members import FAR
 from newnormal.kernels.mlp import NOTHING_AHEAD, request
-from newnormal.kernels.step import LARGEST, RESTORED, SEEN, StepOut, StepParams, StepState, copy
+from newnormal.kernels.step import RESTORED, SEEN, StepOut, StepParams, StepState, copy
 from newnormal.kernels.step import blank_work as blank_step_work
 from newnormal.kernels.stream import (
     CHANGE_NUMBER,
@@ -349,8 +349,7 @@ def _consume(
         given = (samples, judged, phases, flush, widths)
         room = (spare.one, spare.one_votes, spare.sample)
         advance_beside_in(work, *given, *models, own_out, nothing, votes, *room, scores)
-        for t in range(T):
-            scores[t] = min(scores[t] * (1 + judged.ranks[t]), LARGEST)
+        rank(scores, judged.ranks, channel_at(base, at, dims).smooth, scores)
     copy(own.levels[model.reported_expert], step.trend)
 
 

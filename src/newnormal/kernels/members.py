@@ -7,7 +7,7 @@ not learn.
 forecast  the sample minus a linear forecast from the last P samples of all channels
 level     Hotelling's T² of the sample
 windows   the last SPAN samples, as means of pairs, outside a linear subspace
-shapes    the last LONG samples, as means of BLOCK and centred, from the nearest of M shapes
+shapes    the last samples, as BLOCKS means of `block` and centred, from the nearest of M shapes
 rhythm    the sample minus the level that is usual at this phase, in units of its usual spread
 
 A missing value is replaced by what the channel judge expects of it, or else by the channel's last
@@ -29,7 +29,16 @@ from newnormal.kernels.compiled import inlined, inner
 from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
-from newnormal.types.tables import BOUNDED, NOT_NEGATIVE, SPREAD, UNIT, Array, Counter, counters
+from newnormal.types.tables import (
+    BOUNDED,
+    NOT_NEGATIVE,
+    SPREAD,
+    UNIT,
+    Array,
+    Counter,
+    Scalar,
+    counters,
+)
 
 KINDS = ("forecast", "level", "windows", "shapes", "rhythm")
 FORECAST, LEVEL, WINDOWS, SHAPES, RHYTHM = range(5)
@@ -38,9 +47,9 @@ PAST = 5  # samples that the forecast takes
 BLOCKS = 10  # means that a window is made of
 SPAN = 20  # samples of a window
 _PAIR = 2  # samples of a window's mean
-BLOCK = 10  # samples of a shape's mean
-LONG = 100  # samples of a shape
-SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes before its first vote
+BLOCK = 10  # samples of a shape's mean, at most
+LONG = 100  # samples of a shape, likewise
+SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes at most
 PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
@@ -58,7 +67,7 @@ class MembersState(NamedTuple):
     """The newest samples, in history's standard deviations, within ±FAR."""
 
     recent: Annotated[Floats32, Array(SPAN, "C", range=BOUNDED)]  # the newest last
-    # Means of the newest BLOCK at each sample, in a ring
+    # Means of the newest `block` at each sample, in a ring
     means: Annotated[Floats32, Array(LONG, "C", range=BOUNDED, seldom=True)]
     counts: Annotated[Ints, _COUNTS]
 
@@ -78,6 +87,7 @@ class MembersParams(NamedTuple):
     rhythm_spreads: Annotated[Floats32, Array("B", "C", range=SPREAD, first=1.0, seldom=True)]
     # Subtracted from each vote at this phase
     usual_votes: Annotated[Floats32, Array("B", "V", range=NOT_NEGATIVE)]
+    block: Annotated[int, Scalar(1, BLOCK)]  # samples of a shape's mean
 
 
 class MembersWork(NamedTuple):
@@ -150,7 +160,7 @@ def vote_members(
     square = work.square
     for r in range(R):
         sample = scaled[r]
-        _remember(sample, clean[r], state, work.filled)
+        _remember(sample, clean[r], params.block, state, work.filled)
         observed = 0.0
         for c in range(C):
             observed += 0.0 if np.isnan(sample[c]) else 1.0
@@ -185,7 +195,9 @@ def vote_members(
 
 @linked
 @inner
-def _remember(sample: Floats, clean: Floats, state: MembersState, filled: Floats32) -> None:
+def _remember(
+    sample: Floats, clean: Floats, block: int, state: MembersState, filled: Floats32
+) -> None:
     """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
     recent, means, counts = state
     C = len(sample)
@@ -201,9 +213,9 @@ def _remember(sample: Floats, clean: Floats, state: MembersState, filled: Floats
     for c in range(C):
         recent[SPAN - 1, c] = filled[c]
         total = np.float32(0)
-        for k in range(SPAN - BLOCK, SPAN):
+        for k in range(SPAN - block, SPAN):
             total += recent[k, c]
-        means[head, c] = total / np.float32(BLOCK)
+        means[head, c] = total / np.float32(block)
     counts[HEAD] = (head + 1) % LONG
     counts[HELD] = min(counts[HELD] + 1, LONG)
 
@@ -237,9 +249,9 @@ def _squares_of(
             return False
         _windows(state.recent, params.windows_mean, params.windows_basis, work, ahead, squares)
     elif kind == SHAPES:
-        if held < LONG:
+        if held < params.block * BLOCKS:
             return False
-        _shapes(state.means, state.counts[HEAD], params.shapes, work.window, ahead, squares)
+        _shapes(state, params, work.window, ahead, squares)
     else:
         if np.isnan(phase):
             return False
@@ -328,14 +340,15 @@ def _windows(
 
 @inlined
 def _shapes(
-    means: Floats32, head: int, shapes: Floats32, window: Floats32, ahead: Ints, squares: Floats
+    state: MembersState, params: MembersParams, window: Floats32, ahead: Ints, squares: Floats
 ) -> None:
+    means, head, shapes, block = state.means, state.counts[HEAD], params.shapes, params.block
     M, n = shapes.shape
     C = n // BLOCKS
     for c in range(C):
         squares[c] = 0.0
     for b in range(n // C):
-        row = (head + LONG - 1 - BLOCK * b) % LONG
+        row = (head + LONG - 1 - block * b) % LONG
         for c in range(C):
             window[b * C + c] = means[row, c]
             squares[c] += means[row, c]

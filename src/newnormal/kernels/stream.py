@@ -219,6 +219,10 @@ class ChangeState(NamedTuple):
     before: Annotated[Floats, Array(CHANGES, "C", range=LEVEL, seldom=True)]  # when last normal
     after: Annotated[Floats, Array(CHANGES, "C", range=LEVEL, seldom=True)]  # now
     farthest: Annotated[Floats, Array(CHANGES, "C", range=LEVEL, seldom=True)]  # from `before`
+    # Of each channel, the sample until which a slow change that went again is not told anew, and
+    # the level up to which
+    told_until: Annotated[Ints, Array("C", range=COUNT, seldom=True)]
+    told_level: Annotated[Floats, Array("C", range=LEVEL, seldom=True)]
 
 
 class Baseline(NamedTuple):

@@ -32,8 +32,9 @@ from newnormal.kernels.blocks import (
     times_at,
     watched_at,
 )
-from newnormal.kernels.channels import AGE, OUTSIDE, copy_normal
+from newnormal.kernels.channels import OUTSIDE, copy_normal
 from newnormal.kernels.compiled import inner, uncounted
+from newnormal.kernels.decision import AGE
 from newnormal.kernels.drift import CROSSED, MARK, WARM
 from newnormal.kernels.linking import linked
 from newnormal.kernels.step import copy

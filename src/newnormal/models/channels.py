@@ -9,13 +9,13 @@ import numpy as np
 
 from newnormal.alarms.tail import Peaks
 from newnormal.kernels.channels import (
-    GAP,
     HORIZONS,
     LONGEST,
     PAST,
     ChannelParams,
     errors_hidden,
 )
+from newnormal.kernels.decision import GAP
 from newnormal.models.experts import decay_of, rest_of
 from newnormal.types import Bools, Floats, Floats32
 

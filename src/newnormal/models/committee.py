@@ -91,7 +91,8 @@ class Committee(Model):
         linear = sum(vote.linear and vote.weight > 0 for vote in self.plan.votes)
         rank = min(self.plan.rank, self.channels // 2)
         experts = len(self.plan.memories) * self.network.parameters + linear * rank * self.channels
-        return experts + sum(each.size for each in blank_members(self.channels, 0))
+        members = blank_members(self.channels, 0)
+        return experts + sum(each.size for each in members if isinstance(each, np.ndarray))
 
     @property
     def sizes(self) -> dict[str, Any]:
@@ -133,7 +134,8 @@ class Committee(Model):
             losses += losses_j
             bases[j] = basis_of(rest, min(self.plan.rank, self.channels // 2))
         fitted = np.concatenate(packed)
-        members = fit_members(history, len(self.plan.weights), training.seed, training.rhythm)
+        votes, length = len(self.plan.weights), self.plan.shape_length
+        members = fit_members(history, votes, training.seed, training.rhythm, length)
         self.params = self._uncalibrated(np.array(scales), bases, members)
         self.params = calibrated(self, history, fitted, training.phases)
         return fitted, losses
@@ -164,7 +166,7 @@ class Committee(Model):
             smoothed=np.array(plan.smoothed, dtype=np.int64),
             keep=0.0 if plan.smoothing == 0 else decay_of(plan.smoothing),
             reported_expert=plan.reported_expert,
-            members=members or blank_members(self.channels, V),
+            members=members or blank_members(self.channels, V, 1, plan.shape_length),
             level_limit=np.inf,
         )
 
@@ -394,6 +396,8 @@ class Committee(Model):
             # Another machine's powers may differ in the last bit.
             if not np.allclose(getattr(params, name), getattr(plan, name), rtol=1e-12, atol=0):
                 raise StateError(f"model.own.{name}: expected those of the choice, found others")
+        if params.members.block != plan.members.block:
+            raise StateError("model.own.members.block: expected that of the choice, found another")
         if params.reported_expert != plan.reported_expert:
             raise StateError("model.own.reported_expert: expected that of the choice")
         self.params = params
@@ -407,11 +411,13 @@ class Committee(Model):
 
     def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:
         """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
-        places.set_place(state.own, self.params.decays, slot, shift, age)
+        places.set_place(state.own, self.params, slot, shift, age)
 
     def seen_levels(self, seen: ObservedState, ages: Ints) -> Floats:
         """Return the mean of what was `seen` of each channel in so many samples; NaN: not known."""
-        return places.seen_levels(seen.own, ages) if seen.left[0] else np.full(len(ages), np.nan)
+        if not seen.left[0]:
+            return np.full(len(ages), np.nan)
+        return places.seen_levels(seen.own, ages, self.params.members.block)
 
     def recall(
         self, state: ModelState, seen: ObservedState, channels: Bools, shift: Floats, age: int
@@ -420,7 +426,7 @@ class Committee(Model):
         if seen.left[0]:
             near = channels & (np.abs(shift) < FARTHEST / 2)
             state.step.samples[:, near] = seen.samples[:, near]
-            places.recall(state.own, seen.own, self.params.decays, near, shift, age)
+            places.recall(state.own, seen.own, self.params, near, shift, age)
 
     def accept_translation(self, state: ModelState, slot: int, *, stays: bool = True) -> None:
         """Accept a shift, the way there and the way back as normal; it may be over."""
@@ -428,7 +434,7 @@ class Committee(Model):
 
     def drop_translation(self, state: ModelState, slot: int) -> None:
         """Forget a shift."""
-        places.drop_place(state.own, self.params.decays, slot)
+        places.drop_place(state.own, self.params, slot)
 
     def accept_pattern(
         self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False

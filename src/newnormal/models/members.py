@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from newnormal.core.period import find_cycle
 from newnormal.kernels.members import BLOCKS, FAR, LONG, PAST, SPAN, SPANS, MembersParams
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32
@@ -23,6 +24,7 @@ _SWEEPS = 20  # of k-means at most
 _MOST_SHAPES = 64
 _FEWER_SHAPES = 32  # 64 shapes of 38 channels take 97 kB, and find no more
 _MANY_CHANNELS = 16
+_FEWEST = 2  # samples of a shape's mean, at least
 MOST_BINS = 4096  # of a rhythm
 _SPANS_OF_HISTORY = 3  # times a member's own samples, below which it is not fitted
 
@@ -47,10 +49,21 @@ def members_sizes(channels: int) -> dict[str, int]:
     return {"D": min(_RANK, BLOCKS * channels // 2), "H": shapes}
 
 
-def blank_members(channels: int, votes: int, bins: int = 1) -> MembersParams:
+def blank_members(
+    channels: int, votes: int, bins: int = 1, shape_length: int = LONG
+) -> MembersParams:
     """Return the parameters before history is known, in their shapes."""
     sizes = {"C": channels, "V": votes, "B": bins, **members_sizes(channels)}
-    return first(MembersParams, sizes)
+    return first(MembersParams, sizes, block=shape_length // BLOCKS)
+
+
+def length_of_shapes(history: Floats) -> int:
+    """Return how many samples a shape has, given scaled history (T, C).
+
+    It is half a cycle of the channels, and LONG where they have none, or a longer one.
+    """
+    cycle = find_cycle(history, 2 * LONG)
+    return LONG if cycle is None else BLOCKS * max(round(cycle / 2 / BLOCKS), _FEWEST)
 
 
 def fittable(samples: int, rhythm: bool) -> tuple[bool, ...]:
@@ -60,13 +73,17 @@ def fittable(samples: int, rhythm: bool) -> tuple[bool, ...]:
 
 
 def fit_members(
-    history: Floats, votes: int, seed: int, rhythm: Tables | None = None
+    history: Floats,
+    votes: int,
+    seed: int,
+    rhythm: Tables | None = None,
+    shape_length: int = LONG,
 ) -> MembersParams:
     """Fit the members on scaled history (T, C), NaN where missing."""
     C = history.shape[1]
     filled = _filled(history)
     bins = 1 if rhythm is None else len(rhythm.levels)
-    params = blank_members(C, votes, bins)
+    params = blank_members(C, votes, bins, shape_length)
     enough = fittable(len(history), rhythm is not None)
     with one_thread():
         if enough[0]:
@@ -78,7 +95,8 @@ def fit_members(
             mean, basis = _windows(filled, len(params.windows_basis))
             params = params._replace(windows_mean=mean, windows_basis=basis)
         if enough[3]:
-            params = params._replace(shapes=_shapes(filled, len(params.shapes), seed))
+            shapes = _shapes(filled, shape_length, len(params.shapes), seed)
+            params = params._replace(shapes=shapes)
     if rhythm is not None:
         params = params._replace(
             rhythm_levels=np.ascontiguousarray(rhythm.levels, dtype=np.float32),
@@ -179,12 +197,12 @@ def _windows(filled: Floats, rows: int) -> tuple[Floats32, Floats32]:
     return mean.astype(np.float32), basis
 
 
-def _shapes(filled: Floats, most: int, seed: int) -> Floats32:
+def _shapes(filled: Floats, length: int, most: int, seed: int) -> Floats32:
     """Return the centres of clusters of centred windows, the newest block first.
 
     Where history is too short for so many, the first one is repeated.
     """
-    X = _blocks(filled, LONG, _CLUSTERED)[:, ::-1]
+    X = _blocks(filled, length, _CLUSTERED)[:, ::-1]
     centred = X - X.mean(axis=1, keepdims=True)
     points = np.array(centred.reshape(len(X), -1), dtype=np.float32)
     centres = _k_means(points, min(most, max(len(points) // 4, 1)), np.random.default_rng(seed))

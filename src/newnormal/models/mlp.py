@@ -20,8 +20,8 @@ from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints
 
 _LATENTS = (1, 2, 4, 8, 16)
-_OUTER = (16, 128)
-_INNER = (8, 64)
+_OUTER = (16, 64)
+_INNER = (8, 32)
 _BOTTLENECK = 2  # the layer that leads to it
 
 
@@ -34,7 +34,7 @@ def widths_of(n: int) -> tuple[int, ...]:
     Examples
     --------
     >>> widths_of(5), widths_of(1000)
-    ((5, 16, 8, 2, 8, 16, 5), (1000, 128, 64, 16, 64, 128, 1000))
+    ((5, 16, 8, 2, 8, 16, 5), (1000, 64, 32, 16, 32, 64, 1000))
     """
     latent = max(each for each in _LATENTS if each <= max(n // 2, 1))
     outer = min(max(n // 2, _OUTER[0]), _OUTER[1])

@@ -13,8 +13,8 @@ from newnormal.kernels.accepted import (
     PLACES,
     AcceptedState,
 )
-from newnormal.kernels.committee import CommitteeState
-from newnormal.kernels.members import BLOCK, HEAD, LONG, SPAN
+from newnormal.kernels.committee import CommitteeParams, CommitteeState
+from newnormal.kernels.members import HEAD, LONG, SPAN
 from newnormal.types import Bools, Floats, Ints
 
 _NEWS = 0.25  # of history's standard deviations: a shift that moved less is left as it is
@@ -22,7 +22,9 @@ _QUIET = 1.5  # a vote that counts as quiet for every pattern
 _OPEN = PLACES // 2  # places of open changes; the others are accepted
 
 
-def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age: int) -> None:
+def set_place(
+    own: CommitteeState, params: CommitteeParams, slot: int, shift: Floats, age: int
+) -> None:
     """Judge a stream that moved by `shift` (C,) `age` samples ago from where it is.
 
     What the members remember of it is moved back as well.
@@ -37,7 +39,7 @@ def set_place(own: CommitteeState, decays: Floats, slot: int, shift: Floats, age
     if is_new:
         accepted.at[slot] = 1
     if accepted.at[slot] and age > 0:
-        _move(own, decays, further, age)
+        _move(own, params, further, age)
 
 
 def accept_place(own: CommitteeState, slot: int, *, stays: bool = True) -> None:
@@ -55,28 +57,28 @@ def accept_place(own: CommitteeState, slot: int, *, stays: bool = True) -> None:
     accepted.used[slot] = accepted.at[slot] = 0
 
 
-def drop_place(own: CommitteeState, decays: Floats, slot: int) -> None:
+def drop_place(own: CommitteeState, params: CommitteeParams, slot: int) -> None:
     """Forget the place of an open change."""
     accepted = own.accepted
     if accepted.used[slot] and accepted.at[slot]:
-        _move(own, decays, -accepted.shifts[slot], LONG + SPAN)
+        _move(own, params, -accepted.shifts[slot], LONG + SPAN)
     accepted.shifts[slot] = 0
     accepted.used[slot] = accepted.at[slot] = 0
 
 
-def seen_levels(seen: CommitteeState, ages: Ints) -> Floats:
+def seen_levels(seen: CommitteeState, ages: Ints, block: int) -> Floats:
     """Return the mean of each channel in its newest samples, so many or LONG; NaN of few."""
     means, accepted = np.roll(seen.members.means, -int(seen.members.counts[HEAD]), 0), seen.accepted
     here = (accepted.shifts * (accepted.used * accepted.at)[:, None]).sum(axis=0)
-    rows = np.maximum(ages - BLOCK + 1, 1)  # each is a mean of BLOCK
+    rows = np.maximum(ages - block + 1, 1)  # each is a mean of `block`
     levels = np.array([means[-count:, c].mean() for c, count in enumerate(rows)], np.float64)
-    return np.where(rows < BLOCK, np.nan, levels + here)
+    return np.where(rows < block, np.nan, levels + here)
 
 
 def recall(
     own: CommitteeState,
     seen: CommitteeState,
-    decays: Floats,
+    params: CommitteeParams,
     channels: Bools,
     shift: Floats,
     age: int,
@@ -89,7 +91,7 @@ def recall(
         getattr(own, name)[..., channels] = getattr(seen, name)[..., channels]
     own.members.recent[:, channels] = seen.members.recent[:, channels]
     own.members.means[:, channels] = seen.members.means[:, channels]
-    _move(own, decays, np.where(channels, shift, 0.0), age)
+    _move(own, params, np.where(channels, shift, 0.0), age)
 
 
 def accept_pattern(
@@ -120,9 +122,9 @@ def restore(own: CommitteeState, kept: AcceptedState) -> None:
         getattr(accepted, part)[:] = getattr(kept, part)
 
 
-def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
+def _move(own: CommitteeState, params: CommitteeParams, shift: Floats, age: int) -> None:
     """Move back what is remembered of the last `age` samples."""
-    followed = (1 - decays[:, None] ** age) * shift  # what the trends have followed of it
+    followed = (1 - params.decays[:, None] ** age) * shift  # what the trends have followed of it
     own.levels[:] -= followed
     own.past_trends[:] -= followed[:, None]
     own.residuals[:] -= (shift - followed)[:, None]
@@ -130,5 +132,5 @@ def _move(own: CommitteeState, decays: Floats, shift: Floats, age: int) -> None:
     members.recent[SPAN - min(age, SPAN) :] -= shift.astype(np.float32)
     newest = int(members.counts[HEAD])
     for back in range(min(age, LONG)):
-        share = min(1.0, (age - back) / BLOCK)
+        share = min(1.0, (age - back) / params.members.block)
         members.means[(newest - 1 - back) % LONG] -= np.float32(share) * shift

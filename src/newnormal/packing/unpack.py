@@ -33,7 +33,7 @@ from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
 from newnormal.kernels.channels import ChannelParams, ChannelState
 from newnormal.kernels.committee import CommitteeState, ObservedState
 from newnormal.kernels.drift import DriftParams, DriftState
-from newnormal.kernels.members import KINDS
+from newnormal.kernels.members import BLOCKS, KINDS, LONG
 from newnormal.kernels.step import StepParams, StepState
 from newnormal.kernels.stream import (
     SHADOW_TRAINS,
@@ -492,9 +492,12 @@ def _choice(facts: Facts) -> Choice:
     shape = (len(plan.memories), len(plan.rates), len(plan.votes), len(plan.members))
     votes = all(0 <= vote.expert < len(plan.memories) for vote in plan.votes)
     weights = all(weight >= 0 for weight in plan.weights) and 0 < sum(plan.weights) < math.inf
-    if shape != (2, 2, 3, len(KINDS)) or not votes or not weights:
+    if shape != (1, 1, 2, len(KINDS)) or not votes or not weights:
+        raise StateError("choice.plan: expected a memory, two votes and five members, found others")
+    if plan.shape_length not in range(BLOCKS, LONG + 1, BLOCKS):
         raise StateError(
-            "choice.plan: expected two memories, three votes and five members, found others"
+            f"choice.plan: expected shapes of {BLOCKS}, {2 * BLOCKS}, ... or {LONG} samples, "
+            f"found {plan.shape_length}"
         )
     if not all(memory > 0 for memory in plan.memories) or not 0 <= plan.smoothing < math.inf:
         raise StateError("choice.plan: expected half-lives above 0, found others")

@@ -132,7 +132,7 @@ def _scoring() -> list[Job]:
             0.6,
             *(work.members, ahead, _ROWS, _ROWS, _ROW, own, fitted, *calibration, *votes),
         ),
-        _job(behind("members._remember"), 0.4, _ROW, _ROW, own, _ROW32),
+        _job(behind("members._remember"), 0.4, _ROW, _ROW, 1, own, _ROW32),
         _job(behind("step.advance_in"), 1.5, in_step, _ROWS, True, widths, state.step, plain, out),
         _job(behind("mlp.forward"), 0.9, *net, in_step.active, ahead),
         _job(behind("mlp.descend"), 0.3, *net, in_step.deltas, plain.lr, in_step.active),
@@ -157,6 +157,7 @@ def _alone() -> list[Job]:
     return [
         _job(committee.advance_beside, 1.6, *_beside(), _ROW),
         _job(channel_kernels.judge, 2.0, *_channels()),
+        _job(channel_kernels.rank, 0.1, _ROW, _ROW, _ROW, _ROW),
     ]
 
 

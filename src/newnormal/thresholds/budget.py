@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from newnormal.alarms.tail import Peaks, Tail, known_scores
-from newnormal.alarms.threshold import RECENT_DAYS, AlarmThreshold
+from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import AlarmParams
+from newnormal.kernels.decision import RAISE
 from newnormal.thresholds.base import is_number
 from newnormal.types import Floats
 
-# Chosen on 36 real streams of five collections and on halves of SKAB and NAB: found and false
-# alarms hardly differ for steps from half a spread to one, rises from 1.25 to 2, and alarms that
-# are judged from where they are after 30 to 120 samples.
-_STEP = 1.0  # spreads by which an alarm raises the threshold
-_RISE = 1.5  # times its start that the threshold's height may be
+# Found and false alarms hardly differ for alarms that are judged from where they are after 30 to
+# 120 samples: on 36 real streams of five collections and on halves of SKAB and NAB.
 _STAND = 60  # samples after which an alarm is judged from where the scores are
 
 
@@ -53,9 +51,9 @@ class Budget:
     residuals, or their standardised mean.
 
     The threshold starts where history's peaks, declustered and extrapolated by a generalised
-    Pareto tail (`Peaks`), reach it at the limit. Every alarm that was just beyond it raises it by a
-    step, to one and a half times its start at most, and it comes back by one step in the time in
-    which one alarm is allowed. With a step g, such alarms over T samples out of alarm exceed
+    Pareto tail (`Peaks`), reach it at the limit. Every alarm that was just beyond it raises it by
+    half its start, to twice that at most, and it comes back by as much in the time in which one
+    alarm is allowed. With a step g, such alarms over T samples out of alarm exceed
     rate · T by (h(T) - h(0)) / g at most, where h is its height: as for the level of adaptive
     conformal inference (Gibbs and Candès, Adaptive conformal inference under distribution shift,
     NeurIPS 2021), but bounded on both sides.
@@ -111,11 +109,10 @@ class Budget:
             location=fit.location,
             spread=fit.spread,
             rate=self.rate,
-            step=_STEP,
-            rise=_RISE,
+            step=RAISE,
             gap=float(self.gap),
             stand=float(_STAND),
-            span=RECENT_DAYS * float(self.samples_per_day),
+            day=float(self.samples_per_day),
         )
         return AlarmThreshold.of(params, height, Tail.beyond(measured, fit))
 

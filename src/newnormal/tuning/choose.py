@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.kernels.members import KINDS, LONG, RHYTHM, SPANS
+from newnormal.kernels.members import KINDS, LONG, RHYTHM
 from newnormal.metrics.ranking import ranked_precision
 from newnormal.models.base import OnEpoch, OnPhase, Training, scores
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params, rest_of
-from newnormal.models.members import Tables, fittable
+from newnormal.models.members import Tables, fittable, length_of_shapes
 from newnormal.models.plan import Plan
 from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
 from newnormal.tuning.progress import FitProgress
@@ -160,7 +160,7 @@ def outline(history: Floats, rhythm: bool) -> Outline:
     """
     early, held_out = np.split(history, [early_samples(len(history))])
     tested = _enough(early, 1 - HELD_OUT) and _enough(held_out, HELD_OUT)
-    plan = Plan()
+    plan = Plan(shape_length=length_of_shapes(early if tested else history))
     enough = fittable(len(early) if tested else len(history), rhythm)
     short = ["" if each else TOO_SHORT for each in enough]
     short[RHYTHM] = "" if rhythm else NO_RHYTHM
@@ -289,6 +289,6 @@ def _members(plan: Plan, precision: Sequence[float], dropped: Sequence[str]) -> 
             memory, lr = plan.memories[vote.expert], plan.rates[vote.expert]
             lr = 0.0 if vote.linear else lr
         else:
-            kind, memory, lr = KINDS[at - E], float(SPANS[at - E]), 0.0
+            kind, memory, lr = KINDS[at - E], float(plan.spans[at - E]), 0.0
         members.append(Member(kind, memory, lr, each, weight / total, why))
     return tuple(members)

@@ -91,4 +91,4 @@ def _smoothing(choice: Choice) -> str:
         return "The score is not smoothed."
     unit = "sample" if choice.plan.smoothing == 1 else "samples"
     half_life = f"smoothed with a half-life of {choice.plan.smoothing:g} {unit}"
-    return f"The autoencoders and the forecast vote at once; the other votes are {half_life}."
+    return f"The autoencoder and the forecast vote at once; the other votes are {half_life}."
