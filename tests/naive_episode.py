@@ -40,7 +40,7 @@ class NaiveEpisode:
 
     @property
     def soon(self) -> float:
-        return max(self.day / 12, 120)
+        return self.day / 12
 
     def follow(self, beyond: bool, missing: bool = False) -> str:
         """Take one sample; return whether the episode opens, closes, or nothing."""

@@ -222,6 +222,15 @@ def test_fault_that_flickers_faster_than_the_gap_is_one_alarm(limit: AlarmThresh
     assert set(alarms[10:45]) == {1}
 
 
+def test_fault_that_comes_and_goes_for_long_is_three_alarms(limit: AlarmThreshold) -> None:
+    scores = np.zeros(400)
+    for at in range(20, 260, 17):  # on for five samples, off for twelve
+        scores[at : at + 5] = 30.0
+    alarms = limit.judge(scores).alarms
+    assert set(alarms[54:258]) == {3}
+    assert alarms[-1] == 0
+
+
 @pytest.mark.parametrize("last", [1, 100])
 def test_fault_that_only_grows_is_one_alarm(limit: AlarmThreshold, last: int) -> None:
     scores = limit.threshold * np.geomspace(1.1, 50, 50)

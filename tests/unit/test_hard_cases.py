@@ -1,7 +1,9 @@
 """Streams that made a detector deaf or untrue: a channel far out, dead, or where it never was."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 import newnormal
 from newnormal import Detector, datasets
 from newnormal.alarms.log import _evidence
+from newnormal.kernels.decision import AGE, GAP, GAPS, follow
 from newnormal.metrics import trace_alarms
 from newnormal.tabular import to_table
 from newnormal.texts import number_text
@@ -181,3 +184,48 @@ def test_an_expected_value_that_differs_by_rounding_makes_no_long_numbers() -> N
     (evidence,) = _evidence(detector._fitted, log)
     assert evidence.text == "1, within -2.3 to 4.3"
     assert evidence.expected == evidence.observed == 1.0
+
+
+def test_score_has_no_part_of_the_limit_on_alarms() -> None:
+    live = plant(1, 600)
+    live[300:330, FLOW] += 8 * SIGMA[FLOW]
+    ref, comp = (
+        Detector(epochs=2, alarms_per_day=limit).fit(plant(0, 2_000)).run(live) for limit in (1, 20)
+    )
+    assert ref.channel_ratios is not None and (ref.channel_ratios >= 1).any()
+    assert ref.scores[300] == comp.scores[300] > 3 * ref.scores[:300].max()
+
+
+def test_pause_is_counted_from_the_end_of_an_episode_that_a_review_ended() -> None:
+    step: Any = getattr(follow, "py_func", follow)  # it has no entry from Python
+    counts = np.zeros(7, np.int64)
+    for sample in range(3_000):
+        step(counts, sample in (1_400, 1_404, 1_408), False, GAP, 1_440.0)
+        if sample in (1_401, 1_405):
+            counts[AGE] = 0  # as reviews and levels that were accepted before end it
+    assert counts[AGE] == 0
+    assert counts[GAPS] <= 3 * GAP
+
+
+def test_outliers_of_a_wave_stay_anomalous_for_as_long_as_they_come() -> None:
+    data = datasets.neurips_ts_uni(1, shift=0.0)
+    labels = data.labels[:4_000] == 1
+    verdicts = Detector(seed=2021).fit(data.train).run(data.test[:4_000])
+    assert verdicts.anomalous[labels].mean() > 0.95
+    assert verdicts.anomalous[~labels].mean() < 0.02
+
+
+def test_slow_change_that_went_again_is_told_once_in_two_days() -> None:
+    detector, days, events = Detector(epochs=2).fit(plant(0, 2_000)), 4, list[Event]()
+    live = plant(1, days * 1_440)
+    waves = np.zeros(len(live))
+    for at in range(400, len(live) - 400, 480):  # three times a day, in and out within six hours
+        waves[at : at + 360] = np.concatenate([np.linspace(0, 1, 180), np.linspace(1, 0, 180)])
+    live[:, LEVEL] += 4 * SIGMA[LEVEL] * waves
+    for part in np.split(live, days):
+        detector.run(part)
+        events += detector.take_events()
+    slow = [event for event in events if event.kind == "changed" and event.alarm is None]
+    told = [event.sample for event in slow if event.change and "still" not in event.change.sentence]
+    assert told
+    assert all(later - before >= 2 * 1_440 for before, later in pairwise(told))

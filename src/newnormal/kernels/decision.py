@@ -37,8 +37,7 @@ RAISE, RAISED = 0.5, 2.0  # of its start: what a weak episode adds to its limit,
 # Episodes whose highest ratio is below this are weak: they raise limits. A strong one does not show
 # that a limit is too low.
 JUST_BEYOND = 1.5
-# A third episode within this time comes and goes; of slow streams, within so many samples
-_HOURS, _SOON = 2.0, 120.0
+_HOURS = 2.0  # within which a third episode is one that comes and goes
 _PAUSES = 2.0  # times the longest pause so far, for which such an episode stays open
 
 # Positions in the counters of an episode; those of a channel go on after them.
@@ -85,7 +84,7 @@ def follow(counts: Ints, beyond: bool, is_missing: bool, gap: int, day: float) -
             return GOES_ON
         pause, since = counts[SILENT_FOR], counts[FIRST] - 1
         counts[AGE], counts[QUIET], counts[GAPS] = 1, 0, gap
-        if 0 <= since <= max(_HOURS / 24 * day, _SOON):
+        if 0 <= since <= _HOURS / 24 * day:
             counts[GAPS] = max(gap, int(_PAUSES * max(pause, counts[PAUSE])))
         counts[PAUSE], counts[FIRST], counts[SECOND] = pause, counts[SECOND], 1
         counts[SILENT_FOR] = 0
