@@ -21,6 +21,8 @@ alarm is open as long as an episode is, and ends with the last sample that is an
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from newnormal.kernels.compiled import inner, uncounted
@@ -48,7 +50,7 @@ FIRST = 3  # samples since the last one but one began, likewise; 0: there is non
 SECOND = 4  # samples since the last one began
 PAUSE = 5  # the pause before the last one
 GAPS = 6  # quiet samples that close it: more than its `gap` where it comes and goes
-COUNTED = {
+COUNTED: dict[str, Any] = {
     "age": AGE,
     "quiet": QUIET,
     "silent_for": SILENT_FOR,
