@@ -54,10 +54,10 @@ _LEARNED_NOTHING = (
     "no autoencoder learned anything from history: the score is that of the other members\n"
     "hint: fit on more history, or look at explain()"
 )
-# Of the limit on alarms, what the channels have together, and what the joint score has. The rest is
-# for what streams do that their history does not: on 20 and 36 real streams these shares found .57
-# and .59 of the events at .88 and .93 false alarms a day; .2 and 1 find .60 and .69 at 1.1.
-CHANNELS_SHARE, JOINT_SHARE = 0.2, 0.5
+# Of the limit on alarms, what the channels have together. The joint score has what is `careful` of
+# it: on 20 and 36 real streams that found .57 and .63 of the events at .91 and .94 false alarms a
+# day; half of the limit .57 and .59 at .88 and .93, all of it .62 and .69 at 1.05 and 1.12.
+CHANNELS_SHARE = 0.2
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
 _LEFT_OUT = (
     "hint: each is ten times as far from the median as any other; write NaN where nothing was "
@@ -127,13 +127,13 @@ class ThresholdSpec:
         return Peaks.of(known_scores(log_scores(history_scores.ordered)), Budget.gap)
 
     def threshold(
-        self, history_scores: HistoryScores, period: np.timedelta64 | None, share: float = 1.0
+        self, history_scores: HistoryScores, period: np.timedelta64 | None, *, careful: bool = False
     ) -> AlarmThreshold:
-        """Return the alarm threshold that history's scores give, at a `share` of the budget."""
+        """Return the alarm threshold that history's scores give, at the budget or `careful`."""
         per_day = samples_per_day(period)
         if self.is_budget:
             budget = Budget(self.alarms_per_day, self.risk, per_day)
-            return budget.calibrate(log_scores(history_scores.ordered), share)
+            return budget.calibrate(log_scores(history_scores.ordered), careful=careful)
         tau = checked_threshold(self.rule, history_scores)
         return AlarmThreshold.at(tau, history_scores.ordered, samples_per_day=per_day)
 
@@ -291,7 +291,6 @@ def _assembled(
 ) -> Fitted:
     """Return the fitted detector with its threshold, its alarms and what it accepts."""
     accepts = channel is not None or config.accept_after is not None
-    share = 1.0 if channel is None else JOINT_SHARE
     normal = NormalRange.fit(history) if accepts else None
     fitted = Fitted(
         config=config,
@@ -299,7 +298,7 @@ def _assembled(
         period=period,
         model=model,
         step=params,
-        **_threshold_parts(spec.threshold(history_scores, period, share)),
+        **_threshold_parts(spec.threshold(history_scores, period, careful=channel is not None)),
         **spec.moving_parts(history_scores),
         alarms=AlarmLog() if accepts or spec.has_alarms else NO_ALARMS,
         acceptance=TimedAcceptance(config.patience(period)) if accepts else NO_ACCEPTANCE,
@@ -332,7 +331,6 @@ def refit_threshold(
     """
     params = fitted.step
     channel = fitted.channel
-    joint_share = 1.0 if channel is None else JOINT_SHARE
     rate = spec.rate(fitted.period)
     if channel is not None:
         limits, slow = limits_of(channel.tails, channel.flags != 0, CHANNELS_SHARE * rate)
@@ -348,7 +346,8 @@ def refit_threshold(
     if spec == before and not anew:
         threshold = _start(fitted)
     elif peaks is not None and not anew:
-        threshold = _moved(fitted, peaks.height(joint_share * rate))
+        used = rate if channel is None else peaks.careful(rate)
+        threshold = _moved(fitted, peaks.height(used))
         threshold = threshold._replace(params=fitted.alarm._replace(rate=rate))
     elif history_scores is None and (
         spec.is_budget or fitted.alarm.rate or not isinstance(spec.rule, Fixed)
@@ -369,7 +368,7 @@ def refit_threshold(
             )
         moving, peaks = spec.moving_parts(history_scores), spec.peaks(history_scores)
         if spec.is_budget or fitted.alarm.rate:
-            threshold = spec.threshold(history_scores, fitted.period, joint_share)
+            threshold = spec.threshold(history_scores, fitted.period, careful=channel is not None)
         else:  # the tail of the scores stays
             threshold = _moved(fitted, checked_threshold(spec.rule, history_scores))
     accepted = isinstance(fitted.acceptance, TimedAcceptance)

@@ -546,6 +546,13 @@ def test_height_beyond_history_is_where_ten_times_as_much_history_has_it() -> No
     assert 10 <= count <= 40
 
 
+def test_careful_limit_leaves_more_the_fewer_alarms_it_allowed_in_history() -> None:
+    fit = Peaks.of(np.random.default_rng(3).exponential(size=20_000), gap=10)
+    for allowed in (0.25, 1, 4):
+        rate = allowed / 20_000
+        assert fit.careful(rate) == pytest.approx(rate * allowed / (allowed + 1), rel=0.1)
+
+
 def test_heavy_tail_is_found_and_a_light_one_has_no_end() -> None:
     rng = np.random.default_rng(4)
     assert Peaks.of(rng.pareto(3, 20_000), gap=10).shape > 0.15

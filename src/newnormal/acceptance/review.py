@@ -104,7 +104,8 @@ _WIDER = 1.2  # times the farthest of the newest values, the range of a channel 
 _MOVES_AGAIN = 8  # samples without a move, below which a channel does not stand still
 _MARGIN = 0.01  # of history's standard deviations, beyond accepted values, is normal too
 _ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
-# Samples hidden, from which on most of the newest are: one that is not takes off more than one adds.
+# Samples hidden, from which on most of the newest are: one that is not takes off more than one
+# adds.
 _MOSTLY = 3
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this

@@ -18,7 +18,7 @@ from newnormal.alarms.silence import close_silence, find_silence, forget_silence
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
-from newnormal.kernels.decision import AGE
+from newnormal.kernels.decision import AGE, GAP
 from newnormal.kernels.stream import (
     CHANGE_ALARM,
     CHANGE_NUMBER,
@@ -27,6 +27,7 @@ from newnormal.kernels.stream import (
     LOG_END,
     LOG_NEWEST,
     LOG_NUMBER,
+    LOG_PAUSE,
     LOG_PEAK,
     LOG_START,
     OBSERVED_VALUE,
@@ -292,10 +293,11 @@ def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
     channels, found = fitted.channels, []
     for c in _beyond(log):
         observed, expected, low, high = map(_known, log.values[:, c].tolist())
-        start, end, sample = log.spans[c].tolist()
+        start, end, sample, pause = log.spans[c].tolist()
         where = start, end, sample, float(log.ratios[c])
         unit = fitted.units.get(channels[c], "")
-        found.append(Evidence(channels[c], observed, expected, low, high, *where, unit=unit))
+        part = Evidence(channels[c], observed, expected, low, high, *where, unit=unit)
+        found.append(replace(part, comes_and_goes=pause >= GAP))
     if not found:
         for c, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True):
             observed, expected, low, high, pace = map(_known, values)
@@ -305,6 +307,7 @@ def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
                     # To tell apart what differs by rounding takes sixteen digits of a sentence.
                     expected = observed if math.isclose(observed, expected) else expected
                 part = Evidence(channels[c], observed, expected, low, high, pace=pace, unit=unit)
+                part = replace(part, comes_and_goes=bool(log.counts[LOG_PAUSE] >= GAP))
                 if part.direction == "within" and low is not None:
                     part = replace(part, unusual=pace_text(pace) or _course(fitted, log, c))
                 found.append(part)

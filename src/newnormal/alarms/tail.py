@@ -84,6 +84,15 @@ class Peaks(NamedTuple):
             shape,
         )
 
+    def careful(self, rate: float) -> float:
+        """Return the part of a limit of `rate` a sample that is used, where not all of it is.
+
+        It is n / (n + 1) of it, where n is how many alarms the limit allows in these scores: the
+        fewer, the less is known of the tail that they were to show.
+        """
+        allowed = _PEAKS * rate / self.rate
+        return rate * allowed / (allowed + 1)
+
     def height(self, rate: float) -> float:
         """Return the height that alarms reach at `rate` a sample: counted, or extrapolated.
 

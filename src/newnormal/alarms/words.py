@@ -115,6 +115,8 @@ def alarm_sentence(alarm: Alarm, length: str | None, at_this_hour: bool) -> str:
     first, *others = evidence
     if length is not None and first.start is not None and first.end is not None:
         lasted = f" for {_own_length(alarm, first.end - first.start + 1)}"
+    if first.comes_and_goes:
+        lasted = f" and comes and goes{lasted}"
     text = f"{first.channel} {first.text}"
     if at_this_hour and first.expected is not None:
         text += " at this hour"
@@ -393,6 +395,8 @@ def unusual_text(alarm: Alarm) -> str:
             continue  # it is named already
         if part in joint and len(joint) > 1:
             way = "are not usual together" if is_all else "unusual"
+        if part.comes_and_goes:
+            way += " and comes and goes"
         by_way.setdefault(way, []).append(part.channel)
     return ", ".join(f"{channels_text(names)} {way}" for way, names in by_way.items())
 

@@ -23,12 +23,14 @@ from newnormal.kernels.stream import (
     LOG_END,
     LOG_NEWEST,
     LOG_NUMBER,
+    LOG_PAUSE,
     LOG_PEAK,
     LOG_START,
     LOWEST,
     NAMED,
     OBSERVED_VALUE,
     PACE,
+    PAUSED,
     PEAK_P_VALUE,
     PEAK_RATIO,
     PEAK_SCORE,
@@ -92,6 +94,7 @@ linked_follow = linked(follow)
 def _open(log: LogState, number: int, sample: int, time: int) -> None:
     log.counts[LOG_NUMBER] = log.counts[LOG_NEWEST] = number
     log.counts[LOG_START] = log.counts[LOG_END] = log.counts[LOG_PEAK] = sample
+    log.counts[LOG_PAUSE] = 0
     for k in range(len(log.times)):
         log.times[k] = time
     for k in range(len(log.levels)):
@@ -101,7 +104,7 @@ def _open(log: LogState, number: int, sample: int, time: int) -> None:
     log.levels[REPORTED] = -1.0
     for c in range(len(log.ratios)):
         log.ratios[c] = 0.0
-        for k in range(3):
+        for k in range(log.spans.shape[1]):
             log.spans[c, k] = -1
     for k in range(NAMED):
         log.channels[k] = -1
@@ -118,6 +121,7 @@ def _extend(log: LogState, rows: LogRows, t: int, first: int) -> bool:
     sample, time = first + t, rows.times[t]
     joins = False
     if is_beyond(rows.ratios[t]):
+        log.counts[LOG_PAUSE] = max(log.counts[LOG_PAUSE], sample - log.counts[LOG_END] - 1)
         log.counts[LOG_END], log.times[END_TIME] = sample, time
     for c in range(rows.channels.shape[1] if len(rows.channels) else 0):
         ratio = rows.channels[t, c]
@@ -125,7 +129,9 @@ def _extend(log: LogState, rows: LogRows, t: int, first: int) -> bool:
             continue
         if log.spans[c, START_TIME] < 0:
             joins = True
-            log.spans[c, START_TIME] = sample
+            log.spans[c, START_TIME] = log.spans[c, END_TIME] = sample
+        pause = max(sample - log.spans[c, END_TIME] - 1, 0)
+        log.spans[c, PAUSED] = max(log.spans[c, PAUSED], pause)
         log.spans[c, END_TIME] = sample
         if ratio > log.ratios[c]:
             log.ratios[c] = min(ratio, _LARGEST)

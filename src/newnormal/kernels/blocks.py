@@ -135,10 +135,10 @@ def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:  # noqa: ARG001
 def log_at(base: int, at: Ints, dims: Dims) -> LogState:
     """Return `log` of a StreamState."""
     return LogState(
-        ints(base + at[30], 5),
+        ints(base + at[30], 6),
         floats(base + at[31], 6),
         ints(base + at[32], 3),
-        ints2(base + at[33], dims.channels, 3),
+        ints2(base + at[33], dims.channels, 4),
         floats(base + at[34], dims.channels),
         floats2(base + at[35], 4, dims.channels),
         ints(base + at[36], 5),

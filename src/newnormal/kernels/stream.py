@@ -69,12 +69,14 @@ LOG_START = 1  # samples
 LOG_END = 2
 LOG_PEAK = 3
 LOG_NEWEST = 4  # the number of the newest alarm, open or closed; 0 before the first
+LOG_PAUSE = 5  # the longest pause of the open alarm in which no sample was anomalous
 _LOG = counters(
     open=Counter(LOG_NUMBER, 0, "newest"),
     start=Counter(LOG_START, 0, "end"),
     end=Counter(LOG_END, 0, _SEEN),
     peak=Counter(LOG_PEAK, 0, _SEEN),
     newest=Counter(LOG_NEWEST, 0, _ALARMS),
+    pause=LOG_PAUSE,
 )
 
 # Positions in LogState.levels: the peak's; the joint score's highest ratio; the severity now, and
@@ -100,6 +102,7 @@ _PEAK = Range(
 START_TIME = 0
 END_TIME = 1
 PEAK_TIME = 2
+PAUSED = 3  # of spans alone
 
 # Rows of LogState.values and LogState.evidence.
 OBSERVED_VALUE, EXPECTED_VALUE, LOWEST, HIGHEST, PACE = range(5)
@@ -111,8 +114,9 @@ class LogState(NamedTuple):
     counts: Annotated[Ints, _LOG]
     levels: Annotated[Floats, Array(6, range=_PEAK)]
     times: Annotated[Ints, Array(3, range=ANY, first=NO_TIME, seldom=True)]  # in ns
-    # The first sample, the last and the farthest of each channel beyond its limit; -1 for none
-    spans: Annotated[Ints, Array("C", 3, range=ANY, first=-1, seldom=True)]
+    # The first sample, the last and the farthest of each channel beyond its limit, and its longest
+    # pause between them; -1 for none
+    spans: Annotated[Ints, Array("C", 4, range=ANY, first=-1, seldom=True)]
     ratios: Annotated[Floats, Array("C", range=NOT_NEGATIVE, seldom=True)]  # when farthest
     # Observed, expected, low and high of these channels, when farthest
     values: Annotated[Floats, Array(4, "C", range=ANY, first=float("nan"), seldom=True)]

@@ -60,10 +60,10 @@ def blank_members(
 def length_of_shapes(history: Floats) -> int:
     """Return how many samples a shape has, given scaled history (T, C).
 
-    It is half a cycle of the channels, and LONG where they have none, or a longer one.
+    It is a third of a cycle of the channels, and LONG where they have none, or a longer one.
     """
     cycle = find_cycle(history, 2 * LONG)
-    return LONG if cycle is None else BLOCKS * max(round(cycle / 2 / BLOCKS), _FEWEST)
+    return LONG if cycle is None else BLOCKS * max(round(cycle / 3 / BLOCKS), _FEWEST)
 
 
 def fittable(samples: int, rhythm: bool) -> tuple[bool, ...]:

@@ -33,7 +33,12 @@ from newnormal.types.arrays import time_of_text
 _OF_ALARMS = (OPENED, UPDATED, CLOSED)
 _OF_CHANGES = (CHANGED, ACCEPTED, REJECTED, REVERTED)
 _KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)
-_IF_ANY = ("unit", "unusual", "units")  # facts that are not there where they are empty
+_IF_ANY = (
+    "unit",
+    "unusual",
+    "units",
+    "comes_and_goes",
+)  # facts that are not there where they are empty
 _LONGEST_TIME = 40  # characters
 # Characters of the past, a third of what a file may have: a change of 200 channels takes 20,000.
 _ROOM = 1_000_000
@@ -206,6 +211,7 @@ class EventReader:
         evidence: dict[str, Any] = {"channel": facts.text("channel")}
         for name in ("unit", "unusual"):
             evidence[name] = facts.text(name) if facts.has(name) else ""
+        evidence["comes_and_goes"] = facts.has("comes_and_goes") and facts.flag("comes_and_goes")
         self._check_name(facts, "channel", evidence["channel"])
         for name in ("observed", "expected", "low", "high", "ratio", "pace"):
             evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)

@@ -94,17 +94,17 @@ class Budget:
         """Return the threshold that history's scores give: the start of the one held."""
         return self.calibrate(scores).threshold
 
-    def calibrate(self, scores: Floats, share: float = 1.0) -> AlarmThreshold:
+    def calibrate(self, scores: Floats, *, careful: bool = False) -> AlarmThreshold:
         """Return a threshold at its start, given history's scores in the order of time.
 
         Any number of scores will do. With few of them the threshold is guessed: as far above the
         highest as a tail that falls by 1/e in half a spread takes to reach the limit. Scores
-        that are all the same have a spread of 1. NaN is left out. `share` is that of the limit
-        which these scores have.
+        that are all the same have a spread of 1. NaN is left out. `careful` leaves a part of the
+        limit for what these scores do not show.
         """
         measured = known_scores(scores)
         fit = Peaks.of(measured, self.gap)
-        height = fit.height(share * self.rate)
+        height = fit.height(fit.careful(self.rate) if careful else self.rate)
         params = AlarmParams(
             location=fit.location,
             spread=fit.spread,

@@ -66,6 +66,8 @@ class Evidence:
         Of the values, as the user gave it; empty where that is not known.
     unusual
         What is unusual about it, where the value lies in its range: ``"stands still"``.
+    comes_and_goes
+        Whether it was quiet for ten samples or more between `start` and `end`.
     """
 
     channel: str
@@ -80,6 +82,7 @@ class Evidence:
     pace: float | None = None
     unit: str = ""
     unusual: str = ""
+    comes_and_goes: bool = False
 
     @property
     def direction(self) -> str:

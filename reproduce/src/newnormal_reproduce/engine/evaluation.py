@@ -9,7 +9,7 @@ import numpy as np
 
 from newnormal import Detector, metrics
 from newnormal.datasets import Dataset
-from newnormal_reproduce.engine.arrays import Floats
+from newnormal_reproduce.engine.arrays import Bools, Floats
 from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.trial import SampleVerdicts, Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import FROZEN, Variant, variant_named
@@ -23,6 +23,7 @@ class _Run(NamedTuple):
 
     scores: Floats
     thresholds: Floats
+    anomalous: Bools
     learned: int
     restored: int
     seconds: float
@@ -45,11 +46,11 @@ class Evaluator:
         if trial.steady and variant.adapt and lr:
             lr = self._steady_rate(trial, variant, tau)
         run = self._run(variant, tau, trial.options.decay, lr)
-        # `Detector` may move its threshold; its verdicts were made with the moved one.
-        thresholds = np.full(len(run.scores), tau)
+        # `Detector` may move its threshold, and judges each channel by itself as well.
+        thresholds, anomalous = np.full(len(run.scores), tau), np.asarray(run.scores >= tau)
         if isinstance(self.fit.detector, Detector):
-            thresholds = run.thresholds
-        judgement = SampleVerdicts(run.scores, thresholds, np.asarray(run.scores >= thresholds))
+            thresholds, anomalous = run.thresholds, run.anomalous
+        judgement = SampleVerdicts(run.scores, thresholds, anomalous)
         outcome = TrialOutcome(
             trial=trial,
             tau=tau,
@@ -84,6 +85,7 @@ class Evaluator:
             self._runs[key] = _Run(
                 verdicts.scores,
                 verdicts.thresholds,
+                verdicts.anomalous,
                 counters["learned"],
                 counters["restored"],
                 seconds,
