@@ -388,8 +388,11 @@ class NaiveCommittee:
             for v, (vote, squares) in enumerate(self.ballot(looks, row)):
                 if vote.weight == 0 or squares is None:
                     continue  # which counts as a vote of 0
-                relative = squares / vote.usual
-                log = np.log(relative.sum() / observed + 1e-12)
+                count = observed if v < len(self.votes) else int((~np.isnan(squares)).sum())
+                if count == 0:
+                    continue
+                relative = np.nan_to_num(squares) / vote.usual
+                log = np.log(relative.sum() / count + 1e-12)
                 own = (log - vote.center) / vote.spread - self.usual(v)
                 if v - len(self.votes) in (2, 3) and own > 3:  # windows and shapes
                     own = 3 + np.log(own - 2)

@@ -6,6 +6,7 @@ import numpy as np
 
 from newnormal.kernels.channels import (
     HIDDEN,
+    LASTING,
     SLOW,
     STEADY,
     WAY,
@@ -28,6 +29,10 @@ class NaiveChannel:
         self.episode = NaiveEpisode(GAP, params.day)
         self.hidden, self.raised, self.peak, self.seen = 4 * LONGEST, 1.0, 0.0, 0
         self.steady, self.slow = 0, 0
+        self.lasting, self.lasts = (
+            0.0,
+            False,
+        )  # the smoothed distance, and whether it is judged by it
         self.homes, self.shift, self.way, self.entered = [math.nan] * 4, 0.0, 0, 0.0
         self.recent = [self.level] * RECENT  # the newest first
         self.low, self.high, self.last = params.lows[c], params.highs[c], start
@@ -39,6 +44,7 @@ class NaiveChannel:
         self.episode.adopt(counts)
         self.hidden, self.way = counts[HIDDEN], counts[WAY]
         self.steady, self.slow = counts[STEADY], counts[SLOW]
+        self.lasting, self.lasts = float(state.lasting[c]), bool(counts[LASTING])
         self.entered = float(state.ways[c])
         self.level, self.raised, self.peak, self.shift = (
             float(each[c]) for each in (state.levels, state.raised, state.peaks, state.shifts)
@@ -71,19 +77,30 @@ class NaiveChannel:
         """Forecast the channel from its own past; return whether its value is not to be used."""
         y, self.base = z - base, base
         self.expected = self.level + float(np.dot(self.params.lags[self.c], self.past))
+        away, usual = y - self.level, float(self.params.widths[self.c, 7])
+        if not math.isnan(z):
+            self.lasting += (1 - 0.5 ** (1 / 4)) * (min(max(away, -usual), usual) - self.lasting)
+        self.slow, self.lasts = (
+            self.slow if self.episode.age else 0,
+            self.lasts and self.episode.age > 0,
+        )
         self.width, self.left = self.half_range(self.hidden), y - self.expected
+        self.width = usual if self.lasts else self.width
         self.out = math.isnan(z) or self.episode.age > 0
         slow = self.params.slow_limits[self.c] * self.raised
-        self.slow = self.slow if self.episode.age else 0
+        stays = self.lasting / (self.params.lasting_limits[self.c] * self.raised)
         if not self.out and abs(self.left) >= self.width:
             self.out = not self.rewind(y, -self.left, is_back=True)
             if self.out:
                 self.rewind(y, self.left, is_back=False)
             self.left = y - self.expected
-        elif not self.out and not self.hidden and abs(y - self.level) >= slow:
-            self.out, self.slow = True, 1
-            if not self.rewind(y, y - self.level, is_back=False):
-                self.expected, self.width, self.hidden = self.level, slow, LONGEST
+        elif not self.out and not self.hidden:
+            self.slow = int(abs(away) >= slow)
+            stays = stays if away > 0 else -stays
+            self.out = bool(self.slow) or (stays >= 1 and abs(away) >= usual)
+            if self.out and not self.rewind(y, away, is_back=False):
+                self.expected, self.width = self.level, slow if self.slow else usual
+                self.hidden, self.lasts = LONGEST, not self.slow
                 self.past = [0.0] * PAST
         self.left = 0.0 if self.out else self.left
         return self.out
@@ -146,6 +163,8 @@ class NaiveChannel:
         strength = ratio
         if self.slow and not missing:
             strength = abs(y - self.level) / (self.params.slow_limits[self.c] * self.raised)
+        elif self.lasts and not missing:
+            strength = abs(self.lasting) / (self.params.lasting_limits[self.c] * self.raised)
         self._follow(ratio, strength, missing, way != 0)
         if self.params.flags[self.c]:
             self.level = self.used

@@ -1,6 +1,7 @@
 """The members of a committee without a trend, slowly and obviously: twins of kernels.members.
 
-Everything is float64, from all samples seen so far. A missing value is the channel's last one.
+Everything is float64, from all samples seen so far. A missing value is the channel's last one. With
+eight or more of them in a row, a window is none of this channel.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +19,30 @@ class NaiveMembers:
 
     params: Any  # MembersParams: what was fitted
     samples: list[Array] = field(default_factory=list)  # missing values filled
+    missing: list[Array] = field(default_factory=list)
 
     def see(self, scaled: Array) -> None:
         before = self.samples[-1] if self.samples else np.zeros(len(scaled))
         filled = np.where(np.isnan(scaled), before, np.clip(scaled, -1e3, 1e3))
         self.samples.append(filled)
+        self.missing.append(np.isnan(scaled))
 
     def squares(self, kind: str, scaled: Array, phase: float) -> Array | None:
-        """Return each channel's square, 0 where missing; None where there is no vote."""
+        """Return each channel's square, NaN where it does not count; None without a vote."""
         found = getattr(self, kind)(phase) if kind != "level" else self.level(scaled)
-        return None if found is None else np.where(np.isnan(scaled), 0.0, found)
+        span = {"windows": 20, "shapes": 10 * self.params.block}.get(kind, 0)
+        out = np.array([self.since_filled(c) < span for c in range(len(scaled))])
+        return None if found is None else np.where(np.isnan(scaled) | out, np.nan, found)
+
+    def since_filled(self, c: int) -> int:
+        """Return how many values came since eight in a row were missing; 100 at most."""
+        since, row = 100, 0
+        for missing in self.missing:
+            if missing[c]:
+                row += since == 100
+            else:
+                since, row = 0 if row >= 8 else min(since + 1, 100), 0
+        return since
 
     def forecast(self, phase: float) -> Array | None:
         if len(self.samples) < 6:

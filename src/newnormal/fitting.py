@@ -333,8 +333,9 @@ def refit_threshold(
     channel = fitted.channel
     rate = spec.rate(fitted.period)
     if channel is not None:
-        limits, slow = limits_of(channel.tails, channel.flags != 0, CHANNELS_SHARE * rate)
-        channel = channel._replace(limits=limits, slow_limits=slow)
+        kinds = limits_of(channel.tails, channel.flags != 0, CHANNELS_SHARE * rate)
+        names = ("limits", "slow_limits", "lasting_limits")
+        channel = channel._replace(**dict(zip(names, kinds, strict=True)))
     if fitted.choice is None:
         decay = config.decay_per_window(fitted.period) if config.detrend else 1.0
         lr = config.lr if config.adapt else 0

@@ -284,6 +284,7 @@ def test_event_has_a_documented_json_form() -> None:
                     **dict.fromkeys(["start", "end", "sample", "ratio", "pace"]),
                     "unit": "",
                     "unusual": "",
+                    "comes_and_goes": False,
                     "direction": "high",
                 }
             ],

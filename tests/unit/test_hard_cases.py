@@ -15,7 +15,7 @@ from newnormal.kernels.decision import AGE, GAP, GAPS, follow
 from newnormal.metrics import trace_alarms
 from newnormal.tabular import to_table
 from newnormal.texts import number_text
-from newnormal.types import Event, Evidence, Floats, time_text
+from newnormal.types import Alarm, Event, Evidence, Floats, time_text
 from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
 
 FLOW, LEVEL, POWER = range(3)
@@ -244,3 +244,33 @@ def test_fault_that_flickers_is_at_most_three_alarms_and_the_last_says_so() -> N
     assert "; high and comes and goes for " in last.sentence
     assert last.evidence[0].comes_and_goes
     assert last.evidence[0].as_dict()["comes_and_goes"]
+
+
+def told(history: Floats, live: Floats, at: int, until: int) -> list[Alarm]:
+    """Return the closed alarms that begin while the first channel has a fault, or ten later."""
+    detector = Detector(epochs=2).fit(history)
+    detector.run(live)
+    closed = [event.alarm for event in detector.take_events() if event.kind == "closed"]
+    return [alarm for alarm in closed if alarm and at <= alarm.start < until + GAP]
+
+
+@pytest.mark.parametrize(("size", "way"), [(5.0, "high"), (-5.0, "low")])
+def test_fault_within_heavy_tails_is_told_of_its_channel(size: float, way: str) -> None:
+    values = np.random.default_rng(5).standard_t(4, (6_000, 3))
+    values[5_400:5_430, 0] += size * values[:5_000, 0].std()
+    assert abs(values[:5_000, 0]).max() > 2 * abs(size) * values[:5_000, 0].std()  # it is within
+    (alarm,) = told(values[:5_000], values[5_000:5_500], 400, 430)
+    (part,) = (part for part in alarm.evidence if part.channel == "0")
+    assert part.ratio is not None and part.direction == way
+    assert part.low is not None and part.high is not None and part.low < 0 < part.high
+    assert part.start is not None and part.end is not None
+    assert 400 <= alarm.start <= part.start <= 406
+    assert 424 <= part.end <= 431
+
+
+def test_joint_score_takes_no_filled_window_for_a_fault_that_goes_on() -> None:
+    rng, t = np.random.default_rng(2), np.arange(6_000)
+    values = np.sin(2 * np.pi * t / 60)[:, None] + rng.normal(0, 0.15, (6_000, 1))
+    values[5_400:5_430, 0] += 6
+    (alarm,) = told(values[:5_000], values[5_000:5_600], 400, 430)
+    assert (alarm.start, alarm.end) == (400, 429)

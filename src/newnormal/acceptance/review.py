@@ -28,6 +28,7 @@ from newnormal.errors import FeedbackError
 from newnormal.kernels.alarm import HEIGHT, LOCATION, OPEN, START_HEIGHT, START_LOCATION
 from newnormal.kernels.channels import (
     HIDDEN,
+    LASTING,
     NEXT,
     OUTSIDE,
     STEADY,
@@ -104,9 +105,7 @@ _WIDER = 1.2  # times the farthest of the newest values, the range of a channel 
 _MOVES_AGAIN = 8  # samples without a move, below which a channel does not stand still
 _MARGIN = 0.01  # of history's standard deviations, beyond accepted values, is normal too
 _ROUGHER = 2.0  # of its limit, that of a channel whose alarm comes and goes for as long
-# Samples hidden, from which on most of the newest are: one that is not takes off more than one
-# adds.
-_MOSTLY = 3
+_MOSTLY = 3  # samples hidden, from which on most are: one that is not takes off more than it adds
 _SHADOWED = 0.25  # of `accept_after`, after which a change gets a shadow
 # What is predictable scores below the threshold most of the time; or, where that is low, below this
 # many times what was typical: for eight days one real stream has a normal that scores ten times so.
@@ -714,8 +713,8 @@ class Review:
             return np.zeros(len(self.fitted.channels), np.bool_)
         apart = np.abs(np.median(state.recent, axis=0) - state.levels)
         hidden = (state.counts[:, AGE] > 0) & (state.counts[:, HIDDEN] >= _MOSTLY)
-        away: NDArray[np.bool_] = (apart >= params.limits) & hidden
-        return away
+        limits = np.where(state.counts[:, LASTING], params.lasting_limits, params.limits)
+        return np.asarray((apart >= limits) & hidden)
 
     def _stays_away(self, alarm: Alarm | None) -> list[Event]:
         """Open the change of channels that stay away for long, or where history never was."""

@@ -396,6 +396,7 @@ def forget(state: StreamState) -> None:
     if state.channel is not None:
         state.channel.counts[:, AGE] = 0
         state.channel.smooth[:] = np.nan
+        state.channel.lasting[:] = 0
     state.log.counts[LOG_NUMBER] = 0
     forget_silence(state.silence)
 

@@ -395,10 +395,11 @@ def unusual_text(alarm: Alarm) -> str:
             continue  # it is named already
         if part in joint and len(joint) > 1:
             way = "are not usual together" if is_all else "unusual"
-        if part.comes_and_goes:
-            way += " and comes and goes"
         by_way.setdefault(way, []).append(part.channel)
-    return ", ".join(f"{channels_text(names)} {way}" for way, names in by_way.items())
+    text = ", ".join(f"{channels_text(names)} {way}" for way, names in by_way.items())
+    if not all(part.comes_and_goes for part in alarm.evidence):
+        return text
+    return f"{text} and {'comes and goes' if len(alarm.evidence) == 1 else 'come and go'}"
 
 
 def channels_text(names: Sequence[str], most: int = _NAMED) -> str:

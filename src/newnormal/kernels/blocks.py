@@ -91,14 +91,15 @@ def committee_at(base: int, at: Ints, dims: Dims) -> CommitteeState:
             floats32_2(base + at[12], 20, dims.channels),
             floats32_2(base + at[13], 100, dims.channels),
             ints(base + at[14], 2),
+            ints(base + at[15], dims.channels),
         ),
         AcceptedState(
-            floats2(base + at[15], 16, dims.channels),
-            ints(base + at[16], 16),
+            floats2(base + at[16], 16, dims.channels),
             ints(base + at[17], 16),
-            floats2(base + at[18], 10, dims.votes),
-            floats2(base + at[19], 10, dims.channels),
-            ints(base + at[20], 3),
+            ints(base + at[18], 16),
+            floats2(base + at[19], 10, dims.votes),
+            floats2(base + at[20], 10, dims.channels),
+            ints(base + at[21], 3),
         ),
     )
 
@@ -107,27 +108,27 @@ def committee_at(base: int, at: Ints, dims: Dims) -> CommitteeState:
 def times_at(base: int, at: Ints, dims: Dims) -> TimesState:
     """Return `times` of a StreamState."""
     return TimesState(
-        times(base + at[21], dims.window),
-        times(base + at[22], 1),
-        ints(base + at[23], 2),
+        times(base + at[22], dims.window),
+        times(base + at[23], 1),
+        ints(base + at[24], 2),
     )
 
 
 @inlined
 def learn_threshold_at(base: int, at: Ints, dims: Dims) -> Floats:  # noqa: ARG001
     """Return `learn_threshold` of a StreamState."""
-    return floats(base + at[24], 1)
+    return floats(base + at[25], 1)
 
 
 @inlined
 def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:  # noqa: ARG001
     """Return `alarm` of a StreamState."""
     return AlarmState(
-        floats(base + at[25], 7),
-        ints(base + at[26], 11),
-        floats(base + at[27], 60),
-        floats(base + at[28], 257),
-        floats(base + at[29], 4),
+        floats(base + at[26], 7),
+        ints(base + at[27], 11),
+        floats(base + at[28], 60),
+        floats(base + at[29], 257),
+        floats(base + at[30], 4),
     )
 
 
@@ -135,16 +136,16 @@ def alarm_at(base: int, at: Ints, dims: Dims) -> AlarmState:  # noqa: ARG001
 def log_at(base: int, at: Ints, dims: Dims) -> LogState:
     """Return `log` of a StreamState."""
     return LogState(
-        ints(base + at[30], 6),
-        floats(base + at[31], 6),
-        ints(base + at[32], 3),
-        ints2(base + at[33], dims.channels, 4),
-        floats(base + at[34], dims.channels),
-        floats2(base + at[35], 4, dims.channels),
-        ints(base + at[36], 5),
-        floats(base + at[37], 5),
-        floats2(base + at[38], 5, 5),
-        floats(base + at[39], dims.votes),
+        ints(base + at[31], 6),
+        floats(base + at[32], 6),
+        ints(base + at[33], 3),
+        ints2(base + at[34], dims.channels, 4),
+        floats(base + at[35], dims.channels),
+        floats2(base + at[36], 4, dims.channels),
+        ints(base + at[37], 5),
+        floats(base + at[38], 5),
+        floats2(base + at[39], 5, 5),
+        floats(base + at[40], dims.votes),
     )
 
 
@@ -152,10 +153,10 @@ def log_at(base: int, at: Ints, dims: Dims) -> LogState:
 def silence_at(base: int, at: Ints, dims: Dims) -> SilenceState:
     """Return `silence` of a StreamState."""
     return SilenceState(
-        ints(base + at[40], 4),
-        ints(base + at[41], 2),
-        ints(base + at[42], dims.channels),
-        ints(base + at[43], 5),
+        ints(base + at[41], 4),
+        ints(base + at[42], 2),
+        ints(base + at[43], dims.channels),
+        ints(base + at[44], 5),
     )
 
 
@@ -163,25 +164,26 @@ def silence_at(base: int, at: Ints, dims: Dims) -> SilenceState:
 def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
     """Return `channel` of a StreamState."""
     return ChannelState(
-        floats(base + at[44], dims.channels),
-        floats2(base + at[45], 5, dims.channels),
-        floats32_2(base + at[46], 32, dims.channels),
-        floats(base + at[47], dims.channels),
+        floats(base + at[45], dims.channels),
+        floats2(base + at[46], 5, dims.channels),
+        floats32_2(base + at[47], 32, dims.channels),
         floats(base + at[48], dims.channels),
         floats(base + at[49], dims.channels),
         floats(base + at[50], dims.channels),
         floats(base + at[51], dims.channels),
         floats(base + at[52], dims.channels),
         floats(base + at[53], dims.channels),
+        floats(base + at[54], dims.channels),
+        floats(base + at[55], dims.channels),
         HomeState(
-            floats2(base + at[54], 4, dims.channels),
-            floats(base + at[55], dims.channels),
-            floats(base + at[56], dims.channels),
+            floats2(base + at[56], 4, dims.channels),
+            floats(base + at[57], dims.channels),
+            floats(base + at[58], dims.channels),
         ),
-        ints2(base + at[57], dims.channels, 12),
-        ints(base + at[58], 2),
-        ints(base + at[59], 1),
-        floats(base + at[60], 1),
+        ints2(base + at[59], dims.channels, 13),
+        ints(base + at[60], 2),
+        ints(base + at[61], 1),
+        floats(base + at[62], 1),
     )
 
 
@@ -189,30 +191,31 @@ def channel_at(base: int, at: Ints, dims: Dims) -> ChannelState:
 def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
     """Return `observed` of a StreamState."""
     return ObservedState(
-        floats2(base + at[61], dims.window, dims.channels),
-        ints(base + at[62], 7),
+        floats2(base + at[63], dims.window, dims.channels),
+        ints(base + at[64], 7),
         CommitteeState(
-            floats2(base + at[63], dims.experts, dims.channels),
-            floats3(base + at[64], dims.experts, dims.window, dims.channels),
-            floats3(base + at[65], dims.experts, dims.window, dims.channels),
-            floats2(base + at[66], dims.experts, 1),
-            ints2(base + at[67], dims.experts, 7),
-            floats(base + at[68], 1),
+            floats2(base + at[65], dims.experts, dims.channels),
+            floats3(base + at[66], dims.experts, dims.window, dims.channels),
+            floats3(base + at[67], dims.experts, dims.window, dims.channels),
+            floats2(base + at[68], dims.experts, 1),
+            ints2(base + at[69], dims.experts, 7),
+            floats(base + at[70], 1),
             MembersState(
-                floats32_2(base + at[69], 20, dims.channels),
-                floats32_2(base + at[70], 100, dims.channels),
-                ints(base + at[71], 2),
+                floats32_2(base + at[71], 20, dims.channels),
+                floats32_2(base + at[72], 100, dims.channels),
+                ints(base + at[73], 2),
+                ints(base + at[74], dims.channels),
             ),
             AcceptedState(
-                floats2(base + at[72], 16, dims.channels),
-                ints(base + at[73], 16),
-                ints(base + at[74], 16),
-                floats2(base + at[75], 10, dims.votes),
-                floats2(base + at[76], 10, dims.channels),
-                ints(base + at[77], 3),
+                floats2(base + at[75], 16, dims.channels),
+                ints(base + at[76], 16),
+                ints(base + at[77], 16),
+                floats2(base + at[78], 10, dims.votes),
+                floats2(base + at[79], 10, dims.channels),
+                ints(base + at[80], 3),
             ),
         ),
-        ints(base + at[78], 1),
+        ints(base + at[81], 1),
     )
 
 
@@ -220,21 +223,21 @@ def observed_at(base: int, at: Ints, dims: Dims) -> ObservedState:
 def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
     """Return `drift` of a StreamState."""
     return DriftState(
-        floats(base + at[79], dims.channels),
-        floats(base + at[80], dims.channels),
-        floats(base + at[81], dims.channels),
         floats(base + at[82], dims.channels),
         floats(base + at[83], dims.channels),
         floats(base + at[84], dims.channels),
-        floats(base + at[85], 4 * dims.channels),
-        floats(base + at[86], 4 * dims.channels),
+        floats(base + at[85], dims.channels),
+        floats(base + at[86], dims.channels),
         floats(base + at[87], dims.channels),
-        floats(base + at[88], dims.channels),
-        floats(base + at[89], dims.channels),
+        floats(base + at[88], 4 * dims.channels),
+        floats(base + at[89], 4 * dims.channels),
         floats(base + at[90], dims.channels),
-        floats(base + at[91], 4 * dims.channels),
-        floats(base + at[92], 4 * dims.channels),
-        ints(base + at[93], 3),
+        floats(base + at[91], dims.channels),
+        floats(base + at[92], dims.channels),
+        floats(base + at[93], dims.channels),
+        floats(base + at[94], 4 * dims.channels),
+        floats(base + at[95], 4 * dims.channels),
+        ints(base + at[96], 3),
     )
 
 
@@ -242,8 +245,8 @@ def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
 def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
     """Return `review` of a StreamState."""
     return ReviewState(
-        ints(base + at[94], 4),
-        floats(base + at[95], 2),
+        ints(base + at[97], 4),
+        floats(base + at[98], 2),
     )
 
 
@@ -251,15 +254,15 @@ def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
 def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
     """Return `changes` of a StreamState."""
     return ChangeState(
-        ints2(base + at[96], 8, 8),
-        ints(base + at[97], 8),
-        floats(base + at[98], 8),
-        ints2(base + at[99], 8, dims.channels),
-        floats2(base + at[100], 8, dims.channels),
-        floats2(base + at[101], 8, dims.channels),
-        floats2(base + at[102], 8, dims.channels),
-        ints(base + at[103], dims.channels),
-        floats(base + at[104], dims.channels),
+        ints2(base + at[99], 8, 8),
+        ints(base + at[100], 8),
+        floats(base + at[101], 8),
+        ints2(base + at[102], 8, dims.channels),
+        floats2(base + at[103], 8, dims.channels),
+        floats2(base + at[104], 8, dims.channels),
+        floats2(base + at[105], 8, dims.channels),
+        ints(base + at[106], dims.channels),
+        floats(base + at[107], dims.channels),
     )
 
 
@@ -267,25 +270,25 @@ def changes_at(base: int, at: Ints, dims: Dims) -> ChangeState:
 def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
     """Return `last_quiet` of a StreamState."""
     return Baseline(
-        floats32(base + at[105], dims.weights),
-        floats2(base + at[106], dims.experts, dims.channels),
-        floats(base + at[107], 4 * dims.channels),
-        floats(base + at[108], 4 * dims.channels),
-        floats(base + at[109], 257),
-        floats(base + at[110], 4),
-        floats(base + at[111], 5),
+        floats32(base + at[108], dims.weights),
+        floats2(base + at[109], dims.experts, dims.channels),
+        floats(base + at[110], 4 * dims.channels),
+        floats(base + at[111], 4 * dims.channels),
+        floats(base + at[112], 257),
+        floats(base + at[113], 4),
+        floats(base + at[114], 5),
         AcceptedState(
-            floats2(base + at[112], 16, dims.channels),
-            ints(base + at[113], 16),
-            ints(base + at[114], 16),
-            floats2(base + at[115], 10, dims.votes),
-            floats2(base + at[116], 10, dims.channels),
-            ints(base + at[117], 3),
+            floats2(base + at[115], 16, dims.channels),
+            ints(base + at[116], 16),
+            ints(base + at[117], 16),
+            floats2(base + at[118], 10, dims.votes),
+            floats2(base + at[119], 10, dims.channels),
+            ints(base + at[120], 3),
         ),
         HomeState(
-            floats2(base + at[118], 4, dims.channels),
-            floats(base + at[119], dims.channels),
-            floats(base + at[120], dims.channels),
+            floats2(base + at[121], 4, dims.channels),
+            floats(base + at[122], dims.channels),
+            floats(base + at[123], dims.channels),
         ),
     )
 
@@ -293,13 +296,13 @@ def last_quiet_at(base: int, at: Ints, dims: Dims) -> Baseline:
 @inlined
 def shadow_scores_at(base: int, at: Ints, dims: Dims) -> Floats:
     """Return `scores` of a Shadow."""
-    return floats(base + at[21], dims.kept_scores)
+    return floats(base + at[22], dims.kept_scores)
 
 
 @inlined
 def shadow_counts_at(base: int, at: Ints, dims: Dims) -> Ints:  # noqa: ARG001
     """Return `counts` of a Shadow."""
-    return ints(base + at[23], 4)
+    return ints(base + at[24], 4)
 
 
 @inlined
@@ -398,13 +401,14 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
         floats32_2(base + at[38], dims.channels, dims.channels),
         floats(base + at[39], dims.channels),
         floats(base + at[40], dims.channels),
-        floats3(base + at[41], 2, dims.channels, 5),
-        floats2(base + at[42], dims.channels, 8),
-        floats(base + at[43], dims.channels),
+        floats(base + at[41], dims.channels),
+        floats3(base + at[42], 3, dims.channels, 5),
+        floats2(base + at[43], dims.channels, 8),
         floats(base + at[44], dims.channels),
         floats(base + at[45], dims.channels),
-        ints(base + at[46], dims.channels),
+        floats(base + at[46], dims.channels),
         ints(base + at[47], dims.channels),
+        ints(base + at[48], dims.channels),
         channelparams_numbers[0],
         channelparams_numbers[1],
         channelparams_numbers[2],
@@ -414,13 +418,13 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
 @inlined
 def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
     """Return `watched` of a FitArrays."""
-    return bools(base + at[48], dims.channels)
+    return bools(base + at[49], dims.channels)
 
 
 @inlined
 def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
     """Return `limits` of a FitArrays."""
-    streamlimits_numbers = floats(base + at[49], 4)
+    streamlimits_numbers = floats(base + at[50], 4)
     return StreamLimits(
         streamlimits_numbers[0],
         streamlimits_numbers[1],

@@ -76,6 +76,7 @@ UNKNOWN = 4 * LONGEST
 HOMES = 4  # levels of a channel that were accepted
 _LOW_RATIO = 0.75  # of its limit, within which a channel is quiet again
 _KEEP_STEP = 0.5 ** (1 / 12)  # of the mean step at each sample
+_KEEP_LASTING = 0.5 ** (1 / 4)  # of the smoothed distance from the level, at each sample
 # Of the smoothed score, at each sample: a half-life of two. With it AUPRC is .423 and .413 on 20
 # and 36 real streams (.419 and .411 without), .314 on NAB (.303).
 _KEEP_SCORE = 0.5 ** (1 / 2)
@@ -99,6 +100,7 @@ OUTSIDE = 8  # newest samples outside all values that were normal
 WAY = 9  # samples on the way to an accepted level; a return without arriving counts more
 STEADY = 10  # newest samples without a gap, an episode or another level
 SLOW = 11  # 1: the episode began beyond the limit of the distance from the level
+LASTING = 12  # 1: it began beyond the limit of the smoothed distance
 COUNTS = counters(
     **COUNTED,
     hidden=HIDDEN,
@@ -106,6 +108,7 @@ COUNTS = counters(
     way=WAY,
     steady=STEADY,
     slow=Counter(SLOW, 0, 1),
+    lasting=Counter(LASTING, 0, 1),
 )
 LEAST_LIMIT = 4  # position in ChannelParams.tails
 # Positions in ChannelState.ring.
@@ -134,6 +137,7 @@ class ChannelState(NamedTuple):
     # The episode's highest ratio, of the distance by which it began
     peaks: Annotated[Floats, Array("C", range=NOT_NEGATIVE)]
     steps: Annotated[Floats, Array("C", range=within(0, 1e9))]  # the mean step of what is observed
+    lasting: Annotated[Floats, Array("C", range=SHIFT)]  # the smoothed distance from the level
     last: Annotated[Floats, Array("C", range=LEVEL)]  # the newest value observed
     before: Annotated[Floats, Array("C", range=LEVEL)]  # the median before the newest episode
     shifts: Annotated[Floats, Array("C", range=SHIFT)]  # from the accepted level, of open changes
@@ -156,8 +160,9 @@ class ChannelParams(NamedTuple):
     others: Annotated[Floats32, Array("C", "C", range=within(-1e6, 1e6), seldom=True)]
     limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance; infinity: none
     slow_limits: Annotated[Floats, Array("C", range=ABOVE)]  # of the distance from the level
-    # The tails of both on history: start, peaks a sample, scale, shape, the least limit
-    tails: Annotated[Floats, Array(2, "C", 5, range=NOT_NEGATIVE, seldom=True)]
+    lasting_limits: Annotated[Floats, Array("C", range=ABOVE)]  # of that, smoothed
+    # The tails of all three on history: start, peaks a sample, scale, shape, the least limit
+    tails: Annotated[Floats, Array(3, "C", 5, range=NOT_NEGATIVE, seldom=True)]
     # Half the range of a channel that is hidden for 1, 2, 4, ... samples
     widths: Annotated[Floats, Array("C", HORIZONS, range=NOT_NEGATIVE, seldom=True)]
     lows: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]  # history's least and largest
@@ -407,11 +412,16 @@ def _forecast(
         hidden = counts[HIDDEN]
         if hidden > 0:
             width = max(width, _width_hidden(params.widths[c], params.slow_limits[c], hidden))
-        work.width[c] = width
+        counts[SLOW] *= counts[AGE] > 0
+        counts[LASTING] *= counts[AGE] > 0
+        usual = params.widths[c, HORIZONS - 1]
+        work.width[c] = width = usual if counts[LASTING] else width
         y = _scaled(sample[c], mean[c], scale[c]) - base
         left = y - total
+        away = y - state.levels[c]
+        if not np.isnan(away):
+            state.lasting[c] = lasting_after(state.lasting[c], away, usual)
         is_out = np.isnan(left) or counts[AGE] > 0
-        counts[SLOW] *= counts[AGE] > 0
         if not is_out and is_beyond(abs(left) / width):
             is_out = not _rewind(c, y, -left, True, state, params, work)
             if is_out:
@@ -419,21 +429,32 @@ def _forecast(
             total = work.forecast[c]
             left = y - total
         elif not is_out and hidden == 0:
-            # What leaves its level slowly is forecast well, and is a fault all the same.
+            # What leaves its level slowly is forecast well, and what stays away by less than single
+            # samples go is no farther than they are: both are faults all the same.
             slow = params.slow_limits[c] * state.raised[c]
-            if is_beyond(abs(y - state.levels[c]) / slow):
+            limit = params.lasting_limits[c] * state.raised[c]
+            is_slow = is_beyond(abs(away) / slow)
+            lasts = is_beyond(abs(state.lasting[c]) / limit) and away * state.lasting[c] > 0
+            if is_slow or (lasts and is_beyond(abs(away) / usual)):
                 is_out = True
-                counts[SLOW] = 1
-                if not _rewind(c, y, y - state.levels[c], False, state, params, work):
+                counts[SLOW] = is_slow
+                if not _rewind(c, y, away, False, state, params, work):
                     work.forecast[c] = state.levels[c]
-                    work.width[c] = slow
-                    counts[HIDDEN] = LONGEST
+                    work.width[c] = slow if is_slow else usual
+                    counts[HIDDEN], counts[LASTING] = LONGEST, not is_slow
                     for k in range(PAST):
                         state.past[k, c] = 0.0
         work.out[c] = 1 if is_out else 0
         work.left[c] = 0.0 if is_out else left
         anything = anything or is_out
     return anything
+
+
+@inlined
+def lasting_after(lasting: float, away: float, usual: float) -> float:
+    """Return the smoothed distance from the level, after one that counts as `usual` at most."""
+    away = min(max(away, -usual), usual)
+    return _KEEP_LASTING * lasting + (1 - _KEEP_LASTING) * away
 
 
 @inner
@@ -564,6 +585,8 @@ def _judge(
     strength = ratio
     if counts[SLOW] and not is_missing:
         strength = abs(y - state.levels[c]) / (params.slow_limits[c] * state.raised[c])
+    elif counts[LASTING] and not is_missing:
+        strength = abs(state.lasting[c]) / (params.lasting_limits[c] * state.raised[c])
     _follow_episode(c, ratio, strength, is_missing, way != 0, is_strange, state, params, work)
     if params.flags[c]:
         state.levels[c] = used
@@ -758,6 +781,18 @@ def errors_hidden(
                     past[k] = past[k - 1]
                 past[0] = expected
     return errors
+
+
+@compiled
+def smoothed(rest: Floats, usual: Floats) -> Floats:
+    """Return the smoothed distance from the level, (T, C), of history without its levels."""
+    lasting, out = np.zeros(rest.shape[1]), np.empty_like(rest)
+    for t in range(len(rest)):
+        for c in range(len(lasting)):
+            if not np.isnan(rest[t, c]):
+                lasting[c] = lasting_after(lasting[c], rest[t, c], usual[c])
+            out[t, c] = lasting[c]
+    return out
 
 
 @uncounted

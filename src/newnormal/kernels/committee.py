@@ -565,6 +565,7 @@ def _copy_state(step: StepState, state: CommitteeState, observed: ObservedState)
     copy(members.recent.reshape(members.recent.size), seen.recent.reshape(members.recent.size))
     copy(members.means.reshape(members.means.size), seen.means.reshape(members.means.size))
     copy(members.counts, seen.counts)
+    copy(members.filled, seen.filled)
     copy_accepted(state.accepted, own.accepted)
     for k in range(PLACES // 2):
         own.accepted.used[k] = 0

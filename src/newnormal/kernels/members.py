@@ -11,7 +11,8 @@ shapes    the last samples, as BLOCKS means of `block` and centred, from the nea
 rhythm    the sample minus the level that is usual at this phase, in units of its usual spread
 
 A missing value is replaced by what the channel judge expects of it, or else by the channel's last
-observed one, and its residual does not count.
+observed one, and its residual does not count. Nor does that of a channel in `windows` and `shapes`
+while so many values in a row are in its window.
 
 How many blocks there are is taken from the lengths of arrays: of a loop with a constant number of
 turns LLVM writes each turn out, which doubled the time to compile it and gained nothing.
@@ -30,6 +31,7 @@ from newnormal.kernels.linking import linked
 from newnormal.kernels.mlp import request
 from newnormal.types import Floats, Floats32, Ints
 from newnormal.types.tables import (
+    ANY,
     BOUNDED,
     NOT_NEGATIVE,
     SPREAD,
@@ -51,6 +53,7 @@ BLOCK = 10  # samples of a shape's mean, at most
 LONG = 100  # samples of a shape, likewise
 SPANS = (PAST + 1, 1, SPAN, LONG, 1)  # samples that each member takes at most
 PRESSED = 3.0  # what a pressed vote is beyond it counts by its logarithm
+RUN = 8  # values filled in a row: from so many on they are no window of this channel
 FAR = 1e3  # in history's standard deviations: the farthest that a value is taken for
 
 LEAST = 1e-12  # a residual of exactly nothing still has a logarithm
@@ -70,6 +73,9 @@ class MembersState(NamedTuple):
     # Means of the newest `block` at each sample, in a ring
     means: Annotated[Floats32, Array(LONG, "C", range=BOUNDED, seldom=True)]
     counts: Annotated[Ints, _COUNTS]
+    # How many of the newest values in a row were filled; below 0: for how many samples a row of RUN
+    # is still in the longest window
+    filled: Annotated[Ints, Array("C", range=ANY)]
 
 
 class MembersParams(NamedTuple):
@@ -160,11 +166,7 @@ def vote_members(
     square = work.square
     for r in range(R):
         sample = scaled[r]
-        _remember(sample, clean[r], params.block, state, work.filled)
-        observed = 0.0
-        for c in range(C):
-            observed += 0.0 if np.isnan(sample[c]) else 1.0
-        if observed == 0:
+        if not _remember(sample, clean[r], params.block, state, work.filled):
             votes[r] = np.nan
             continue
         for v in range(M):
@@ -172,10 +174,16 @@ def vote_members(
                 continue
             together = votes if smoothed[v] else prompt
             known = _squares_of(v, sample, phases[r], state, params, work, ahead, square)
+            observed = 0.0
+            for c in range(C):
+                if np.isnan(sample[c]) or is_filled(v, state.filled[c], params.block):
+                    square[c] = 0.0
+                else:
+                    observed += 1.0
             if squares.size:
                 for c in range(C):
                     squares[v, r, c] = square[c] if known else np.nan
-            if not known:
+            if not known or observed == 0:
                 continue
             total = 0.0
             for c in range(C):
@@ -193,15 +201,31 @@ def vote_members(
                     shares[r, c] += weight * square[c] / total
 
 
+@inlined
+def is_filled(kind: int, filled: int, block: int) -> bool:
+    """Whether the window of a member has a row of values of a channel that were filled."""
+    since = LONG + filled if filled < 0 else LONG
+    return (kind == WINDOWS and since < SPAN) or (kind == SHAPES and since < block * BLOCKS)
+
+
 @linked
 @inner
 def _remember(
     sample: Floats, clean: Floats, block: int, state: MembersState, filled: Floats32
-) -> None:
-    """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values."""
-    recent, means, counts = state
+) -> bool:
+    """Append a scaled sample (C,) to the newest ones; `filled` is it without missing values.
+
+    Returns whether anything was observed.
+    """
+    recent, means, counts, rows = state
     C = len(sample)
+    anything = False
     for c in range(C):
+        if np.isnan(sample[c]):
+            rows[c] += rows[c] >= 0
+        else:
+            anything = True
+            rows[c] = -LONG if rows[c] >= RUN else min(rows[c], -1) + 1
         z = clean[c] if np.isnan(sample[c]) else sample[c]
         z = FAR if z > FAR else z
         z = -FAR if z < -FAR else z
@@ -218,6 +242,7 @@ def _remember(
         means[head, c] = total / np.float32(block)
     counts[HEAD] = (head + 1) % LONG
     counts[HELD] = min(counts[HELD] + 1, LONG)
+    return anything
 
 
 @linked
@@ -232,11 +257,10 @@ def _squares_of(
     ahead: Ints,
     squares: Floats,
 ) -> bool:
-    """Fill a member's squared residuals (C,) of the newest sample, 0 where missing.
+    """Fill a member's squared residuals (C,) of the newest sample.
 
     `_remember` has appended the sample. Returns whether the member has a vote yet.
     """
-    C = len(sample)
     held = state.counts[HELD]
     if kind == FORECAST:
         if held <= PAST:
@@ -256,8 +280,6 @@ def _squares_of(
         if np.isnan(phase):
             return False
         _rhythm(phase, params.rhythm_levels, params.rhythm_spreads, work.filled, squares)
-    for c in range(C):
-        squares[c] = 0.0 if np.isnan(sample[c]) else squares[c]
     return True
 
 

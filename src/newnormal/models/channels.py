@@ -14,6 +14,7 @@ from newnormal.kernels.channels import (
     PAST,
     ChannelParams,
     errors_hidden,
+    smoothed,
 )
 from newnormal.kernels.decision import GAP
 from newnormal.models.experts import decay_of, rest_of
@@ -75,7 +76,10 @@ def fit_channels(
         ]
     )
     flags = np.array([is_flag(history[:, c]) for c in range(C)])
-    tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in (left, rest)])
+    others = _others(left, ~flags)
+    widths = _widths(rest, left, lags, others)
+    kinds = left, rest, smoothed(rest, widths[:, -1])
+    tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in kinds])
     limits = limits_of(tails, flags, rate)
     lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
     for c in range(C):
@@ -85,11 +89,12 @@ def fit_channels(
         highs[c] = np.inf if grows > 0 else highs[c] + margin
     return ChannelParams(
         lags=lags,
-        others=_others(left, ~flags),
+        others=others,
         limits=limits[0],
         slow_limits=limits[1],
+        lasting_limits=limits[2],
         tails=tails,
-        widths=_widths(rest, left, lags, _others(left, ~flags)),
+        widths=widths,
         lows=lows,
         highs=highs,
         steps=_steps(history),
@@ -161,11 +166,12 @@ def _others(left: Floats, used: Bools) -> Floats32:
 
 
 def limits_of(tails: Floats, flags: Bools, rate: float) -> Floats:
-    """Return the limits of each channel, (2, C), given the rate of all together; else infinity."""
+    """Return the limits of each channel, (3, C), given the rate of all together; else infinity."""
     limits = np.full(tails.shape[:2], np.inf)
     if rate > 0:
+        # A channel that is noisy beyond two of its limits is so beyond all three.
         own = rate / max(2 * int((~flags).sum()), 1)
-        for kind, c in product(range(2), np.flatnonzero(~flags).tolist()):
+        for kind, c in product(range(len(tails)), np.flatnonzero(~flags).tolist()):
             start, often, scale, shape, least = tails[kind, c].tolist()
             times = min(often / own, _FARTHEST_TAIL)
             grown = math.log(times) if shape == 0 else (math.pow(times, shape) - 1) / shape

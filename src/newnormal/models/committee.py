@@ -339,6 +339,7 @@ class Committee(Model):
         own.smooth[:] = np.nan
         own.members.recent[:] = 0
         own.members.counts[:] = 0
+        own.members.filled[:] = 0
         own.counts[:, slice(None) if anew else [HELD, PENDING, CYCLE]] = 0
         self._begin(state)
 

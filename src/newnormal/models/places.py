@@ -91,6 +91,7 @@ def recall(
         getattr(own, name)[..., channels] = getattr(seen, name)[..., channels]
     own.members.recent[:, channels] = seen.members.recent[:, channels]
     own.members.means[:, channels] = seen.members.means[:, channels]
+    own.members.filled[channels] = seen.members.filled[channels]
     _move(own, params, np.where(channels, shift, 0.0), age)
 
 

@@ -20,10 +20,10 @@ _ALARM = r"""{
     "evidence": [
         {"channel": "a", "observed": 7.5, "expected": 2.0, "low": 1.0, "high": 3.0,
          "start": 5, "end": 9, "sample": 7, "ratio": 3.0, "pace": null, "unit": "",
-         "unusual": ""},
+         "unusual": "", "comes_and_goes": false},
         {"channel": "b\"%s", "observed": null, "expected": null, "low": null, "high": null,
          "start": null, "end": null, "sample": null, "ratio": null, "pace": 2.5, "unit": "",
-         "unusual": "changes"}
+         "unusual": "changes", "comes_and_goes": true}
     ],
     "severity": 45
 }"""
