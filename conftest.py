@@ -40,6 +40,12 @@ os.environ.setdefault("NEWNORMAL_COMPILERS", "1")  # tests that compile do so in
 
 # Doctests of this folder cannot be collected without PyTorch; tests that need it say so.
 collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/*"]
+# Nor can those of the adapters without their libraries: CI has an environment for these.
+collect_ignore_glob += [
+    f"src/newnormal/adapters/{library}.py"
+    for library in ("aeon", "sktime")
+    if find_spec(library) is None
+]
 
 
 # The same cases every time, and none fails for how long it took.
@@ -65,6 +71,8 @@ _NAMES = {
     **dict.fromkeys(("matplotlib", "plot"), "Matplotlib (extra plot)"),
     **dict.fromkeys(("polars", "parquet"), "Polars (extra parquet)"),
     **dict.fromkeys(("pyod", "peers"), "PyOD (extra peers)"),
+    "aeon": "aeon (extra aeon)",
+    "sktime": "sktime (extra sktime)",
     **dict.fromkeys(("paho", "mqtt"), "paho-mqtt (extra mqtt)"),
     **dict.fromkeys(("confluent_kafka", "kafka"), "confluent-kafka (extra kafka)"),
     **dict.fromkeys(("cramjam", "google"), "cramjam and protobuf (extra prometheus)"),
