@@ -12,8 +12,8 @@ export NEWNORMAL_DATA ?=
 help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/demo ## Install what the demo needs and run it: one table, one picture.
-	@echo "==> running the demo on a synthetic plant"
+demo: .venv/demo ## Install newnormal and run it on a generated plant: a table, its words, a page.
+	@echo "==> running the demo on a generated plant"
 	@$(BIN)/newnormal demo
 
 serve: .venv/serve ## Install the service and run it with twenty simulated machines, on a page.
@@ -99,8 +99,8 @@ constraints: .venv/dev ## Write constraints.txt from what is installed.
 	@$(PYTHON) -m venv .venv
 
 .venv/demo: .venv/bin/python $(PROJECTS)
-	@echo "==> installing newnormal with the extras eval, plot, reproduce (a minute or two the first time)"
-	@PIP_CONSTRAINT=constraints.txt $(PIP) -e '.[eval,plot]' -e reproduce
+	@echo "==> installing newnormal, without any extra (a minute the first time)"
+	@PIP_CONSTRAINT=constraints.txt $(PIP) -e .
 	@touch $@
 
 .venv/serve: .venv/bin/python $(PROJECTS)

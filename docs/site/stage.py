@@ -112,8 +112,8 @@ def link(name: str, place: str, target: str) -> str | None:
 
     >>> link("docs/guides/data.md", "guides/data.md", "../README.md#files")
     '../contents.md#files'
-    >>> link("README.md", "index.md", "docs/img/demo.png")
-    'img/demo.png'
+    >>> link("README.md", "index.md", "docs/img/fleet.png")
+    'img/fleet.png'
     >>> link("README.md", "index.md", "src/newnormal/types.py") is None
     True
     """

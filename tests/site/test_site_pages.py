@@ -165,8 +165,8 @@ def test_links_of_the_repository_become_links_of_the_site() -> None:
 
 
 def test_pictures_are_links_to_themselves() -> None:
-    text = "![A b\nc.](docs/img/demo.png)\n"
-    assert rewrite("ARCHITECTURE.md", text) == "[![A b\nc.](img/demo.png)](img/demo.png)\n"
+    text = "![A b\nc.](docs/img/fleet.png)\n"
+    assert rewrite("ARCHITECTURE.md", text) == "[![A b\nc.](img/fleet.png)](img/fleet.png)\n"
 
 
 def test_headings_have_the_anchors_of_github_and_code_stays() -> None:

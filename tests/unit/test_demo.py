@@ -1,146 +1,105 @@
-"""The demo tells its story: the frozen detector never recovers, the adapting one does."""
+"""`newnormal demo`: a table in the operator's words, what is reported, and the page."""
 
-import io
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
 import pytest
-from rich.console import Console
 
-from newnormal import plots
+from newnormal import Detector, Event, datasets
+from newnormal.alarms.words import Deciding, event_note
 from newnormal.cli import demo as command
-from newnormal.cli.demo import table
-from newnormal.runtime import demo as experiment
-from newnormal.runtime.demo import PlantDemo, picture, run_demo
+from newnormal.cli.demo import FROZEN, OURS, story
+from newnormal.io.sinks.base import SinkOptions
+from newnormal.io.sinks.text import TextSink
+from newnormal.metrics import trace_alarms
+from newnormal.runtime.judging import judge_series
+from newnormal.tabular import Table
+
+DATA = datasets.plant()
+
+
+class Demo(NamedTuple):
+    """What a run of the command leaves."""
+
+    out: str
+    err: str
+    page: Path
+
+
+@pytest.fixture
+def demo(
+    without: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Demo:
+    """Run it after a plain install, in a terminal of the usual width."""
+    without("sklearn", "scipy", "matplotlib", "pandas", "polars")
+    monkeypatch.setenv("COLUMNS", "80")
+    command.demo(seed=0, output=tmp_path / "demo.html")
+    return Demo(*capsys.readouterr(), tmp_path / "demo.html")
 
 
 @pytest.fixture(scope="module")
-def spoken() -> list[str]:
-    return []
+def events() -> list[Event]:
+    """What `Detector()` reports of the same plant."""
+    assert DATA.train_times is not None and DATA.test_times is not None
+    history = Table(DATA.train, DATA.channels, DATA.train_times.astype("M8[ns]"))
+    live = Table(DATA.test, DATA.channels, DATA.test_times.astype("M8[ns]"))
+    return judge_series(Detector(seed=0).fit(history), live).events
 
 
-@pytest.fixture(scope="module")
-def demo(spoken: list[str]) -> PlantDemo:
-    return run_demo(seed=0, say=spoken.append)
-
-
-def test_the_frozen_detector_never_recovers_and_the_adapting_one_does(demo: PlantDemo) -> None:
-    frozen, adapting = demo.frozen, demo.adapting
-    assert frozen.false_alarm_share > 0.95
-    assert frozen.quiet_after is None
-    assert frozen.f1 < 0.2
-    assert adapting.false_alarm_share < 0.04
-    assert adapting.quiet_after is not None
-    assert np.timedelta64(1, "h") < adapting.quiet_after < np.timedelta64(6, "h")
-    assert adapting.f1 > 0.7
-
-
-def test_adapting_still_catches_what_is_labelled(demo: PlantDemo) -> None:
-    assert demo.adapting.recall > 0.8
-    assert demo.adapting.precision > 0.6
-    assert demo.adapting.auroc > demo.frozen.auroc + 0.2
-    assert demo.adapting.auprc > demo.frozen.auprc + 0.2
-
-
-def test_before_the_shift_both_are_quiet(demo: PlantDemo) -> None:
-    before = np.flatnonzero(demo.data.labels[: demo.data.shifts[0]] == 0)
-    for row in (demo.frozen, demo.adapting):
-        assert row.verdicts.anomalous[before].mean() < 0.02
-
-
-def test_the_rows_count_what_they_say(demo: PlantDemo) -> None:
-    after = np.arange(len(demo.data.test)) >= demo.data.shifts[0]
-    normal = demo.data.labels == 0
-    for row in (demo.frozen, demo.adapting):
-        false = row.verdicts.anomalous & normal & after
-        assert row.false_alarms == false.sum()
-        assert row.false_alarm_share == false.sum() / (normal & after).sum()
-        assert row.samples_per_second > 0
-
-
-def test_the_settings_are_stated_and_differ_in_learning_alone(demo: PlantDemo) -> None:
-    assert demo.frozen.settings == ("M2N2(fit_stride=1, detrend=False, adapt=False, threshold=1.0)")
-    assert demo.adapting.settings == ("M2N2(fit_stride=1, half_life='1h', lr=0.03, threshold=1.0)")
-    np.testing.assert_array_equal(
-        demo.frozen.verdicts.thresholds, demo.adapting.verdicts.thresholds
-    )
-
-
-def test_the_trend_follows_the_level_shift(demo: PlantDemo) -> None:
-    assert demo.trend.shape == demo.data.test.shape
-    first, second = demo.data.shifts
-    temperature = demo.trend[:, 0] / demo.data.train[:, 0].std()
-    assert temperature[first + 1440 : second].mean() - temperature[:first].mean() > 2
-
-
-def test_the_table_has_the_promised_columns_and_fits_a_terminal(demo: PlantDemo) -> None:
-    sheet = table(demo)
-    headings = [str(column.header).replace("\n", " ") for column in sheet.columns]
-    assert headings == [
-        "",
-        "precision",
-        "recall",
-        "F1",
-        "AUROC",
-        "AUPRC",
-        "false alarms after the shift",
-        "samples a second",
-    ]
-    paper = io.StringIO()
-    Console(width=80, file=paper).print(sheet)
-    text = paper.getvalue()
-    assert "…" not in text
-    for row in (demo.frozen, demo.adapting):
-        assert f"{row.f1:.2f}" in text
-        assert f"{row.false_alarms:,} (" in text
-        assert row.settings in text
-
-
-def test_the_picture_is_small_enough_to_open_a_readme_with(demo: PlantDemo, tmp_path: Path) -> None:
-    path = plots.save(picture(demo), tmp_path / "demo.png")
-    assert 50_000 < path.stat().st_size < 400_000
-
-
-def test_it_says_what_it_is_doing(demo: PlantDemo, spoken: list[str]) -> None:
-    assert [line.split(":")[0] for line in spoken[1:]] == ["frozen"] * 2 + ["adapting"] * 2
-
-
-@pytest.mark.parametrize(
-    ("false", "hours"),
-    [
-        ([], 0.0),
-        ([0, 1, 2], 3 / 60),
-        ([0, 60], 61 / 60),  # 59 minutes between: not an hour
-        ([0, 61], 1 / 60),
-        ([200], 0.0),
-        (range(200), None),
-    ],
-)
-def test_quiet_is_an_hour_without_a_false_alarm(false: list[int], hours: float | None) -> None:
-    flags = np.zeros(201, dtype=bool)
-    flags[list(false)] = True
-    quiet = experiment._quiet_after(flags, np.timedelta64(1, "m"))
-    assert (None if quiet is None else quiet / np.timedelta64(1, "h")) == hours
-
-
-def test_a_share_is_100_per_cent_only_where_it_is_all() -> None:
-    assert experiment.percent(1.0) == "100 %"
-    assert experiment.percent(0.99999) == "99.9 %"
-    assert experiment.percent(0.0206) == "2.1 %"
-
-
-def test_it_works_after_a_plain_install(
-    without: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+def test_after_a_plain_install_there_are_a_table_the_words_of_watch_and_a_page(
+    demo: Demo, events: list[Event], tmp_path: Path
 ) -> None:
-    without("sklearn", "scipy", "matplotlib")
-    command.demo(seed=0, output=tmp_path / "x.png")
-    out, err = capsys.readouterr()
-    assert "AUPRC" in out
-    first, *_, last = err.splitlines()
-    assert first == (
-        "no picture: matplotlib is needed for this and is not installed; "
-        'pip install "newnormal[plot]"'
-    )
-    assert last == "next: newnormal fit HISTORY.csv -o plant.nn"
-    assert not (tmp_path / "x.png").exists()
+    counts = trace_alarms(events, len(DATA.test)).count(DATA.labels)
+    (row,) = [line for line in demo.out.splitlines() if line.startswith(f"{OURS}  ")]
+    assert re.split(r" {2,}", row)[1:3] == [
+        f"{counts.found} of {counts.events}",
+        f"{counts.false_per_day:.1f}",
+    ]
+    assert "…" not in demo.out
+    assert max(map(len, demo.out.splitlines())) <= 80
+    sink = TextSink(str(tmp_path / "watch.txt"), SinkOptions(alarms_only=True))
+    sink.deciding = Deciding(accept_after="24 h")
+    sink.write_events(list(story(events)))
+    sink.close()
+    assert (tmp_path / "watch.txt").read_text() in demo.out
+    page = demo.page.read_text(encoding="utf-8")
+    assert "a generated plant judged by Detector()" in page
+    opened = sum(event.kind == "opened" for event in events)
+    assert f"wrote {demo.page}: {opened} alarms, " in demo.err
+
+
+def test_the_untuned_detector_finds_what_the_frozen_one_drowns(demo: Demo) -> None:
+    def figures(name: str) -> list[float]:
+        (row,) = [line for line in demo.out.splitlines() if line.startswith(f"{name}  ")]
+        found, _, _, in_alarm, _ = re.split(r" {2,}", row)[1:]
+        return [float(found.split()[0]), float(in_alarm.split()[0])]
+
+    frozen, ours = figures(FROZEN), figures(OURS)
+    assert ours[0] > 40 > 10 > frozen[0]
+    assert ours[1] < 10 < 80 < frozen[1]
+
+
+def test_the_story_is_the_first_alarm_and_what_became_normal_with_its_alarm(
+    events: list[Event],
+) -> None:
+    told = list(story(events))
+    accepted = [event.change for event in events if event.change and event.kind == "accepted"]
+    numbers = {event.alarm.number for event in told if event.alarm is not None}
+    assert accepted and numbers == {1, *(change.alarm for change in accepted)}
+    changes = {event.change.number for event in told if event.change is not None}
+    assert changes == {change.number for change in accepted}
+    assert [event.sample for event in told] == sorted(event.sample for event in told)
+    assert event_note(told[-1]).text == "it is normal from now on"
+    assert list(story([])) == []
+
+
+def test_a_wrong_target_is_an_error_before_anything_is_computed(tmp_path: Path) -> None:
+    from newnormal.errors import NewnormalError
+
+    with pytest.raises(NewnormalError, match="html"):
+        command.demo(seed=0, output=tmp_path / "demo.png")

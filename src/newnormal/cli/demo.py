@@ -1,99 +1,107 @@
-"""`newnormal demo`: a synthetic plant, one table, one picture."""
+"""`newnormal demo`: an untuned detector beside a frozen one, on a generated plant."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.bars import fit_progress
-from newnormal.cli.console import announce_compiling, say
+from newnormal.cli.bars import fit_progress, progress
+from newnormal.cli.compiling import compile_first
+from newnormal.cli.console import print_table, put, say
 from newnormal.cli.options import option
-from newnormal.errors import MissingExtraError
+from newnormal.texts import share_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from newnormal.metrics import Evaluation
+    from newnormal.types import Event
 
-    from newnormal.base import BaseDetector
-    from newnormal.datasets import Dataset
-    from newnormal.runtime.demo import PlantDemo
+FROZEN, OURS = "frozen autoencoder", "Detector()"
+COLUMNS = (
+    "events found",
+    "false alarms a day",
+    "median delay",
+    "normal time in alarm",
+    "with a change pending",
+)
 
 
 def demo(
-    seed: int = option("Another plant.", default=0),
+    seed: int = option("Another plant.", metavar="N", min=0, default=0),
     output: Path = option(
-        "Where the picture goes.",
-        "--output",
-        "-o",
-        metavar="FILE",
-        default=Path("newnormal-demo.png"),
+        "The page: .html.", "--output", "-o", metavar="FILE", default=Path("newnormal-demo.html")
     ),
 ) -> None:
-    """Show on a synthetic plant why adapting matters: one table, one picture.
+    """Show what an untuned detector reports of a generated plant: a table, its words, and a page.
 
-    The picture needs the extra plot; without it there is the table alone.
+    In two live weeks the plant is retuned twice, and has 48 labelled faults. The paper's
+    autoencoder, frozen, is the row above it.
     """
-    from rich.console import Console
+    from newnormal import M2N2, Detector
+    from newnormal.alarms.words import Deciding, event_note
+    from newnormal.cli.measuring import measure
+    from newnormal.cli.words import accept_after_text, print_notes
+    from newnormal.datasets import plant
+    from newnormal.reports.contents import Contents
+    from newnormal.reports.writing import check_target, report
+    from newnormal.tabular import Table
 
-    from newnormal import plots
-    from newnormal.runtime.demo import picture, run_demo
-
-    announce_compiling()
-    drawn = _can_draw(output)
-    result = run_demo(seed, say, _fit)
-    Console().print(table(result))
-    if drawn:
-        plots.save(picture(result), output)
-        say(f"wrote {output}: open it to see why")
-    say("next: newnormal fit HISTORY.csv -o plant.nn")
-
-
-def _can_draw(output: Path) -> bool:
-    """Whether there can be a picture; if Matplotlib is missing, say how to get one."""
-    from newnormal import plots
-
-    try:
-        plots.check_target(output)
-    except MissingExtraError as error:
-        say(f"no picture: {error.message}; {error.hint}")
-        return False
-    return True
-
-
-def _fit(detector: "BaseDetector", data: "Dataset") -> None:
-    from newnormal.runtime.demo import fit_on_history
-
-    with fit_progress() as callbacks:
-        fit_on_history(detector, data, **callbacks)
+    check_target(output)
+    for command in ("fit", "watch"):
+        compile_first(command)
+    data = plant(seed)
+    assert data.train_times is not None and data.test_times is not None
+    history = Table(data.train, data.channels, data.train_times.astype("M8[ns]"))
+    live = Table(data.test, data.channels, data.test_times.astype("M8[ns]"), data.labels)
+    detector, rows = Detector(seed=seed), dict[str, dict[str, Any]]()
+    for name, each in (
+        (FROZEN, M2N2(detrend=False, adapt=False, seed=seed)),
+        (OURS, detector),
+    ):
+        say(f"{name}: fitting a week of history, judging two weeks ...")
+        with fit_progress() as callbacks:
+            each.fit(history, **callbacks)
+        with progress("judging", len(live.values)) as on_samples:
+            evaluation, verdicts = measure(each, live, data.labels, on_samples=on_samples)
+        rows[name] = _row(evaluation)
+    print_table("Two live weeks of a plant that is retuned twice", "", COLUMNS, rows)
+    assert verdicts.observed is not None
+    deciding = Deciding(accept_after=accept_after_text(detector, detector.period_))
+    put("\nWhat Detector() reports of the first fault, and of what became normal:\n")
+    print_notes(event_note(event, deciding) for event in story(verdicts.observed.events))
+    contents = Contents.of(verdicts, f"a generated plant judged by {OURS}")
+    report(contents, output)
+    say(f"\nwrote {output}: {contents.summary()}; open it in a browser")
+    say("next: newnormal fit HISTORY.csv -o plant.nn; newnormal example writes files to try it on")
 
 
-def table(result: "PlantDemo") -> "Table":
-    """Return the results as a table to print."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+def _row(evaluation: "Evaluation") -> dict[str, str]:
+    from newnormal.metrics.evaluation import delay_text
 
-    from newnormal.runtime.demo import percent
-
-    rows = (result.frozen, result.adapting)
-    notes = "\n".join(
-        [
-            "False alarms: normal samples flagged after the level shift, and their share.",
-            "AUPRC by the trapezoidal rule.",
-            *(f"{row.name.capitalize()}: {row.settings}" for row in rows),
-        ]
+    counts = evaluation.alarms
+    delay = delay_text(counts.median_delay, evaluation.seconds) if counts.found else "-"
+    cells = (
+        f"{counts.found} of {counts.events}",
+        f"{counts.false_per_day:.1f}",
+        "at once" if counts.median_delay == 0 else delay,
+        share_text(counts.in_alarm_share),
+        share_text(counts.pending_share),
     )
-    sheet = Table(
-        box=box.SIMPLE_HEAD, collapse_padding=True, caption=Text(notes), caption_justify="left"
-    )
-    sheet.add_column("", no_wrap=True)
-    for heading in ("precision", "recall", "F1", "AUROC", "AUPRC"):
-        sheet.add_column(heading, justify="right", no_wrap=True)
-    sheet.add_column("false alarms\nafter the shift", justify="right", no_wrap=True)
-    sheet.add_column("samples\na second", justify="right", no_wrap=True)
-    for row in rows:
-        scores = (row.precision, row.recall, row.f1, row.auroc, row.auprc)
-        sheet.add_row(
-            row.name,
-            *(f"{score:.2f}" for score in scores),
-            f"{row.false_alarms:,} ({percent(row.false_alarm_share)})",
-            f"{float(f'{row.samples_per_second:.2g}'):,.0f}",
-        )
-    return sheet
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def story(events: "Sequence[Event]") -> "Iterator[Event]":
+    """Yield the events of the first alarm, and of accepted changes with their alarms."""
+    from newnormal.types import ACCEPTED, CHANGED
+
+    changes = {event.change.number for event in events if event.kind == ACCEPTED and event.change}
+    alarms = {
+        event.alarm.number
+        for event in events
+        if event.alarm and event.change and event.kind == CHANGED and event.change.number in changes
+    }
+    for event in events:
+        if event.change is not None:
+            wanted = event.change.number in changes
+        else:
+            wanted = event.alarm is not None and event.alarm.number in alarms | {1}
+        if wanted:
+            yield event
