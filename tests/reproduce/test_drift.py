@@ -24,6 +24,7 @@ from newnormal_reproduce.ours.averages import covered, macro, shared
 from newnormal_reproduce.ours.drift import Drift, drift
 from newnormal_reproduce.ours.drift_alarms import LATER, Shares, shares
 from newnormal_reproduce.ours.drift_figures import COMPONENTS, OURS, PLAIN, TUNED
+from newnormal_reproduce.ours.today import NAMES, ONE_LINERS
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
 
@@ -74,7 +75,9 @@ def runner(root: Path) -> Runner:
 
 @pytest.fixture(scope="module")
 def result(runner: Runner) -> Drift:
-    return drift(runner, datasets=["SMD", "ASD", "SWaT", "drift/wave-level-1"], seeds=[1, 2])
+    datasets = ["SMD", "ASD", "SWaT", "drift/wave-level-1"]
+    models = ["mlp", "pca", DEFAULT, *(row.competitor.model for row in ONE_LINERS)]
+    return drift(runner, datasets=datasets, models=models, seeds=[1, 2])
 
 
 def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
@@ -210,16 +213,17 @@ def test_every_row_has_its_setting_and_pca_is_left_out_where_it_leaves_nothing(
     rows: dict[str, list[str]] = {}
     for line, trials in experiment.lines:
         rows.setdefault(line.stream.name, []).append(line.competitor.name)
-        assert len(trials) == (1 if line.competitor.name == "PCA" else 2)
+        assert len(trials) == (1 if line.competitor.name in ("PCA", *NAMES) else 2)
         assert line.competitor.name != "PCA" or trials[0].options.latent == COMPONENTS
         if line.competitor.name in (PLAIN, *FIXED):
             options = trials[0].options
             assert (options.window, options.stride, options.fit_stride) == (5, 5, 5)
             assert (options.latent, options.batch) == (16, 64)
             assert {str(trial.rule) for trial in trials} == {"Q99"}
-    assert rows["SMD/1-4"] == [PLAIN, *FIXED, TUNED, "PCA", OURS]
-    assert rows["SMD/3-4"] == rows["ASD/omi-1"] == [PLAIN, *FIXED, "PCA", OURS]
-    assert rows["drift/wave-level-1"] == [PLAIN, *FIXED, OURS]
+    one_liners = [row.competitor.name for row in ONE_LINERS]
+    assert rows["SMD/1-4"] == [*one_liners, PLAIN, *FIXED, TUNED, "PCA", OURS]
+    assert rows["SMD/3-4"] == rows["ASD/omi-1"] == [*one_liners, PLAIN, *FIXED, "PCA", OURS]
+    assert rows["drift/wave-level-1"] == [*one_liners, PLAIN, *FIXED, OURS]
 
 
 def test_the_hand_tuned_row_has_the_papers_settings(result: Drift) -> None:
@@ -265,6 +269,16 @@ def test_the_page_says_what_the_tables_show(result: Drift) -> None:
     assert "| SWaT | get Secure Water Treatment" in page
     for section in ("What an operator gets", "Until a new normal is accepted", "Faults that stay"):
         assert f"## {section}\n" in page
+
+
+def test_what_people_have_today_is_in_the_operators_table_alone(result: Drift) -> None:
+    before, _, rest = result.markdown().partition("## What an operator gets")
+    operator, _, after = rest.partition("\n## ")
+    assert "| SMD | fixed limit | 2 | 2 |" in operator
+    assert not any(f"| {row.competitor.name} |" in before + after for row in ONE_LINERS)
+    measured = {of.row for of in (*result.alarms.around, *result.alarms.faults)}
+    assert OURS in measured
+    assert measured.isdisjoint(NAMES)
 
 
 def test_samples_in_alarm_after_the_change_are_few(result: Drift) -> None:

@@ -22,7 +22,7 @@ FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 class Rows:
     """A stand-in for figures: two rows, and streams grouped by their data set."""
 
-    rows = (PLAIN, OURS)
+    names = (PLAIN, OURS)
 
     def groups(self, streams: Any) -> dict[str, list[str]]:
         groups: dict[str, list[str]] = {}

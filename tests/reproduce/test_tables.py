@@ -28,6 +28,7 @@ from newnormal_reproduce.engine.published import (
 )
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.ours.peers import peers
+from newnormal_reproduce.ours.today import ONE_LINERS, TodayRow
 from newnormal_reproduce.paper.all_models import all_models
 from newnormal_reproduce.paper.anoshift import AnoShift, anoshift
 from newnormal_reproduce.paper.dataset_table import dataset_table
@@ -391,8 +392,10 @@ def test_a_peer_that_is_not_installed_is_a_row_that_says_so(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal_reproduce.ours.peers._MODELS", ("mlp", "elsewhere:Peer"))
+    monkeypatch.setattr("newnormal_reproduce.ours.peers.RIVER", TodayRow(Competitor("?", "no:One")))
     result = peers(Runner(root, overrides=FAST), datasets=["SMD/1-4"], seeds=[1])
-    assert len(result.outcomes) == 2
+    assert len(result.outcomes) == 2 + len(ONE_LINERS)
+    assert "| SMD/1-4, ? frozen, seed 1 | failed: ParameterError: " in result.markdown()
     assert "| SMD/1-4, Peer frozen, seed 1 | failed: ParameterError: model: expected a class" in (
         result.markdown()
     )

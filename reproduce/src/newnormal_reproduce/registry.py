@@ -139,7 +139,7 @@ ENTRIES = (
         "ours.peers:peers",
         "Beside classic detectors",
         (),
-        "PCA, isolation forest, LOF, one-class SVM and ECOD on every stream found.",
+        "One-liners, River's trees and five detectors of PyOD on every stream found.",
     ),
     ExperimentEntry(
         "drift",

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from newnormal import M2N2, Detector
 
 Floats: TypeAlias = NDArray[np.float64]
+Floats32: TypeAlias = NDArray[np.float32]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Times: TypeAlias = NDArray[np.datetime64]

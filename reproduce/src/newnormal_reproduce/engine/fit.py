@@ -33,6 +33,8 @@ class TrialFit:
 
     def threshold(self, rule: Rule, oracle: Callable[[], float]) -> float:
         """Return the threshold of a rule; `oracle` computes Q*."""
+        if rule.fixed is not None:
+            return rule.fixed
         if rule.percentile is None:
             return oracle()
         return Quantile(rule.percentile / 100).fit(self.history_scores)

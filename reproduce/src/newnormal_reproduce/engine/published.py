@@ -60,25 +60,31 @@ class Rule:
     """How the paper chose a threshold: a percentile of history's scores, or the oracle Q*.
 
     Q* is the threshold with the best F1 on the test labels and the frozen model's test scores. The
-    paper uses the same value with detrending and adaptation.
+    paper uses the same value with detrending and adaptation. A rule of ours that needs no history
+    has its own, `fixed`.
 
-    >>> Rule.parse("Q99.9"), Rule.parse("Q*").oracle
-    (Rule(percentile=99.9), True)
+    >>> Rule.parse("Q99.9"), Rule.parse("Q*").oracle, str(Rule.parse("=1.5"))
+    (Rule(percentile=99.9, fixed=None), True, '=1.5')
     """
 
     percentile: float | None
+    fixed: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """Return the rule written as in the paper's appendix."""
+        """Return the rule written as in the paper's appendix, or as ``=`` and a threshold."""
+        if text.startswith("="):
+            return cls(None, float(text[1:]))
         return cls(None if text == "Q*" else float(text.removeprefix("Q")))
 
     @property
     def oracle(self) -> bool:
         """Whether the rule uses the test labels."""
-        return self.percentile is None
+        return self.percentile is None and self.fixed is None
 
     def __str__(self) -> str:
+        if self.fixed is not None:
+            return f"={self.fixed!r}"
         return "Q*" if self.percentile is None else f"Q{self.percentile:g}"
 
 

@@ -34,6 +34,7 @@ from newnormal_reproduce.ours.drift_figures import (
     collection,
 )
 from newnormal_reproduce.ours.drift_operator import Operator
+from newnormal_reproduce.ours.today import NAMES, ROWS, split
 from newnormal_reproduce.report import pages
 
 _MODELS = ("mlp", "pca", DEFAULT)
@@ -61,7 +62,8 @@ class Drift:
 
     def markdown(self) -> str:
         """Return the page."""
-        lines = [line for line in self.experiment.lines if line[0].competitor.name != "PCA"]
+        one_seed = ("PCA", *NAMES)
+        lines = [line for line in self.experiment.lines if line[0].competitor.name not in one_seed]
         chance = replace(self.experiment, lines=tuple(lines))
         seeds = pages.over_seeds(chance, where="the first table")
         return drift_page.page_of(self.figures, self.alarms, self.operator, seeds)
@@ -108,11 +110,13 @@ def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     if request.get("seeds") is None:
         request["seeds"] = _SEEDS
     plan = TrialPlan.of(roots, **request)
-    taking_part = plan.competitors(_MODELS)
+    rows, taking_part = split(plan, ROWS, _MODELS)
     places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]
     names = dict.fromkeys([*(setting.name for setting in settings()), *places])
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
+        for row in rows:
+            yield row.line(stream, plan.seeds)
         for competitor in taking_part:
             yield from _lines(stream, competitor, plan.seeds)
 

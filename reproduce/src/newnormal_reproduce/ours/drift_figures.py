@@ -14,6 +14,7 @@ from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.ours.averages import Values, macro, shared
+from newnormal_reproduce.ours.today import NAMES
 
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
 FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")
@@ -54,9 +55,13 @@ class Figures:
 
     @property
     def rows(self) -> list[str]:
-        """The rows that are compared everywhere: all but the hand-tuned one."""
-        names = dict.fromkeys(line.competitor.name for line, _ in self.experiment.lines)
-        return [name for name in names if name != TUNED]
+        """The rows that are compared everywhere: all but the hand-tuned one and today's."""
+        return [name for name in self.names if name not in (TUNED, *NAMES)]
+
+    @property
+    def names(self) -> list[str]:
+        """Every row."""
+        return list(dict.fromkeys(line.competitor.name for line, _ in self.experiment.lines))
 
     def values(self, measure: str | Callable[[TrialOutcome], float]) -> dict[str, Values]:
         """Return each row's values of a measure of the report or of outcomes, without NaN.

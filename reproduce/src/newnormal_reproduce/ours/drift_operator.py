@@ -10,6 +10,7 @@ from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.ours.averages import listed, percent, shared, two
 from newnormal_reproduce.ours.drift_alarms import LIMIT, Run
 from newnormal_reproduce.ours.drift_figures import COLLECTIONS, OURS, PLAIN, Figures
+from newnormal_reproduce.ours.today import NAMES
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure
@@ -43,7 +44,7 @@ class Operator:
     """The operator's table of each row, from the figures of drift and the counts of each run."""
 
     def __init__(self, drift: Figures, counts: Mapping[Run, AlarmCounts]) -> None:
-        self.rows = [row for row in drift.rows if any(of.row == row for of in counts)]
+        self.rows = [row for row in drift.names if any(of.row == row for of in counts)]
         by_row: dict[str, dict[str, dict[int, AlarmCounts]]] = {}
         for of, alarms in counts.items():
             by_row.setdefault(of.row, {}).setdefault(of.stream, {})[of.seed] = alarms
@@ -186,7 +187,7 @@ def draw(operator: Operator, folder: Path) -> list[Path]:
             owner: {
                 row: (figure, None)
                 for row, over in rows.items()
-                if (figure := over.figures[measure]) is not None
+                if row not in NAMES and (figure := over.figures[measure]) is not None
             }
             for owner, rows in macro.items()
         }

@@ -11,6 +11,7 @@ from newnormal_reproduce.engine.published import Figure, Rule, Rules, settings
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import SYNTHETIC, DataStream, Roots
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
+from newnormal_reproduce.ours.today import ONE_LINERS, RIVER, split
 from newnormal_reproduce.report import pages
 
 PEERS = ("pyod:PCA", "pyod:IForest", "pyod:LOF", "pyod:OCSVM", "pyod:ECOD")
@@ -27,10 +28,11 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     Needs the extra ``peers``, and ``deep`` for all of the paper's but the MLP.
 
     The request is as in `TrialPlan.of`. By default: every stream found, and the synthetic ones; the
-    paper's five models and `PEERS`. Deterministic detectors have the first seed alone.
+    paper's five models, `PEERS`, `ONE_LINERS` and River's. Deterministic detectors have the first
+    seed alone.
     """
     plan = TrialPlan.of(roots, **request)
-    taking_part = plan.competitors(_MODELS)
+    rows, taking_part = split(plan, (*ONE_LINERS, RIVER), _MODELS)
     usual = [
         *(setting.name for setting in settings()),
         *(name for name in plan.runner.streams.places if not name.startswith("AnoShift/")),
@@ -38,6 +40,8 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     ]
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
+        for row in rows:
+            yield row.line(stream, plan.seeds)
         for competitor in taking_part:
             chance = not competitor.model.startswith("pyod:") or competitor.model in _CHANCE
             seeds = plan.seeds if chance else plan.seeds[:1]

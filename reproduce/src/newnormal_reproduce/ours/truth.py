@@ -27,7 +27,12 @@ from newnormal_reproduce.report import figures, pages
 
 _SEEDS = SEEDS[:3]
 _DRAWS = 4  # cases of each situation at each place
-_CODE = ("newnormal.detector", "newnormal.types.alarms", "newnormal_reproduce.ours.truth_cases")
+_CODE = (
+    "newnormal.detector",
+    "newnormal.types.alarms",
+    "newnormal_reproduce.ours.today",
+    "newnormal_reproduce.ours.truth_cases",
+)
 _INTRODUCTION = """\
 # What is reported, beside the truth
 

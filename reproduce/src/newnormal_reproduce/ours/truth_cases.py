@@ -17,6 +17,7 @@ from scipy.signal import lfilter
 from newnormal import Detector, Event
 from newnormal_reproduce.engine.arrays import Bools, Floats, Ints, Times
 from newnormal_reproduce.ours.obvious import accept_newest
+from newnormal_reproduce.ours.today import bands, limits
 
 KINDS = ("flat", "daily", "load", "walk", "bursty", "weekly")
 WIDTHS = (1, 3, 6, 12)
@@ -39,7 +40,6 @@ _CLOSES = 15  # samples after the end of a fault, in which its alarm has to be c
 _SETTLES = 30  # samples after it, in which a change has to be over
 _MISSING = 0.2  # share of values
 _GAP = 7_200  # seconds without a sample
-_BEYOND = 0.005  # of history, beyond a fixed limit
 _PAUSE = 10  # samples that close an alarm
 _STRETCH = 2_000  # samples of one call: the detector keeps 1000 events
 _STILL = re.compile(r"stand|still|stuck|does not move", re.IGNORECASE)
@@ -389,21 +389,15 @@ def _quiet(place: Place, _rng: np.random.Generator) -> _Rows:
 
 
 def _simple(stream: TruthStream, values: Floats) -> Iterator[tuple[str, Bools]]:
-    """Yield the rules that people have today, and which values (T, C) are beyond them.
-
-    A limit of each channel that a share of its history is beyond; and its mean at each hour of the
-    day, plus and minus three standard deviations, as recording rules of dashboards have it.
-    """
-    low, high = np.nanquantile(stream.history, (_BEYOND / 2, 1 - _BEYOND / 2), axis=0)
+    """Yield the rules that people have today, and which values (T, C) are beyond them."""
+    now, then = (
+        times.astype("M8[h]").astype(np.int64) % 24
+        for times in (stream.times[: len(values)], stream.history_times)
+    )
+    low, high = limits(stream.history)
     yield "limit", (values < low) | (values > high)
-    hours = (stream.times[: len(values)].astype("M8[h]").astype(np.int64)) % 24
-    then = stream.history_times.astype("M8[h]").astype(np.int64) % 24
-    beyond = np.zeros(values.shape, np.bool_)
-    for hour in range(24):
-        same = stream.history[then == hour] if (then == hour).any() else stream.history
-        mean, spread, now = np.nanmean(same, axis=0), np.nanstd(same, axis=0), hours == hour
-        beyond[now] = np.abs(values[now] - mean) > 3 * spread
-    yield "band", beyond
+    low, high = bands(stream.history, then)[:, now]
+    yield "band", (values < low) | (values > high)
 
 
 def _right(place: Place, rng: np.random.Generator, *, row: str) -> _Rows:
