@@ -5,8 +5,7 @@
     python docs/generate.py            write the pages
     python docs/generate.py --check    write nothing; exit 1 if a page is out of date
 
-The README's table comes from docs/results/drift.csv and drift-alarms.csv, which
-`newnormal reproduce drift` wrote;
+The README's table comes from docs/results/drift-alarms.csv, written by `newnormal reproduce drift`;
 `python.md` comes from the public names, their signatures and docstrings; `cli.md` from the command
 line's own objects.
 """
@@ -21,7 +20,7 @@ import re
 import sys
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
 from statistics import mean
@@ -44,6 +43,7 @@ MODULES = (
 )
 _FIRST = ("Detector", "M2N2", "load")
 _WIDTH = 88
+_COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # of the means of the drift page
 
 _NOTE = "<!-- Written by `make docs`; do not edit. -->\n"
 
@@ -428,42 +428,51 @@ def _readme() -> str:
 
 
 def _results_table() -> str:
-    runs = [run for run in _lines_of("drift.csv") if run["status"] == "ok"]
-    # Constants are chosen on the other half, and one marked sample of UCR cannot be ranked.
-    runs = [run for run in runs if run["half"] != "choosing" and run["collection"] != "UCR"]
-    streams = {run["dataset"] for run in runs}
+    """Return what people have today and `Detector`, each a line: means over the collections."""
     alarms = [run for run in _lines_of("drift-alarms.csv") if run["measure"] == "alarms"]
-    alarms = [run for run in alarms if run["dataset"] in streams]
-    heads = [f"{name} frozen | `Detector`" for name in ("AUPRC", "found", "false a day")]
-    lines = [f"| data | streams | {' | '.join(heads)} |", f"| ---{' | ---:' * 7} |"]
-    for collection in dict.fromkeys(run["collection"] for run in runs):
-        own = [run for run in runs if run["collection"] == collection]
-        reported = [run for run in alarms if run["collection"] == collection]
-        cells = []
-        for measure in (_auprc, _found, _false_a_day):
-            # The better of the two is bold. Every stream has the same number of seeds.
-            source = own if measure is _auprc else reported
-            both = [
-                measure([run for run in source if run["row"] == row])
-                for row in ("frozen MLP", "default")
-            ]
-            best = min(both) if measure is _false_a_day else max(both)
-            digits = 3 if measure is _auprc else 2
-            cells += [
-                f"**{each:.{digits}f}**" if each == best else f"{each:.{digits}f}" for each in both
-            ]
-        count = len({run["dataset"] for run in own})
-        lines.append(f"| {collection} | {count} | {' | '.join(cells)} |")
+    runs: dict[str, list[dict[str, str]]] = {}
+    for run in alarms:
+        if run["collection"] in _COLLECTIONS:
+            runs.setdefault(run["row"], []).append(run)
+    streams = {row: {run["dataset"] for run in own} for row, own in runs.items()}
+    # A row that lacks a stream, such as one whose library was not installed, is no comparison.
+    rows = [row for row in runs if streams[row] == streams["default"]]
+    libraries = [row for row in rows if row.startswith(("River ", "PyOD "))]
+    best = max(libraries, key=lambda row: _mean_of(_found, runs[row]), default="")
+    names = {
+        "fixed limit": ("a fixed limit", "which channel is beyond it"),
+        "band by hour": ("a band by hour of day", "which channel is outside"),
+        best: (f"{best}, the best of River and PyOD", "a score"),
+        "default": (
+            "**newnormal**, untuned",
+            "which channels, since when, what was expected of each; "
+            "and which changes wait to be accepted as normal",
+        ),
+    }
+    head = f"on {len(streams['default'])} public streams | faults found | false alarms a day"
+    lines = [
+        f"| {head} | normal time in alarm | what it reports |",
+        f"| ---{' | ---:' * 3} | --- |",
+    ]
+    for row, (name, reports) in names.items():
+        if row in rows:
+            found, false, in_alarm = (
+                _mean_of(measure, runs[row]) for measure in (_found, _false_a_day, _in_alarm)
+            )
+            cells = (name, f"{found:.0%}", f"{false:.1f}", f"{in_alarm:.0%}", reports)
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _mean_of(measure: Callable[[list[dict[str, str]]], float], runs: list[dict[str, str]]) -> float:
+    """Return the mean over the collections; every stream of one has the same number of seeds."""
+    owners = {run["collection"] for run in runs}
+    return mean(measure([run for run in runs if run["collection"] == owner]) for owner in owners)
 
 
 def _lines_of(name: str) -> list[dict[str, str]]:
     with (_RESULTS / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
-
-
-def _auprc(runs: list[dict[str, str]]) -> float:
-    return mean(float(run["auprc"]) for run in runs)
 
 
 def _found(runs: list[dict[str, str]]) -> float:
@@ -472,6 +481,10 @@ def _found(runs: list[dict[str, str]]) -> float:
 
 def _false_a_day(runs: list[dict[str, str]]) -> float:
     return (_sum(runs, "openings") - _sum(runs, "true")) / _sum(runs, "days")
+
+
+def _in_alarm(runs: list[dict[str, str]]) -> float:
+    return _sum(runs, "in_alarm") / _sum(runs, "normal")
 
 
 def _sum(runs: list[dict[str, str]], name: str) -> float:

@@ -243,6 +243,34 @@ def test_an_outdated_reference_is_reported_and_left_alone(
     assert page.read_text() == before
 
 
+def test_the_readmes_table_has_means_over_collections_and_the_best_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["dataset,collection,row,measure,events,openings,true,normal,days,in_alarm,found"]
+    for row, streams in {
+        "fixed limit": ((10, 8, 2), (1, 9, 0)),
+        "band by hour": ((10, 8, 2),),  # without a stream that the others have
+        "PyOD PCA": ((10, 3, 1), (1, 1, 1)),
+        "River HST": ((10, 3, 1), (1, 1, 0)),
+        "default": ((10, 5, 5), (1, 2, 1)),
+    }.items():
+        for name, (events, openings, found) in zip(("SMD/1", "ASD/2"), streams, strict=False):
+            numbers = f"{events},{openings},{found},100,2,25,{found}"
+            lines += [f"{name},{name[:3]},{row},alarms,{numbers}"]
+            lines += [f"{name},{name[:3]},{row},fault,{numbers}"]  # another measure
+            lines += [f"{name},{name[:3]},γ,alarms,{numbers}", f"x,NAB,{row},alarms,{numbers}"]
+    (tmp_path / "drift-alarms.csv").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(generate, "_RESULTS", tmp_path)
+    head, _, *rows = generate._results_table().splitlines()
+    assert head.startswith("| on 2 public streams | faults found | false alarms a day |")
+    cells = [[cell.strip() for cell in row.split("|")[1:5]] for row in rows]
+    assert cells == [
+        ["a fixed limit", "10%", "3.8", "25%"],  # (2/10 + 0/1) / 2; (6 + 9) / 2 days / 2
+        ["PyOD PCA, the best of River and PyOD", "55%", "0.5", "25%"],
+        ["**newnormal**, untuned", "75%", "0.2", "25%"],
+    ]
+
+
 def commands(words: str, group: Any) -> Iterator[tuple[str, Any]]:
     yield words, group
     for name, command in getattr(group, "commands", {}).items():
