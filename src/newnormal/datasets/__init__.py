@@ -1,11 +1,12 @@
 """Data sets with labels: loaders of public benchmarks, and synthetic streams.
 
 `load` reads one stream of a benchmark from files on this machine, `available` lists those that are
-there, and `catalogue` names where to get the others. The generators need no files. All return the
-same `Dataset`.
+there, and `catalogue` names where to get the others. `read_labelled` reads a file of your own. The
+generators need no files. All return the same `Dataset`.
 """
 
 from newnormal.datasets.base import Dataset, Entry
+from newnormal.datasets.labelled import read_labelled
 from newnormal.datasets.registry import available, catalogue, load
 from newnormal.datasets.synthetic import neurips_ts_mul, neurips_ts_uni, plant
 
@@ -18,4 +19,5 @@ __all__ = [
     "neurips_ts_mul",
     "neurips_ts_uni",
     "plant",
+    "read_labelled",
 ]
