@@ -149,6 +149,14 @@ ENTRIES = (
         "Detector, which chooses its settings, beside fixed settings, and when normal changes.",
     ),
     ExperimentEntry(
+        "tsb-ad",
+        "ours.tsb_ad:tsb_ad",
+        "Beside published figures",
+        (),
+        "Detector on series of TSB-AD-M, beside the published figures of other methods.",
+        only="TSB-AD-M",
+    ),
+    ExperimentEntry(
         "obvious",
         "ours.obvious:obvious_faults",
         "Obvious faults",

@@ -20,6 +20,7 @@ from newnormal.texts import shown
 if TYPE_CHECKING:
     from newnormal_reproduce.engine.plan import Request
     from newnormal_reproduce.engine.runner import Runner
+    from newnormal_reproduce.engine.series import LabelledFile
     from newnormal_reproduce.registry import ExperimentEntry
 
 Data = Annotated[
@@ -45,9 +46,17 @@ Variants = Annotated[
 Seeds = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(
-        metavar="NUMBERS", help="These seeds.", show_default="2021 to 2025; drift: 2021 to 2023"
+        metavar="NUMBERS",
+        help="These seeds.",
+        show_default="2021 to 2025; drift, tsb-ad: 2021 to 2023",
     ),
 ]
+_SERIES = "A labelled file of yours, as one more stream; repeatable."
+_LABEL = "Column of --series: 1 is anomalous, 0 is not."
+_HISTORY = "Samples of --series that are history."
+Series = Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_SERIES)]
+Label = Annotated[str | None, typer.Option(metavar="COLUMN", help=_LABEL)]
+History = Annotated[int | None, typer.Option(metavar="SAMPLES", help=_HISTORY)]
 Generated = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option(metavar="NAMES", help="Only these, such as 1min/sine-2, or load-3 of truth."),
@@ -86,8 +95,8 @@ _PLACES = 3  # data sets named in an error
 _ALL = """\
 Run every experiment, and write the HTML page.
 
-AnoShift is run if it is found. If an experiment or a model fails, the others continue; the reason
-is printed, and the exit code is 1.
+AnoShift and TSB-AD-M are run if they are found. If an experiment or a model fails, the others
+continue; the reason is printed, and the exit code is 1.
 
 With --computed, shift, cost and obvious are left out: their results are not stored."""
 
@@ -138,10 +147,14 @@ def _add(
         seeds: Seeds = None,
         extra: Extra = None,
         set_: Options = None,
+        series: Series = None,
+        label: Label = None,
+        history: History = None,
         cache: Cache = None,
         computed: Computed = False,
         processes: Processes = 2,
     ) -> None:
+        files = _labelled(series, label, history)
         request: Request = {
             "datasets": names(datasets),
             "models": names(models),
@@ -149,7 +162,7 @@ def _add(
             "seeds": _seeds(seeds),
             "extra": extra,
         }
-        with _runner(data, output, cache, processes, set_, computed) as runner:
+        with _runner(data, output, cache, processes, set_, computed, files) as runner:
             run(runner, output, request)
         _exit_if_failed(runner)
 
@@ -166,8 +179,16 @@ def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
     elif entry.input is Input.DATA:
 
         @app.command(entry.name, help=entry.help)
-        def on_data(data: Data, output: Output = _RESULTS, datasets: Datasets = None) -> None:
-            with _runner(data, output, None, 1) as runner:
+        def on_data(
+            data: Data,
+            output: Output = _RESULTS,
+            datasets: Datasets = None,
+            series: Series = None,
+            label: Label = None,
+            history: History = None,
+        ) -> None:
+            files = _labelled(series, label, history)
+            with _runner(data, output, None, 1, files=files) as runner:
                 run(runner, output, {"datasets": names(datasets)})
             _exit_if_failed(runner)
 
@@ -225,6 +246,7 @@ def _runner(
     processes: int,
     options: list[str] | None = None,
     computed: bool = False,
+    files: Sequence[LabelledFile] = (),
 ) -> Iterator[Runner]:
     """Give a runner that shows its progress as a bar on standard error."""
     from newnormal.state.targets import check_folder
@@ -246,7 +268,24 @@ def _runner(
             compute=not computed,
             progress=progress,
             overrides=overrides(options or []),
+            series=files,
         )
+
+
+def _labelled(
+    series: list[Path] | None, label: str | None, history: int | None
+) -> list[LabelledFile]:
+    """Return the files of a user, which have one label and one length of history."""
+    from newnormal_reproduce.engine.series import LabelledFile
+
+    if series and label is not None and history is not None:
+        return [LabelledFile(path, label, history) for path in series]
+    if series or label is not None or history is not None:
+        raise ParameterError(
+            "expected --series, --label and --history together, found one without another",
+            hint="such as --series plant.csv --label fault --history 2000",
+        )
+    return []
 
 
 @contextmanager

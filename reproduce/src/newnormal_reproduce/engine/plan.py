@@ -73,8 +73,8 @@ class TrialPlan:
         extra
             A TOML file of further models.
         **runner_options
-            As in `Runner`: cache, processes, compute, progress, overrides. Ignored if `roots` is a
-            `Runner`.
+            As in `Runner`: cache, processes, compute, progress, overrides, series. Ignored if
+            `roots` is a `Runner`.
         """
         runner = roots if isinstance(roots, Runner) else Runner(roots, **runner_options)
         variants_named(variants)
@@ -112,6 +112,7 @@ class TrialPlan:
                 for place, options in self.runner.overrides.items()
                 for option, value in options.items()
             ],
+            series=[str(file) for file in self.runner.streams.series.values()],
         ) + ("" if self.runner.compute else " --computed")
 
     def conduct(
@@ -203,8 +204,8 @@ def command(name: str, data: str = " --data DIR", **options: Sequence[object] | 
     """
     parts = [f"newnormal reproduce {name}{data}"]
     for option, values in options.items():
-        if values and option == "set":
-            parts += [f"--set {value}" for value in values]
+        if values and option in ("set", "series"):
+            parts += [f"--{option} {value}" for value in values]
         elif values:
             parts.append(f"--{option} {','.join(map(str, values))}")
     return " ".join(parts)

@@ -24,6 +24,7 @@ from newnormal_reproduce.engine.arrays import AnyDetector
 from newnormal_reproduce.engine.evaluation import Evaluator
 from newnormal_reproduce.engine.fit import TrialFit
 from newnormal_reproduce.engine.published import Rule, options
+from newnormal_reproduce.engine.series import LabelledFile
 from newnormal_reproduce.engine.store import ResultStore
 from newnormal_reproduce.engine.streams import (
     DataStream,
@@ -45,6 +46,7 @@ class RunnerOptions(TypedDict, total=False):
     compute: bool
     progress: Progress | None
     overrides: Mapping[str, Mapping[str, Any]] | None
+    series: Sequence[LabelledFile]
 
 
 class TrialResults(NamedTuple):
@@ -86,6 +88,8 @@ class Runner:
     overrides
         Options of the detector by model, such as ``{"thoc": {"batch": 8}}``. Options for one data
         set alone, under ``"thoc@CreditCard"``, have precedence.
+    series
+        Labelled files of a user, each a further stream.
 
     Attributes
     ----------
@@ -104,8 +108,9 @@ class Runner:
         compute: bool = True,
         progress: Progress | None = None,
         overrides: Mapping[str, Mapping[str, Any]] | None = None,
+        series: Sequence[LabelledFile] = (),
     ) -> None:
-        self.streams = DataStreams(roots)
+        self.streams = DataStreams(roots, series)
         if cache is None:
             cache = tempfile.mkdtemp(prefix="newnormal-")
             weakref.finalize(self, shutil.rmtree, cache, ignore_errors=True)
@@ -244,7 +249,7 @@ def _by_stream(
     options_by_stream: dict[tuple[str, str | None], Mapping[str, Any]] = {}
     for key, changed in overrides.items():
         model, _, dataset = key.partition("@")
-        for name in streams.chosen([dataset], []) if dataset else [None]:
+        for name in streams.named([dataset]) if dataset else [None]:
             options_by_stream[model, name] = {**options_by_stream.get((model, name), {}), **changed}
     return options_by_stream
 

@@ -1,4 +1,4 @@
-"""The streams that experiments run on: those found in the given folders, and generated ones."""
+"""The streams that experiments run on: those found in folders, and generated ones."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +15,12 @@ from newnormal.datasets import Dataset, neurips_ts_mul, neurips_ts_uni, plant
 from newnormal.errors import DatasetError, ParameterError
 from newnormal_reproduce.engine.drifting import DRIFTING
 from newnormal_reproduce.engine.published import PaperSetting, borrowed, settings
+from newnormal_reproduce.engine.series import (
+    TSB_AD,
+    BenchmarkSeries,
+    LabelledFile,
+    benchmark_series,
+)
 
 Roots: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
@@ -26,13 +32,16 @@ SYNTHETIC: dict[str, Callable[[], Dataset]] = {
 }
 _GENERATED = {**SYNTHETIC, **DRIFTING}
 
+Place: TypeAlias = Path | LabelledFile | BenchmarkSeries  # of a stream; a path is a folder's
+_RESERVED = ("AnoShift", TSB_AD)  # data sets with an experiment of their own
+
 
 @dataclass(frozen=True)
 class DataStream:
-    """A stream that was found: its folder, its size, and digests of its content."""
+    """A stream that was found: its place, its size, and digests of its content."""
 
     name: str
-    root: Path
+    root: Place
     channels: int
     train: int
     test: int
@@ -48,9 +57,9 @@ class DataStream:
 
 
 class DataStreams:
-    """The streams in some folders; the first folder that has a stream is used."""
+    """The streams in some folders, of which the first that has one is used, and files of a user."""
 
-    def __init__(self, roots: Roots) -> None:
+    def __init__(self, roots: Roots, series: Sequence[LabelledFile] = ()) -> None:
         folders = [Path(roots)] if isinstance(roots, str | PathLike) else [*map(Path, roots)]
         for folder in folders:
             if not folder.is_dir():
@@ -59,17 +68,29 @@ class DataStreams:
                     hint="`newnormal data list` shows which data sets there are and where to get "
                     "them",
                 )
-        self._folders = folders
+        self.folders = folders
+        self.series = {f"series/{file.path.stem}": file for file in series}
+        if len(self.series) < len(series):
+            raise ParameterError(
+                f"series: expected files of different names, found {', '.join(self.series)} twice",
+                hint="a file is named by its name without the ending",
+            )
         self._about: dict[str, DataStream] = {}
+        for name in self.series:  # a file that cannot be read is an error now
+            self.about(name)
 
     @cached_property
-    def places(self) -> dict[str, Path]:
-        """The folder of each stream found, by the stream's name."""
-        return {
-            name: folder
-            for folder in reversed(self._folders)
-            for name in datasets.available(folder)
+    def places(self) -> dict[str, Place]:
+        """The place of each stream found, by the stream's name."""
+        found: dict[str, Place] = {
+            name: folder for folder in reversed(self.folders) for name in datasets.available(folder)
         }
+        return {**found, **benchmark_series(self.folders, found), **self.series}
+
+    @property
+    def common(self) -> list[str]:
+        """The streams found that no other experiment has for itself."""
+        return [name for name in self.places if name.partition("/")[0] not in _RESERVED]
 
     def about(self, name: str) -> DataStream:
         """Return the description of a stream, which is read once for that."""
@@ -94,12 +115,15 @@ class DataStreams:
         return name in self.places or name in _GENERATED
 
     def chosen(self, wanted: Sequence[str] | None, default: Sequence[str]) -> list[str]:
-        """Return names of streams: those requested, in upper or lower case, or the default.
+        """Return names of streams: those requested or the default, and a user's files."""
+        names = default if wanted is None else self.named(wanted)
+        return list(dict.fromkeys([*names, *self.series]))
+
+    def named(self, wanted: Sequence[str]) -> list[str]:
+        """Return the names of streams that are requested in upper or lower case.
 
         A data set's name alone, such as ``"NAB"``, means all of its streams that were found.
         """
-        if wanted is None:
-            return list(default)
         every = [*(setting.name for setting in settings()), *self.places, *_GENERATED]
         names: list[str] = []
         for text in wanted:
@@ -116,7 +140,7 @@ class DataStreams:
         return list(dict.fromkeys(names))
 
 
-def load_stream(name: str, root: Path) -> Dataset:
+def load_stream(name: str, root: Place) -> Dataset:
     """Read or generate a stream; the last one stays in memory for the next call."""
     return _load(name, root)
 
@@ -129,12 +153,16 @@ def forget_data() -> None:
 def where_to_get(name: str) -> str:
     """Return where to get the data set of a stream."""
     owner = name.partition("/")[0]
+    if owner == TSB_AD:
+        return "get TSB-AD-M.zip from https://github.com/TheDatumOrg/TSB-AD; expected are its files"
     return next(entry.hint for entry in datasets.catalogue() if entry.name == owner)
 
 
 @lru_cache(maxsize=1)
-def _load(name: str, root: Path) -> Dataset:
-    return _GENERATED[name]() if name in _GENERATED else datasets.load(name, root)
+def _load(name: str, root: Place) -> Dataset:
+    if name in _GENERATED:
+        return _GENERATED[name]()
+    return datasets.load(name, root) if isinstance(root, Path) else root.read(name)
 
 
 def _digest(*arrays: np.ndarray) -> str:

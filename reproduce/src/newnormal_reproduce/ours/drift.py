@@ -103,22 +103,22 @@ class Drift:
 def drift(roots: Roots | Runner, **request: Unpack[Request]) -> Drift:
     """Run `Detector` beside fixed settings on every stream found, and on generated drift.
 
-    The request is as in `TrialPlan.of`. By default: every stream found but AnoShift's, and
-    generated ones, such as ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds 2021 to 2023.
-    Another model runs frozen.
+    The request is as in `TrialPlan.of`. By default: every stream found but those of AnoShift and
+    TSB-AD-M, and generated ones, such as ``"drift/plant-1"``; the MLP, PCA and `Detector`; seeds
+    2021 to 2023. Another model runs frozen.
     """
     if request.get("seeds") is None:
         request["seeds"] = _SEEDS
     plan = TrialPlan.of(roots, **request)
     rows, taking_part = split(plan, ROWS, _MODELS)
-    places = [name for name in plan.runner.streams.places if not name.startswith("AnoShift/")]
-    names = dict.fromkeys([*(setting.name for setting in settings()), *places])
+    common = plan.runner.streams.common
+    names = dict.fromkeys([*(setting.name for setting in settings()), *common])
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
         for row in rows:
             yield row.line(stream, plan.seeds)
         for competitor in taking_part:
-            yield from _lines(stream, competitor, plan.seeds)
+            yield from row_lines(stream, competitor, plan.seeds)
 
     usual = [*sorted(names, key=_order), *DRIFTING]
     return Drift(plan.conduct("drift", usual, lines_of, pages={}))
@@ -130,7 +130,8 @@ def _order(stream: str) -> int:
     return COLLECTIONS.index(owner) if owner in COLLECTIONS else len(COLLECTIONS)
 
 
-def _lines(stream: DataStream, competitor: Competitor, seeds: tuple[int, ...]) -> Iterator[Line]:
+def row_lines(stream: DataStream, competitor: Competitor, seeds: tuple[int, ...]) -> Iterator[Line]:
+    """Yield the lines of a competitor on a stream: the default detector, or frozen rows."""
     rules = Rules(_RULE, _RULE)
     if competitor.model == DEFAULT:
         yield Line(stream, competitor, BOTH, rules, seeds, compared=False)

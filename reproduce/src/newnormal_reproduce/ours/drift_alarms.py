@@ -179,6 +179,13 @@ def absorbed(reported: Bools, onset: int) -> bool:
 # ---------------------------------------------------------------------- measuring
 
 
+def with_alarms(outcome: TrialOutcome, runner: Runner, *, ours: bool) -> AnyDetector:
+    """Return the detector of an outcome; the default one has a limit of `LIMIT` alarms a day."""
+    detector = runner.fit(outcome).with_limit(LIMIT) if ours else runner.detector(outcome)
+    detector.track_alarms()
+    return detector
+
+
 def reject_pending(detector: AnyDetector) -> bool:
     """Reject every pending change; return whether there was one."""
     pending = list(detector.changes_)
@@ -246,8 +253,7 @@ class DriftAlarms:
         self, of: Run, outcome: TrialOutcome, kind: DriftKind | None, runner: Runner
     ) -> None:
         ours = of.row == OURS
-        detector = runner.fit(outcome).with_limit(LIMIT) if ours else runner.detector(outcome)
-        detector.track_alarms()
+        detector = with_alarms(outcome, runner, ours=ours)
         stream = runner.streams.about(of.stream)
         data = load_stream(stream.name, stream.root)
         events = watch(detector, data.test)

@@ -25,6 +25,7 @@ MEASURES: dict[str, Callable[[AlarmCounts], float]] = {
     "median delay": lambda counts: counts.median_delay,
 }
 
+HEADER = ("over", "row", "streams", "events", *MEASURES)
 _TEXT = pages.texts("drift")
 _CHARTS = {
     "drift-found": "Share of events found, of each row on each collection.",
@@ -139,20 +140,20 @@ def sections(operator: Operator) -> list[str]:
         return []
     lines, macro = [], [name for name in COLLECTIONS if name in collections]
     for name in macro:
-        lines += _lines(name, collections[name])
+        lines += lines_of(name, collections[name])
     if macro:
-        lines += _lines(f"mean of {listed(macro)}", operator.mean())
+        lines += lines_of(f"mean of {listed(macro)}", operator.mean())
     for name, rows in collections.items():
         if name not in COLLECTIONS:
-            lines += _lines(name, rows)
-    header = ["over", "row", "streams", "events", *MEASURES]
-    parts = [_TEXT["operator"].format(limit=LIMIT), pages.table(header, lines)]
+            lines += lines_of(name, rows)
+    parts = [_TEXT["operator"].format(limit=LIMIT), pages.table(HEADER, lines)]
     if macro:
         parts += [figure_link(name, caption) + "\n" for name, caption in _CHARTS.items()]
     return parts
 
 
-def _lines(name: str, rows: Mapping[str, Over]) -> list[list[str]]:
+def lines_of(name: str, rows: Mapping[str, Over]) -> list[list[str]]:
+    """Return the cells of each row over some streams, as in `HEADER`."""
     return [
         [name, row, str(over.streams), str(over.events), *_cells(over.figures)]
         for row, over in rows.items()

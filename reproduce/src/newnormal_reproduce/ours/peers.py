@@ -1,6 +1,6 @@
 """Classic detectors beside the five models on every stream found, by AUPRC and VUS-PR."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Unpack
 
@@ -35,7 +35,7 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     rows, taking_part = split(plan, (*ONE_LINERS, RIVER), _MODELS)
     usual = [
         *(setting.name for setting in settings()),
-        *(name for name in plan.runner.streams.places if not name.startswith("AnoShift/")),
+        *plan.runner.streams.common,
         *SYNTHETIC,
     ]
 
@@ -78,6 +78,11 @@ def _table(result: Experiment, measure: str) -> str:
         ]
         if values:
             figures.setdefault(line.stream.name, {})[name] = Figure.of(values)
+    return by_stream(figures, columns)
+
+
+def by_stream(figures: Mapping[str, Mapping[str, Figure]], columns: Sequence[str]) -> str:
+    """Return a table with a line a stream, and the means; the best of a line is bold."""
     lines = []
     for stream, row in figures.items():
         best = max(figure.mean for figure in row.values())

@@ -7,16 +7,23 @@ _STRETCH = 1000  # samples: the detector keeps 1000 events, and a stretch has fe
 
 
 def watch(
-    detector: AnyDetector, samples: Floats, times: Times | None = None, *, flush: bool = True
+    detector: AnyDetector,
+    samples: Floats,
+    times: Times | None = None,
+    *,
+    flush: bool = True,
+    scores: list[Floats] | None = None,
 ) -> list[Event]:
-    """Run a detector over samples and return all of its events."""
+    """Run a detector over samples and return all of its events; add its scores to a list."""
     events: list[Event] = []
     for start in range(0, len(samples), _STRETCH):
         end = start + _STRETCH
-        detector.run(
+        verdicts = detector.run(
             samples[start:end],
             times=None if times is None else times[start:end],
             flush=flush and end >= len(samples),
         )
+        if scores is not None:
+            scores.append(verdicts.scores)
         events += detector.take_events()
     return events

@@ -206,7 +206,7 @@ def anoshift(roots: Roots | Runner, **request: Unpack[Request]) -> AnoShift:
     taking_part = plan.competitors(_MODELS)
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
-        for competitor in taking_part:
+        for competitor in taking_part if stream.name not in plan.runner.streams.series else ():
             single = competitor.model.startswith("pyod:") or competitor.model in ("icl", "bert")
             ours = replace(competitor, options=competitor.options or _WINDOWS)
             for variant in (FROZEN,) if single else (FROZEN, BOTH):
