@@ -20,6 +20,7 @@ from newnormal import M2N2
 from newnormal.cli import main
 from newnormal.tabular import read
 from tests.cli.fleets import fitted_fleet, site
+from tests.processes import python
 
 __all__ = ["fitted_fleet", "site"]  # fixtures
 
@@ -217,14 +218,7 @@ def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
 
     def ended(*arguments: object, stdin: str | None) -> Done:
         if stdin is not None:
-            process = subprocess.run(
-                [sys.executable, "-m", "newnormal", *map(str, arguments)],
-                input=stdin,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
+            process = python("-m", "newnormal", *arguments, input=stdin)
             return Done(process.returncode, process.stdout, process.stderr)
         out, err, code = io.StringIO(), io.StringIO(), 0
         monkeypatch.setattr(sys, "argv", ["newnormal", *map(str, arguments)])

@@ -1,8 +1,6 @@
 """A watch killed at every point between feedback and checkpoint: nothing is lost or repeated."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from newnormal import state
 from tests.cli.conftest import CHANGE, Plant, cut
 from tests.cli.kills import POINTS
+from tests.processes import python
 
 AT = CHANGE + 100
 EVERY = 250  # checkpoints at 250, 500, ...: the one before the feedback is 150 samples older
@@ -36,13 +35,7 @@ def killed(
         "options": ["--every", str(EVERY), *options],
         "points": points,
     }
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("kills.py")), json.dumps(order)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = python(Path(__file__).with_name("kills.py"), json.dumps(order))
     assert done.returncode == 0, done.stderr
     return folder
 

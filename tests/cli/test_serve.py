@@ -22,6 +22,7 @@ from newnormal.service.config import ServiceConfig
 from newnormal.service.secrets import hash_token
 from newnormal.service.store import Store
 from tests.cli.conftest import Command
+from tests.processes import python
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("service_folder")
@@ -304,14 +305,7 @@ def test_readyz_says_no_before_the_port_closes(tmp_path: Path) -> None:
 
 def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path):
-        done = subprocess.run(
-            [sys.executable, "-m", "newnormal", "serve", "--port", "0"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = python("-m", "newnormal", "serve", "--port", "0", cwd=tmp_path)
     assert done.returncode == 1
     assert "newnormal-data" in done.stderr
     assert "hint: stop the other service, or give another folder with --data" in done.stderr
@@ -356,14 +350,8 @@ def test_sighup_at_the_start_or_our_error_ends_nothing(capfd: pytest.CaptureFixt
 def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         assert served.status("/api/v1/streams") == 200
-        done = subprocess.run(
-            [sys.executable, "-m", "newnormal", "serve", "token", "add", "me", "--role", "read"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
+        add = ("serve", "token", "add", "me", "--role", "read")
+        done = python("-m", "newnormal", *add, cwd=tmp_path, check=True)
         until(lambda: served.status("/api/v1/streams") == 401, "that a token is needed")
         assert served.status("/api/v1/streams", done.stdout.strip()) == 200
         assert done.stdout.strip() not in served.text()

@@ -1,7 +1,6 @@
 """What holds for every connector of the package: names, libraries, and the guides' examples."""
 
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from newnormal.io.registry import (
 )
 from newnormal.service.config import SinkConfig, SourceConfig
 from newnormal.service.connectors import make_score_sink, make_sink, make_source
+from tests.processes import python
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 TABLES: list[tuple[Callable[[str], type], dict[str, str]]] = [
@@ -45,7 +45,7 @@ def test_importing_them_imports_no_library() -> None:
     modules = {path.partition(":")[0] for _, table in TABLES for path in table.values()}
     libraries = {"paho", "confluent_kafka", "httpx", "cramjam", "google.protobuf", "opentelemetry"}
     code = f"import sys, {', '.join(modules)}; print({libraries} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python("-c", code, check=True)
     assert done.stdout == "set()\n"
 
 

@@ -2,26 +2,20 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.counts import count
+from tests.processes import python
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX: processes that are forked and killed")
 def test_a_kill_at_any_moment_changes_nothing(tmp_path: Path, record_property: object) -> None:
     kills = count(6, 50)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.fleet_kills", str(tmp_path), str(kills), "3"],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+    done = python(
+        "-m", "tests.fuzz.fleet_kills", tmp_path, kills, "3", cwd=Path(__file__).parents[2]
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -1,7 +1,6 @@
 """Kernels give the same bits wherever their arrays lie and whatever fresh memory holds."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from tests.counts import count
 from tests.fuzz.paths import case_of, difference, followed, fresh, quiet
 from tests.fuzz.placing import arrays_of, place, placed
+from tests.processes import python
 
 pytestmark = pytest.mark.slow
 SEED = 11
@@ -63,14 +63,7 @@ def digests(perturb: str | None, cases: int) -> list[str]:
     environment = {key: value for key, value in os.environ.items() if key != "MALLOC_PERTURB_"}
     if perturb is not None:
         environment["MALLOC_PERTURB_"] = perturb
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.memory_case", str(SEED), str(cases)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment,
-        check=False,
-    )
+    done = python("-m", "tests.fuzz.memory_case", SEED, cases, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
 

@@ -8,14 +8,13 @@ silence, the threshold, the log, and the sentence of one that opens).
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from newnormal import Detector
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "runs"
@@ -26,13 +25,8 @@ MOST = 17
 
 def traced(path: Path) -> dict[str, list[str]]:
     """Return the files that a quiet step enters, and one that opens an alarm."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.house.trace_step", str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        check=False,
+    done = python(
+        "-m", "tests.house.trace_step", path, cwd=ROOT, env=os.environ | {"NUMBA_DISABLE_JIT": "1"}
     )
     assert done.returncode == 0, done.stderr[-2000:]
     steps = dict(zip(("quiet", "alarm"), map(json.loads, done.stdout.splitlines()), strict=True))

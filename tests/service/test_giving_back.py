@@ -1,13 +1,11 @@
 """Memory that was freed is given back to the system."""
 
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks.report import NotMeasured
 from benchmarks.streaming import resident_bytes
 from newnormal.service import memory
+from tests.processes import python
 
 
 def test_what_lies_between_blocks_in_use_is_given_back() -> None:
@@ -36,12 +34,7 @@ def test_threads_share_what_is_free() -> None:
 
 def heaps_of_threads(*, shared: bool) -> int:
     """Return how many heaps malloc_info shows after four threads have allocated."""
-    done = subprocess.run(
-        [sys.executable, "-c", _THREADS, str(int(shared))],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", _THREADS, int(shared), check=True)
     return done.stdout.count("<heap nr=")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
@@ -16,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from docs.site.stage import PAGES, rewrite, stage
+from tests.processes import python
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -31,14 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("project")
     shutil.copy(ROOT / "mkdocs.yml", folder)
     stage(folder / "build" / "site")
-    done = subprocess.run(
-        [sys.executable, "-m", "zensical", "build", "--clean", "--strict"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-m", "zensical", "build", "--clean", "--strict", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "site"
 

@@ -21,6 +21,7 @@ from newnormal.kernels.linking import address_of, behind, linked
 from newnormal.kernels.type_texts import text_of, types_of
 from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, jobs_of
 from newnormal.types import Floats
+from tests.processes import python
 
 # The smallest kernel there is: what is tried is the cache, and compiling the loop takes long.
 _USE = "from newnormal.kernels.decision import decide; print(decide(2.0, 1.0, 1.0)[0])"
@@ -37,7 +38,7 @@ print(units.sum())
 """
 
 
-def python(code: str, **environment: str) -> subprocess.Popen[str]:
+def process_of(code: str, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", code],
         env=os.environ | environment,
@@ -54,7 +55,7 @@ def test_a_kernel_is_compiled_anew_when_the_file_of_another_has_changed(tmp_path
     )
 
     def hits_and_misses() -> str:
-        with python(
+        with process_of(
             _USE + report, PYTHONPATH=str(tmp_path), NUMBA_CACHE_DIR=str(tmp_path / "cache")
         ) as process:
             out, errors = process.communicate(timeout=60)
@@ -75,7 +76,7 @@ def test_kernels_work_where_no_cache_folder_can_be_written() -> None:
         "caching._CacheLocator.ensure_cache_path = "
         "lambda self: (_ for _ in ()).throw(OSError('read-only file system')); "
     )
-    with python(blocked + _USE) as process:
+    with process_of(blocked + _USE) as process:
         out, errors = process.communicate(timeout=60)
     assert (process.returncode, out.strip(), errors) == (0, "True", "")
 
@@ -100,14 +101,14 @@ def test_a_kernel_without_a_cache_is_still_compiled(monkeypatch: pytest.MonkeyPa
 
 def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> None:
     """Both compile the forward pass and what it calls, both write to one place, both are right."""
-    both = [python(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    both = [process_of(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     found = [process.communicate(timeout=240) for process in both]
     assert [process.returncode for process in both] == [0, 0], found
     assert found[0] == found[1]
     assert list(tmp_path.rglob("*.nbc"))
     # A third one finds their code and adds none.
     before = sorted(tmp_path.rglob("*.nbc"))
-    with python(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) as third:
+    with process_of(_FORWARD, NUMBA_CACHE_DIR=str(tmp_path)) as third:
         assert third.communicate(timeout=240)[0] == found[0][0]
     assert sorted(tmp_path.rglob("*.nbc")) == before
 
@@ -266,29 +267,14 @@ def test_without_compilation_it_is_the_function_itself() -> None:
 
 
 def test_code_from_the_cache_finds_what_it_calls_in_another_process(tmp_path: Path) -> None:
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", _TRACE],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.split()
-        for _ in range(2)
-    ]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    found = [python("-c", _TRACE, env=environment, check=True).stdout.split() for _ in range(2)]
     assert found[0][0] == found[1][0]
     assert [each[1] for each in found] == ["0", "1"]
     # The kernel that was called is compiled anew, the one that calls it is not.
     for path in tmp_path.rglob("drift.measure*"):
         path.unlink()
-    again = subprocess.run(
-        [sys.executable, "-c", _TRACE],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    assert again == found[1]
+    assert python("-c", _TRACE, env=environment, check=True).stdout.split() == found[1]
 
 
 # ------------------------------------------------------------------ types of kernels' arguments

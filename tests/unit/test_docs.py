@@ -32,6 +32,7 @@ import typer
 
 from docs import generate
 from newnormal.cli.app import app
+from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -155,14 +156,7 @@ def test_the_first_example_of_the_readme_runs_as_pasted_with_the_core_alone(tmp_
     first = next(each for each in examples(README) if each.language == "python")
     assert len(first.text.splitlines()) <= 4
     without = "import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))\n"
-    done = subprocess.run(
-        [sys.executable, "-c", without.format(OPTIONAL=OPTIONAL) + first.text],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = python("-c", without.format(OPTIONAL=OPTIONAL) + first.text, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(
         r"\d+ anomalous samples, \d+ alarms in 20,160 samples: .* a day lately; "

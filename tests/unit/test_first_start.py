@@ -15,6 +15,7 @@ from newnormal.cli import bars, compiling
 from newnormal.runtime import first_start
 from newnormal.runtime.first_start import compile_all, missing, processes
 from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
+from tests.processes import python
 
 # With all code in the cache, what is loaded is what was called by Python or by address.
 _CALLED = """
@@ -190,14 +191,9 @@ def test_once_stopped_it_does_not_wait_for_the_others(monkeypatch: pytest.Monkey
 
 
 def test_a_process_compiles_the_kernels_that_it_is_given(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", first_start._PROGRAM, FIT],
-        input="alarm.threshold_at\n",
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    program = ("-c", first_start._PROGRAM, FIT)
+    done = python(*program, input="alarm.threshold_at\n", env=environment, check=True)
     assert done.stdout == "alarm.threshold_at\n"
     assert list(tmp_path.rglob("alarm.threshold_at*.nbc"))
 

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -24,6 +22,7 @@ from newnormal.fleet.jobs import Outcome, answer_of, as_job, can_be_sent, fit_jo
 from newnormal.models.mlp import MLP
 from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
+from tests.processes import python
 
 QUICK: dict[str, Any] = {"epochs": 1, "window": 5}
 
@@ -249,13 +248,7 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
         "print(*sorted(name for name, _ in fit_streams(detectors, histories, workers=2)))\n"
     )
     source = str(Path(newnormal.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": source},
-    )
+    done = python(script, env=os.environ | {"PYTHONPATH": source})
     assert done.stderr == ""
     assert done.stdout == "once\na b c\n"
 

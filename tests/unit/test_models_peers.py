@@ -1,7 +1,5 @@
 """PyOD's detectors behind the detector's interface."""
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from newnormal.models import find
 from newnormal.models.peers import thinned
 from newnormal.types import Bools, Floats
 from tests.naive_metrics import auroc
+from tests.processes import python
 
 pytest.importorskip("pyod", reason="needs the extra peers")
 
@@ -242,9 +241,7 @@ except MissingExtraError as error:
 
 
 def test_without_pytorch_a_neural_detector_says_what_to_install() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _WITHOUT_TORCH], check=True, capture_output=True, text=True
-    )
+    done = python("-c", _WITHOUT_TORCH, check=True)
     assert done.stdout == (
         "pyod:DeepSVDD needs a package that is not installed: No module named 'torch'\n"
         'hint: PyTorch comes with pip install "newnormal[deep]", others by themselves\n'

@@ -3,44 +3,19 @@
 import importlib
 import importlib.resources
 import pkgutil
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
 
 import newnormal
+from tests.processes import python
 
 PUBLIC = {
-    "M2N2",
-    "Alarm",
-    "Change",
-    "Check",
-    "DatasetError",
-    "Detector",
-    "Event",
-    "Evidence",
-    "FeedbackError",
-    "Fixed",
-    "Fleet",
-    "Incident",
-    "InputError",
-    "MissingExtraError",
-    "MovingThreshold",
-    "NewnormalError",
-    "NewnormalWarning",
-    "NotFittedError",
-    "ParameterError",
-    "Quantile",
-    "StateError",
-    "Threshold",
-    "Verdict",
-    "Verdicts",
-    "__version__",
-    "check",
-    "load",
-    "plot",
-    "report",
+    *("M2N2", "Detector", "Fleet", "load", "check", "plot", "report", "__version__"),
+    *("Alarm", "Change", "Check", "Event", "Evidence", "Incident", "Verdict", "Verdicts"),
+    *("Fixed", "MovingThreshold", "Quantile", "Threshold", "NewnormalError", "NewnormalWarning"),
+    *("DatasetError", "FeedbackError", "InputError", "MissingExtraError", "NotFittedError"),
+    *("ParameterError", "StateError"),
 }
 OPTIONAL = ["sklearn", "scipy", "pandas", "polars", "torch", "matplotlib"]
 BY_NUMBA = {"scipy"}  # Numba itself looks whether it is there
@@ -50,9 +25,7 @@ HEAVY = ["numpy", "numba", "rich", "typer", "safetensors", "narwhals", "filelock
 def imported_by(code: str) -> set[str]:
     """Return the top-level modules a fresh Python has after running the code."""
     report = "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    found = subprocess.run(
-        [sys.executable, "-c", code + report], check=True, capture_output=True, text=True
-    )
+    found = python("-c", code + report, check=True)
     return set(found.stdout.split())
 
 
