@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from newnormal.io.sinks.alerts import Alert
+
 LINK = "https://watch.example.org/#/item/alarm-12-1-3"
 FIRED: dict[str, Any] = {
     "status": "fired",
@@ -21,3 +23,15 @@ FIRED: dict[str, Any] = {
     ],
     "link": LINK,
 }
+RESOLVED: dict[str, Any] = {
+    **FIRED,
+    "status": "resolved",
+    "key": "alarm-12-1-3:resolved",
+    "state": "closed",
+    "sentence": "temperature 93, expected 60 to 75; high for 5 min",
+    "ended": "2027-01-15T08:00:00Z",
+}
+
+
+def alert_of(body: dict[str, Any]) -> Alert:
+    return Alert(body["key"], body)

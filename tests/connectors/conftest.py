@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.connectors.mqtt_peers import FakeBroker
+from tests.http_server import Listener
 
 if TYPE_CHECKING:
     from tests.service.asgi import Client
@@ -27,6 +28,12 @@ def client(service: FakeService) -> Iterator[Client]:
 
     with asgi.Client(service) as made:
         yield made
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with Listener() as listener:
+        yield listener
 
 
 @pytest.fixture

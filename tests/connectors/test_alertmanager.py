@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,34 +17,21 @@ from hypothesis import strategies as st
 
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.alertmanager import AlertmanagerSink
-from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.service.alerts.alert_bodies import alerts_of
 from newnormal.service.config import SinkConfig
 from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.testing import check_alert_sink
-from tests.connectors.alerting import FIRED
+from tests.connectors import alerting
+from tests.connectors.alerting import FIRED, alert_of
 from tests.connectors.programs import Alertmanager, Newnormal, found, free_port
 from tests.http_server import Listener, Request
 from tests.waiting import until
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
-RESOLVED: dict[str, Any] = {
-    **FIRED,
-    "status": "resolved",
-    "key": "alarm-12-1-3:resolved",
-    "state": "closed",
-    "sentence": "temperature 93, expected 60 to 75; high for 5 min",
-    "ended": "2027-01-15T07:59:30.5Z",
-    "ratio": 3.1,
-}
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with Listener() as listener:
-        yield listener
+RESOLVED = {**alerting.RESOLVED, "ended": "2027-01-15T07:59:30.5Z", "ratio": 3.1}
 
 
 def sink_for(*listeners: Listener, path: str = "", **options: Any) -> AlertmanagerSink:
@@ -53,10 +39,6 @@ def sink_for(*listeners: Listener, path: str = "", **options: Any) -> Alertmanag
     where = {"url": urls[0]} if len(urls) == 1 else {"urls": urls}
     sink = AlertmanagerSink("am", {**where, **options}, clock=lambda: NOW)
     return listeners[-1].closing(sink)
-
-
-def alert_of(body: dict[str, Any]) -> Alert:
-    return Alert(body["key"], body)
 
 
 def posted(listener: Listener, body: dict[str, Any]) -> Any:

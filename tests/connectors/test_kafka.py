@@ -51,6 +51,13 @@ def rows(at: range, host: str = "a") -> list[dict[str, Any]]:
     return [{"host": host, "ts": START + each, "cpu": float(each)} for each in at]
 
 
+def metrics(kafka: Kafka, *partitions: list[Any]) -> None:
+    """Make the topic, with the messages of each of its partitions."""
+    kafka.topic("metrics", len(partitions))
+    for number, messages in enumerate(partitions):
+        kafka.send("metrics", messages, partition=number)
+
+
 def batch(source: KafkaSource, limit: int = 5000) -> list[Sample]:
     """Return the samples of the next batch."""
     return [
@@ -94,9 +101,7 @@ def noticed(source: KafkaSource, text: str) -> str:
 
 
 def test_a_topic_is_read_from_its_beginning(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(0, 40, 2)))
-    kafka.send("metrics", rows(range(1, 40, 2)), partition=1)
+    metrics(kafka, rows(range(0, 40, 2)), rows(range(1, 40, 2)))
     source = source_of(kafka)
     found = read(source, 40)
     assert found == [("a", each, {"cpu": float(each)}) for each in range(40)]
@@ -158,8 +163,7 @@ def test_a_time_is_that_of_the_message_or_that_of_kafka(kafka: Kafka) -> None:
 
 
 def test_messages_that_cannot_be_read_are_left_out_and_counted(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", [rows(range(1))[0], b"{broken", b"\xff\xfe", None, b"", {"cpu": 1}])
+    metrics(kafka, [rows(range(1))[0], b"{broken", b"\xff\xfe", None, b"", {"cpu": 1}])
     kafka.send("metrics", rows(range(1, 2)))
     source = source_of(kafka)
     assert seconds(read(source, 2)) == [0, 1]
@@ -205,9 +209,7 @@ def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka) -> None:
 
 
 def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(10)))
-    kafka.send("metrics", rows(range(10, 20)), partition=1)
+    metrics(kafka, rows(range(10)), rows(range(10, 20)))
     first = source_of(kafka, group="one")
     read(first, 20)
     place = json.loads(json.dumps(first.snapshot()))
@@ -224,8 +226,7 @@ def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka) -> None:
 
 
 def test_offsets_are_committed_once_they_are_durable_and_never_read(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(10)))
+    metrics(kafka, rows(range(10)))
     first = source_of(kafka, group="lag")
     until(lambda: batch(first), "a batch")
     first.next_batch(10)
@@ -241,8 +242,7 @@ def test_offsets_are_committed_once_they_are_durable_and_never_read(kafka: Kafka
 
 
 def test_a_commit_that_fails_harms_nothing(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     source = source_of(kafka)
     kafka.fail(8, *[25] * 20)  # OffsetCommit: unknown member
     read(source, 3)
@@ -251,9 +251,7 @@ def test_a_commit_that_fails_harms_nothing(kafka: Kafka) -> None:
 
 
 def test_a_source_can_start_at_the_end_of_topics(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(10)))
-    kafka.send("metrics", rows(range(10)), partition=1)
+    metrics(kafka, rows(range(10)), rows(range(10)))
     first = source_of(kafka, start="end")
     until(lambda: (batch(first), first.snapshot()["offsets"])[1], "partitions")
     kafka.send("metrics", rows(range(20, 25)))
@@ -268,8 +266,7 @@ def test_a_source_can_start_at_the_end_of_topics(kafka: Kafka) -> None:
 
 
 def test_the_place_of_another_cluster_is_not_taken(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     source = source_of(kafka)
     assert source.resume({"cluster": "other", "offsets": {"metrics": {"0": 2}}}) is False
     assert seconds(read(source, 3)) == [0, 1, 2]
@@ -326,9 +323,7 @@ def is_shared(pumping: Pumping) -> bool:
 
 
 def test_a_partition_taken_away_and_given_back_goes_on_at_the_logged_offset(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(10)))
-    kafka.send("metrics", rows(range(10, 20)), partition=1)
+    metrics(kafka, rows(range(10)), rows(range(10, 20)))
     source, other = (source_of(kafka, group="shared") for _ in range(2))
     with Pumping(source) as first:
         until(lambda: len(first.samples) == 20, "the first samples")
@@ -350,9 +345,7 @@ def test_a_partition_taken_away_and_given_back_goes_on_at_the_logged_offset(kafk
 
 
 def test_what_was_fetched_and_not_logged_is_dropped_with_its_partition(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(1000)))
-    kafka.send("metrics", rows(range(1000, 2000)), partition=1)
+    metrics(kafka, rows(range(1000)), rows(range(1000, 2000)))
     source, other = (source_of(kafka, group="shared") for _ in range(2))
     with Pumping(source, limit=1) as first:  # many more are fetched than given out
         until(lambda: first.samples, "the first sample")
@@ -418,9 +411,7 @@ def test_check_says_that_no_broker_answers(kafka: Kafka, monkeypatch: pytest.Mon
 
 
 def test_messages_that_were_removed_before_they_were_read_are_counted(kafka: Kafka) -> None:
-    kafka.topic("metrics", 2)
-    kafka.send("metrics", rows(range(5)))
-    kafka.send("metrics", rows(range(5), "b"), partition=1)
+    metrics(kafka, rows(range(5)), rows(range(5), "b"))
     first = source_of(kafka)
     read(first, 10)
     place = first.snapshot()
@@ -448,8 +439,7 @@ def test_messages_that_were_removed_before_they_were_read_are_counted(kafka: Kaf
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(4)))
+    metrics(kafka, rows(range(4)))
     source = source_of(kafka)
     cluster = source.check().split()[1]
     assert source.resume({"cluster": cluster, "offsets": {"metrics": {"0": 900}}})
@@ -482,8 +472,7 @@ def test_a_cut_connection_loses_nothing(kafka: Kafka, monkeypatch: pytest.Monkey
 
 def test_closing_waits_for_no_lost_broker(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._CLOSING", 0.3)
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(10)))
+    metrics(kafka, rows(range(10)))
     with Relay(kafka.port) as relay:
         source = source_of(kafka, servers=[relay.server])
         until(lambda: batch(source), "a batch")
@@ -497,8 +486,7 @@ def test_closing_waits_for_no_lost_broker(kafka: Kafka, monkeypatch: pytest.Monk
 
 def test_a_missing_cluster_is_waited_for(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._SILENT", 0.2)
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     with Relay(kafka.port) as relay:
         relay.cut()
         source = source_of(kafka, servers=[relay.server])
@@ -510,8 +498,7 @@ def test_a_missing_cluster_is_waited_for(kafka: Kafka, monkeypatch: pytest.Monke
 
 def test_another_cluster_ends_it(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.io.sources.kafka_group._LOOK_EVERY", 0.1)
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     source = source_of(kafka)
     read(source, 3)
     monkeypatch.setattr(source._member, "cluster_id", "another")
@@ -520,8 +507,7 @@ def test_another_cluster_ends_it(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_connection_can_be_encrypted(kafka: Kafka, tmp_path: Path) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     authority, other = trustme.CA(), trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -540,8 +526,7 @@ def test_the_connection_can_be_encrypted(kafka: Kafka, tmp_path: Path) -> None:
 
 
 def test_a_user_is_asked_for_name_and_password(kafka: Kafka) -> None:
-    kafka.topic("metrics")
-    kafka.send("metrics", rows(range(3)))
+    metrics(kafka, rows(range(3)))
     with Relay(kafka.port, user=("nn", "swordfish")) as relay:
         source = source_of(kafka, servers=[relay.server], user="nn", password="swordfish")
         assert "(no TLS, user nn)" in source.check()

@@ -19,30 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newnormal.errors import ParameterError
-from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.io.sinks.mail import MailSink
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
-from tests.connectors.alerting import FIRED, LINK
+from tests.connectors.alerting import FIRED, LINK, RESOLVED, alert_of
 from tests.connectors.programs import free_port
 from tests.waiting import until
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
-RESOLVED: dict[str, Any] = {
-    **FIRED,
-    "status": "resolved",
-    "key": "alarm-12-1-3:resolved",
-    "state": "closed",
-    "sentence": "temperature 93, expected 60 to 75; high for 5 min",
-    "ended": "2027-01-15T08:00:00Z",
-}
-
-
-def alert_of(body: dict[str, Any]) -> Alert:
-    return Alert(body["key"], body)
 
 
 class Post:

@@ -1,7 +1,6 @@
 """Scores by remote write: what is posted, what answers mean, options, and a real Prometheus."""
 
 import base64
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,6 @@ S = 10**9
 BEGIN = 1_800_000_000 * S
 
 Found = dict[tuple[tuple[str, str], ...], list[tuple[int, float]]]
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with Listener() as found:
-        yield found
 
 
 def batch_of(*streams: str, ratios: list[float] | None = None) -> ScoreBatch:

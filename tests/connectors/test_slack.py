@@ -1,27 +1,20 @@
 """Alerts in chats: what is posted, what the answers of Slack and others mean, what stays secret."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
+from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.io.sinks.slack import SlackSink
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.testing import check_alert_sink
-from tests.connectors.alerting import FIRED, LINK
+from tests.connectors.alerting import FIRED, LINK, alert_of
 from tests.connectors.programs import free_port
 from tests.http_server import Listener
 
 PATH = "/services/T0/B0/swordfish"
-
-
-@pytest.fixture
-def listener() -> Iterator[Listener]:
-    with Listener() as listener:
-        yield listener
 
 
 def sink_for(listener: Listener, **options: Any) -> SlackSink:
@@ -29,8 +22,7 @@ def sink_for(listener: Listener, **options: Any) -> SlackSink:
 
 
 def posted(listener: Listener, changes: dict[str, Any], **options: Any) -> Any:
-    body = {**FIRED, **changes}
-    sink_for(listener, **options).send(Alert(body["key"], body))
+    sink_for(listener, **options).send(alert_of({**FIRED, **changes}))
     return listener.heard[-1].json
 
 
@@ -180,7 +172,7 @@ def test_the_address_is_never_shown(listener: Listener) -> None:
     assert "swordfish" not in str(caught.value)
     sink = sink_for(listener, url=f"http://127.0.0.1:{free_port()}{PATH}")
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer") as caught:
-        sink.send(Alert(FIRED["key"], FIRED))
+        sink.send(alert_of(FIRED))
     assert "swordfish" not in str(caught.value)
 
 
@@ -199,7 +191,7 @@ def test_the_check_posts_nothing_that_is_shown(listener: Listener) -> None:
 def test_the_address_comes_from_a_file(listener: Listener, tmp_path: Path) -> None:
     (tmp_path / "hook").write_text(f"{listener.url}{PATH}\n")
     sink = make_sink(SinkConfig("chat", "slack", {"url_file": str(tmp_path / "hook")}))
-    sink.send(Alert(FIRED["key"], FIRED))
+    sink.send(alert_of(FIRED))
     sink.close()
     assert listener.heard[0].path == PATH
 

@@ -48,6 +48,19 @@ def pages(database: Database, most: int | None) -> None:
         database._writer.execute(f"PRAGMA max_page_count={most}").fetchone()
 
 
+def fill_disk(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Let no entry be logged until the list that is returned is empty."""
+    append, full = service.log.append, [True]
+
+    def append_if_room(record: bytes) -> int:
+        if full:
+            raise StateError("cannot write: the disk is full")
+        return append(record)
+
+    monkeypatch.setattr(service.log, "append", append_if_room)
+    return full
+
+
 def store_part(service: Service) -> Any:
     return service.health()["parts"]["store"]
 
@@ -76,15 +89,8 @@ def test_a_full_disk_refuses_samples_and_takes_them_once_there_is_room(service: 
 def test_room_is_found_when_nobody_sends(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TICK_S", 0.01)
     monkeypatch.setattr(running_module, "_AGAIN_S", 0.01)
-    append, full = service.log.append, [True]
-
-    def append_if_room(record: bytes) -> int:
-        if full:
-            raise StateError("cannot write: the disk is full")
-        return append(record)
-
     push(service, arrival(0, samples(0, 10)))
-    monkeypatch.setattr(service.log, "append", append_if_room)
+    full = fill_disk(service, monkeypatch)
     with pytest.raises(StateError, match="the disk is full"):
         service.push([arrival(10, samples(10, 1))]).result()
     assert (service.ready, service.writable) == (True, False)
@@ -98,14 +104,7 @@ def test_room_is_found_when_nobody_sends(service: Service, monkeypatch: pytest.M
 
 def test_its_own_entries_wait_for_room(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     push(service, arrival(0, samples(0, HISTORY)))
-    append, full = service.log.append, [True]
-
-    def append_if_room(record: bytes) -> int:
-        if full:
-            raise StateError("cannot write: the disk is full")
-        return append(record)
-
-    monkeypatch.setattr(service.log, "append", append_if_room)
+    full = fill_disk(service, monkeypatch)
     fits(service).fit()
     until(lambda: not service.health()["parts"]["log"]["ok"], "the full disk")
     with pytest.raises(StateError, match="the disk is full"):
