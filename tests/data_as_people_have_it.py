@@ -392,22 +392,8 @@ def utf16_text(folder: Path, length: int = LENGTH) -> Written:
 FILES: dict[str, Callable[..., Written]] = {
     each.__name__: each
     for each in (
-        plain_csv,
-        excel_csv_german,
-        excel_csv_us,
-        excel_xlsx,
-        influx_annotated,
-        influx_1,
-        grafana_joined,
-        grafana_joined_sep,
-        grafana_joined_units,
-        grafana_rows,
-        prometheus_one,
-        prometheus_two,
-        historian_long,
-        historian_long_comma,
-        gzip_csv,
-        zstd_csv,
-        utf16_text,
+        *(plain_csv, excel_csv_german, excel_csv_us, excel_xlsx, influx_annotated, influx_1),
+        *(grafana_joined, grafana_joined_sep, grafana_joined_units, grafana_rows, prometheus_one),
+        *(prometheus_two, historian_long, historian_long_comma, gzip_csv, zstd_csv, utf16_text),
     )
 }

@@ -15,18 +15,11 @@ from pathlib import Path
 from typing import Any
 
 POINTS = (
-    "none",
-    "before the inbox is read",
-    "before the journal is written",
-    "before the journal is renamed",
-    "before the inbox is removed",
-    "before it is applied",
-    "before its events are written",
-    "before the checkpoint is written",
-    "before the checkpoint is renamed",
-    "before the journal is removed",
-    "after the journal is removed",
-    "a hundred samples later",
+    *("none", "before the inbox is read", "before the journal is written"),
+    *("before the journal is renamed", "before the inbox is removed", "before it is applied"),
+    *("before its events are written", "before the checkpoint is written"),
+    *("before the checkpoint is renamed", "before the journal is removed"),
+    *("after the journal is removed", "a hundred samples later"),
 )
 
 

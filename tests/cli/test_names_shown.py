@@ -16,22 +16,9 @@ from newnormal.texts import shown
 from tests.cli.conftest import Command, Done
 
 NASTY = (
-    "vfs.fs.size[/var,free]",
-    "[/bold]",
-    "[red]hot[/red]",
-    "\x1b[31mred\x1b[0m",
-    "\x9b2J",
-    "two\nlines",
-    "bell\x07\r\t\x08",
-    "abc\u202edcba",
-    "\u2066left\u2069",
-    "a :smile: b",
-    "[link=http://x]y[/link]",
-    "back\\[slash]",
-    "\\",
-    "名前",
-    "\x00",
-    "\ufeffmark",
+    *("vfs.fs.size[/var,free]", "[/bold]", "[red]hot[/red]", "\x1b[31mred\x1b[0m", "\x9b2J"),
+    *("two\nlines", "bell\x07\r\t\x08", "abc\u202edcba", "\u2066left\u2069", "a :smile: b"),
+    *("[link=http://x]y[/link]", "back\\[slash]", "\\", "名前", "\x00", "\ufeffmark"),
 )
 _STEERS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

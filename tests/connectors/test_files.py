@@ -179,12 +179,7 @@ def test_new_files_and_folders_are_found(tmp_path: Path) -> None:
     assert drained(source) == []
     (tmp_path / "one" / "two").mkdir(parents=True)
     for name in (
-        "one/a.csv",
-        "one/two/b.csv",
-        "a1.csv",
-        "c1.csv",
-        "one/.hidden.csv",
-        "one/x.csv.xz",
+        *("one/a.csv", "one/two/b.csv", "a1.csv", "c1.csv", "one/.hidden.csv", "one/x.csv.xz"),
     ):
         (tmp_path / name).write_text(f"time,x\n{BEGIN},1\n{BEGIN + 1},2\n")
     (tmp_path / "one" / "link.csv").symlink_to(tmp_path / "one" / "a.csv")

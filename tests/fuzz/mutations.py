@@ -27,15 +27,7 @@ NUMBERS = [*WHOLE, -2, -(2**31), -(2**63), 2**64, 10**30, 10**400, 0.5, -0.0, 1e
 NUMBERS += [1e15, 1e300, -1e300, float("nan"), float("inf"), float("-inf")]
 TEXTS = ["", "nan", "inf", "-inf", "1e999", "never", "mlp", "pca", "fixed", "quantile", "os:system"]
 TEXTS += [
-    "\x00",
-    "\ud800",
-    "9" * 5000,
-    "a" * 100_000,
-    "NaT",
-    "1d",
-    "-1d",
-    "99999999999d",
-    "Detector",
+    *("\x00", "\ud800", "9" * 5000, "a" * 100_000, "NaT", "1d", "-1d", "99999999999d", "Detector"),
 ]
 ODD: list[Any] = [None, True, False, [], {}, [[]], [0], {"a": 1}, "", "x", 0, -1, 0.5, 2**63]
 

@@ -84,25 +84,11 @@ SAMPLES: tuple[bytes, ...] = (
 PIECES = (
     *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"\n", b"\x00", b"\xff", b"\\u0000", b"\\ud800"),
     *(
-        b"null",
-        b"true",
-        b"NaN",
-        b"Infinity",
-        b"-",
-        b"1e999",
-        b"9" * 400,
-        b"[" * 2000,
+        *(b"null", b"true", b"NaN", b"Infinity", b"-", b"1e999", b"9" * 400, b"[" * 2000),
         b'{"a":' * 900,
     ),
     *(
-        b'{"a":' * 900,
-        b"stream",
-        b"values",
-        b"times",
-        b"channels",
-        b";",
-        b"\t",
-        b'""',
+        *(b'{"a":' * 900, b"stream", b"values", b"times", b"channels", b";", b"\t", b'""'),
         b"\xef\xbb\xbf",
     ),
 )
@@ -207,16 +193,7 @@ def _value(draw: random.Random, depth: int) -> Any:
     if draw.random() < 0.4:
         return [_value(draw, depth - 1) for _ in range(draw.randrange(4))]
     names = (
-        "stream",
-        "time",
-        "times",
-        "values",
-        "channels",
-        "x",
-        "comment",
-        "text",
-        "token",
-        "end",
+        *("stream", "time", "times", "values", "channels", "x", "comment", "text", "token", "end"),
     )
     return {draw.choice(names): _value(draw, depth - 1) for _ in range(draw.randrange(5))}
 

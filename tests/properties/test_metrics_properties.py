@@ -31,13 +31,8 @@ def cases(draw: st.DrawFn, *, both_classes: bool = True) -> Case:
 always = settings(deadline=None, derandomize=True, max_examples=80)
 
 RANKING = [
-    metrics.auroc,
-    metrics.auprc,
-    metrics.average_precision,
-    metrics.vus_pr,
-    metrics.vus_roc,
-    metrics.range_auc_pr,
-    metrics.range_auc_roc,
+    *(metrics.auroc, metrics.auprc, metrics.average_precision, metrics.vus_pr, metrics.vus_roc),
+    *(metrics.range_auc_pr, metrics.range_auc_roc),
 ]
 
 

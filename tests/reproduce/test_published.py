@@ -20,14 +20,7 @@ from newnormal_reproduce.engine.published import (
 )
 
 NINE = [
-    "SWaT",
-    "WADI",
-    "SMD/1-4",
-    "SMD/2-1",
-    "MSL/P-15",
-    "SMAP/T-3",
-    "CreditCard",
-    "Yahoo/A1-R20",
+    *("SWaT", "WADI", "SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard", "Yahoo/A1-R20"),
     "Yahoo/A1-R55",
 ]
 

@@ -40,16 +40,8 @@ def test_the_page_and_its_files_come_with_a_tag_that_spares_the_second_time(clie
 @pytest.mark.parametrize(
     "name",
     [
-        "nothing.js",
-        "..%2f..%2fconfig.py",
-        "%2e%2e",
-        ".",
-        "__init__.py",
-        "README.md",
-        "LICENSE",
-        "page%2findex.html",
-        "%00.js",
-        "a" * 300 + ".js",
+        *("nothing.js", "..%2f..%2fconfig.py", "%2e%2e", ".", "__init__.py", "README.md"),
+        *("LICENSE", "page%2findex.html", "%00.js", "a" * 300 + ".js"),
     ],
 )
 def test_only_files_of_the_page_are_given_out(client: Client, name: str) -> None:
@@ -219,16 +211,9 @@ def test_metrics_have_what_a_dashboard_needs(
         each.attention == "alarm" for each in service.streams()
     )
     for name in (
-        "newnormal_distance",
-        "newnormal_lag_seconds",
-        "newnormal_samples",
-        "newnormal_alarms",
-        "newnormal_healthy",
-        "newnormal_log_lag_seconds",
-        "newnormal_samples_dropped",
-        "newnormal_alerts",
-        "newnormal_streams",
-        "newnormal_ready",
+        *("newnormal_distance", "newnormal_lag_seconds", "newnormal_samples", "newnormal_alarms"),
+        *("newnormal_healthy", "newnormal_log_lag_seconds", "newnormal_samples_dropped"),
+        *("newnormal_alerts", "newnormal_streams", "newnormal_ready"),
     ):
         assert values[name], name
     assert "newnormal_samples_total{" in found.text
@@ -310,20 +295,9 @@ def test_the_document_is_valid(document: Any) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/streams?limit=3",
-        "/streams/17",
-        "/streams/17/series?points=5",
-        "/streams/17/picture",
-        "/streams/17/models",
-        "/items?limit=3",
-        "/items/alarm-17-1-1",
-        "/items/incident-1",
-        "/events.json",
-        "/health",
-        "/settings",
-        "/alerts",
-        "/maintenance",
-        "/session",
+        *("/streams?limit=3", "/streams/17", "/streams/17/series?points=5", "/streams/17/picture"),
+        *("/streams/17/models", "/items?limit=3", "/items/alarm-17-1-1", "/items/incident-1"),
+        *("/events.json", "/health", "/settings", "/alerts", "/maintenance", "/session"),
     ],
 )
 def test_answers_are_as_the_document_says(client: Client, document: Any, path: str) -> None:

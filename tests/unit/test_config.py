@@ -27,22 +27,17 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert options.pop("seed") == 0
     assert set(options.values()) == {None}  # Detector chooses them
     assert vars(Config()) == {
+        **dict.fromkeys(("stride", "fit_stride", "half_life", "period", "accept_after", "units")),
         "window": 12,
-        "stride": None,
-        "fit_stride": None,
         "latent": 16,
         "decay": 0.99,
-        "half_life": None,
         "lr": 1e-3,
         "detrend": True,
         "adapt": True,
         "model": "mlp",
         "epochs": 10,
         "batch": 64,
-        "period": None,
         "seed": 0,
-        "accept_after": None,
-        "units": None,
     }
     assert Config().judging_stride() == Config().training_stride() == 12
 
@@ -123,16 +118,13 @@ def test_a_stride_that_does_not_divide_the_window_is_met_with_those_that_do(stri
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("lr", -0.1, "a number of at least 0 and at most 3.40282e+38"),
-        ("lr", math.nan, "a number of at least 0 and at most 3.40282e+38"),
-        ("lr", math.inf, "a number of at least 0 and at most 3.40282e+38"),
-        ("lr", 1e39, "a number of at least 0 and at most 3.40282e+38"),
-        ("lr", "0.1", "a number of at least 0 and at most 3.40282e+38"),
+        *(
+            ("lr", value, "a number of at least 0 and at most 3.40282e+38")
+            for value in (-0.1, math.nan, math.inf, 1e39, "0.1")
+        ),
         ("decay", 1.01, "a number of at least 0 and at most 1"),
         ("decay", -0.01, "a number of at least 0 and at most 1"),
-        ("half_life", 0, "a number above 0"),
-        ("half_life", -3.0, "a number above 0"),
-        ("half_life", math.inf, "a number above 0"),
+        *(("half_life", value, "a number above 0") for value in (0, -3.0, math.inf)),
         ("half_life", "soon", "a duration above zero"),
         ("half_life", [], "a duration above zero"),
         ("period", "0s", "a duration above zero"),
@@ -248,15 +240,9 @@ def test_options_come_back_from_json_meaning_the_same(options: dict[str, Any]) -
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        (Detector, "alarms_per_day"),
-        (Detector, "risk"),
-        (Detector, "period"),
-        (Detector, "accept_after"),
-        (Detector, "threshold"),
-        (M2N2, "decay"),
-        (M2N2, "half_life"),
-        (M2N2, "lr"),
-        (M2N2, "window"),
+        *((Detector, name) for name in ("alarms_per_day", "risk", "threshold")),
+        *((Detector, name) for name in ("period", "accept_after")),
+        *((M2N2, name) for name in ("decay", "half_life", "lr", "window")),
     ],
 )
 def test_a_number_that_no_float_holds_is_an_error(kind: type[Any], name: str) -> None:

@@ -14,33 +14,15 @@ pl = pytest.importorskip("polars")
 
 Metric = Callable[..., Any]
 OF_PREDICTIONS: list[Metric] = [
-    metrics.confusion,
-    metrics.accuracy,
-    metrics.precision,
-    metrics.recall,
-    metrics.f1,
-    metrics.point_adjust,
-    metrics.adjusted_confusion,
-    metrics.adjusted_accuracy,
-    metrics.adjusted_precision,
-    metrics.adjusted_recall,
-    metrics.adjusted_f1,
-    metrics.affiliation_precision,
-    metrics.affiliation_recall,
-    metrics.affiliation_f1,
-    metrics.detection_delay,
-    metrics.false_alarms,
+    *(metrics.confusion, metrics.accuracy, metrics.precision, metrics.recall, metrics.f1),
+    *(metrics.point_adjust, metrics.adjusted_confusion, metrics.adjusted_accuracy),
+    *(metrics.adjusted_precision, metrics.adjusted_recall, metrics.adjusted_f1),
+    *(metrics.affiliation_precision, metrics.affiliation_recall, metrics.affiliation_f1),
+    *(metrics.detection_delay, metrics.false_alarms),
 ]
 OF_SCORES: list[Metric] = [
-    metrics.auroc,
-    metrics.auprc,
-    metrics.average_precision,
-    metrics.best_f1,
-    metrics.best_f1_adjusted,
-    metrics.vus,
-    metrics.vus_pr,
-    metrics.vus_roc,
-    metrics.range_auc_pr,
+    *(metrics.auroc, metrics.auprc, metrics.average_precision, metrics.best_f1),
+    *(metrics.best_f1_adjusted, metrics.vus, metrics.vus_pr, metrics.vus_roc, metrics.range_auc_pr),
     metrics.range_auc_roc,
 ]
 of_both = pytest.mark.parametrize(

@@ -394,13 +394,7 @@ def test_what_was_chosen_is_in_attributes(detector: Detector) -> None:
     assert len(detector.rates_) == 1
     assert sum(member.weight for member in detector.members_) == pytest.approx(1)
     assert [member.kind for member in detector.members_] == [
-        "autoencoder",
-        "linear subspace",
-        "forecast",
-        "level",
-        "windows",
-        "shapes",
-        "rhythm",
+        *("autoencoder", "linear subspace", "forecast", "level", "windows", "shapes", "rhythm"),
     ]
     assert detector.smoothing_ == 1.0
     assert detector.decay_ == 0.5 ** (5 / 60)

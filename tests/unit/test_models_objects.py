@@ -16,12 +16,8 @@ from newnormal.testing.series import plant
 from newnormal.types import Floats
 
 NAMES = [
-    "tests.strangers.model:Cells",
-    "pyod:PCA",
-    "pyod:IForest",
-    "river:HalfSpaceTrees",
-    "river:LODA",
-    "river:OneClassSVM",
+    *("tests.strangers.model:Cells", "pyod:PCA", "pyod:IForest", "river:HalfSpaceTrees"),
+    *("river:LODA", "river:OneClassSVM"),
 ]
 each_model = pytest.mark.parametrize("name", NAMES)
 
