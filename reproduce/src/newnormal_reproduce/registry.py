@@ -35,8 +35,8 @@ class ExperimentEntry:
     name: str  # of the command and of its files
     function: str  # "module:function" in this package; what it returns has `write`
     title: str  # of its section on the HTML page
-    labels: tuple[str, ...]  # the paper's LaTeX labels; none for an experiment of ours
     about: str  # what it computes, in one line
+    labels: tuple[str, ...] = ()  # the paper's LaTeX labels; none for an experiment of ours
     input: Input = Input.TRIALS
     only: str | None = None  # the one data set it runs on, on which no other runs by default
     kept: bool = True  # whether --computed shows it: it is stored, or computed in seconds
@@ -64,95 +64,91 @@ ENTRIES = (
         "datasets",
         "paper.dataset_table:dataset_table",
         "The data",
-        ("table:Data_Description",),
         "Sizes, features and share of anomalies of every data set found.",
-        Input.DATA,
+        ("table:Data_Description",),
+        input=Input.DATA,
     ),
     ExperimentEntry(
         "shift",
         "paper.shift:shift",
         "How far normal moves",
-        ("fig:Main_Figure (a)", "fig:main_kld", "fig:A_vis"),
         "The divergence of test from train, and pictures of both.",
-        Input.DATA,
+        ("fig:Main_Figure (a)", "fig:main_kld", "fig:A_vis"),
+        input=Input.DATA,
         kept=False,
     ),
     ExperimentEntry(
         "main",
         "paper.main:main",
         "The main table",
+        "Five models as fitted, and the MLP with detrending and adaptation.",
         (
             "table:Main_Exp",
             "table:Main_Exp_Full",
             "table:Appendix:DetailExpMain",
             "fig:Main_Figure (b)",
         ),
-        "Five models as fitted, and the MLP with detrending and adaptation.",
     ),
     ExperimentEntry(
         "curves",
         "paper.curves:curves",
         "All thresholds at once",
-        ("fig:main_roc", "fig:ab_f1trace"),
         "ROC and precision-recall curves, and F1 against the threshold.",
+        ("fig:main_roc", "fig:ab_f1trace"),
     ),
     ExperimentEntry(
         "anoshift",
         "paper.anoshift:anoshift",
         "Ten years of network traffic",
-        ("table:anoshift", "fig:anoshift"),
         "AnoShift: NEAR, FAR, and year by year.",
+        ("table:anoshift", "fig:anoshift"),
         only="AnoShift",
     ),
     ExperimentEntry(
         "ablation",
         "paper.ablation:ablation",
         "The ablation",
-        ("table:Ablation", "table:Ablation_Full", "table:Appendix:DetailExpAb"),
         "The MLP frozen, detrended, adapted, and both.",
+        ("table:Ablation", "table:Ablation_Full", "table:Appendix:DetailExpAb"),
     ),
     ExperimentEntry(
         "traces",
         "paper.traces:traces",
         "Scores over time",
-        ("fig:Main_Figure (c)", "fig:main_ion", "fig:ab_qual", "fig:A_anosc"),
         "Scores, thresholds and alarms of each model, and its expectations.",
+        ("fig:Main_Figure (c)", "fig:main_ion", "fig:ab_qual", "fig:A_anosc"),
     ),
     ExperimentEntry(
         "cost",
         "paper.cost:cost",
         "The cost of each model",
-        ("table:Appendix:CC",),
         "Time, multiply-adds and memory of each model for one window.",
-        Input.MODELS,
+        ("table:Appendix:CC",),
+        input=Input.MODELS,
         kept=False,
     ),
     ExperimentEntry(
         "all-models",
         "paper.all_models:all_models",
         "Every model, detrended and adapted",
-        (),
         "Detrending, adaptation and both on all five models.",
     ),
     ExperimentEntry(
         "peers",
         "ours.peers:peers",
         "Beside classic detectors",
-        (),
         "One-liners, River's trees and five detectors of PyOD on every stream found.",
     ),
     ExperimentEntry(
         "drift",
         "ours.drift:drift",
         "No settings",
-        (),
         "Detector, which chooses its settings, beside fixed settings, and when normal changes.",
     ),
     ExperimentEntry(
         "tsb-ad",
         "ours.tsb_ad:tsb_ad",
         "Beside published figures",
-        (),
         "Detector on series of TSB-AD-M, beside the published figures of other methods.",
         only="TSB-AD-M",
     ),
@@ -160,18 +156,16 @@ ENTRIES = (
         "obvious",
         "ours.obvious:obvious_faults",
         "Obvious faults",
-        (),
         "Detector on generated faults that a person sees at once, and on a nightly job.",
-        Input.GENERATED,
+        input=Input.GENERATED,
         kept=False,
     ),
     ExperimentEntry(
         "truth",
         "ours.truth:truth",
         "What is reported, beside the truth",
-        (),
         "Every word and number that Detector reports of generated faults, beside the truth.",
-        Input.GENERATED,
+        input=Input.GENERATED,
     ),
 )
 

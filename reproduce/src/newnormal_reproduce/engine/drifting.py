@@ -92,29 +92,11 @@ class Faulty(NamedTuple):
 # From a sensor's readings, its mean and standard deviation in history, and a random generator, to
 # its readings after the failure. The first of the given readings is the last good one.
 _Fault = Callable[[Floats, float, float, np.random.Generator], Floats]
-
-
-def _stuck(readings: Floats, _mean: float, _std: float, _rng: np.random.Generator) -> Floats:
-    return np.full(len(readings) - 1, readings[0])
-
-
-def _dropped(readings: Floats, mean: float, std: float, _rng: np.random.Generator) -> Floats:
-    return np.full(len(readings) - 1, mean - 6 * std)
-
-
-def _offset(readings: Floats, _mean: float, std: float, _rng: np.random.Generator) -> Floats:
-    return np.asarray(readings[1:] + 5 * std)
-
-
-def _noise(readings: Floats, mean: float, std: float, rng: np.random.Generator) -> Floats:
-    return rng.normal(mean, 5 * std, len(readings) - 1)
-
-
 FAULTS: dict[str, _Fault] = {
-    "stuck": _stuck,
-    "dropped": _dropped,
-    "offset": _offset,
-    "noise": _noise,
+    "stuck": lambda readings, _mean, _std, _rng: np.full(len(readings) - 1, readings[0]),
+    "dropped": lambda readings, mean, std, _rng: np.full(len(readings) - 1, mean - 6 * std),
+    "offset": lambda readings, _mean, std, _rng: np.asarray(readings[1:] + 5 * std),
+    "noise": lambda readings, mean, std, rng: rng.normal(mean, 5 * std, len(readings) - 1),
 }
 
 

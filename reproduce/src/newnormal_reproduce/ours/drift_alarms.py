@@ -242,10 +242,9 @@ class DriftAlarms:
             stream, row = line.stream.name, line.competitor.name
             if row == TUNED:
                 continue
-            for trial in trials:
-                outcome = experiment.outcomes.get(trial)
-                if outcome is not None and experiment.runner.has_fit(outcome):
-                    of = Run(stream, row, trial.seed)
+            for outcome in experiment.outcomes_of(trials):
+                if experiment.runner.has_fit(outcome):
+                    of = Run(stream, row, outcome.trial.seed)
                     alarms._measure(of, outcome, kind_of(stream), experiment.runner)
         return alarms
 

@@ -9,18 +9,7 @@ import numpy as np
 from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
 from newnormal_reproduce.engine.arrays import runs
 from newnormal_reproduce.ours.obvious_results import LIMIT, FaultRun, ObviousResults, mean_of
-from newnormal_reproduce.report import pages
-from newnormal_reproduce.report.figures import (
-    FALSE,
-    INK,
-    LINE,
-    PALE,
-    SMALL,
-    TRUE,
-    blank,
-    figure_link,
-    save_figure,
-)
+from newnormal_reproduce.report import figures, pages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,7 +83,7 @@ def _faults(results: ObviousResults) -> list[str]:
         parts += [f"### At {_NAMES[rate]}\n", pages.table(header, lines), *_missed(runs)]
     if len(parts) == 1:
         return []
-    return [*parts, figure_link("obvious-faults", _TEXT["caption"]) + "\n"]
+    return [*parts, figures.figure_link("obvious-faults", _TEXT["caption"]) + "\n"]
 
 
 def _missed(runs: list[FaultRun]) -> list[str]:
@@ -159,11 +148,11 @@ def draw(results: ObviousResults, folder: Path) -> list[Path]:
     if not examples:
         return []
     rows = -(-len(examples) // 2)
-    figure = blank(10, 1.6 * rows + 0.2)
+    figure = figures.blank(10, 1.6 * rows + 0.2)
     for number, run in enumerate(examples, start=1):
         _panel(figure.add_subplot(rows, 2, number), run)
     figure.tight_layout()
-    return save_figure(figure, folder, "obvious-faults")
+    return figures.save_figure(figure, folder, "obvious-faults")
 
 
 def _panel(axes: "Axes", run: FaultRun) -> None:
@@ -172,15 +161,15 @@ def _panel(axes: "Axes", run: FaultRun) -> None:
     values, stop = shown.values, shown.start + shown.length
     low, high = float(values.min()), float(values.max())
     room = 0.12 * ((high - low) or 1.0)
-    axes.axvspan(shown.start - 0.5, stop - 0.5, color=PALE, alpha=0.6, linewidth=0)
-    axes.plot(values, color=INK, linewidth=0.7)
+    axes.axvspan(shown.start - 0.5, stop - 0.5, color=figures.PALE, alpha=0.6, linewidth=0)
+    axes.plot(values, color=figures.INK, linewidth=0.7)
     for first, last in runs(shown.in_alarm):
-        axes.hlines(low - room, first, last, color=LINE, linewidth=3)
+        axes.hlines(low - room, first, last, color=figures.LINE, linewidth=3)
     for opening in shown.openings:
         true = shown.start - 5 <= opening < stop + 10
-        axes.axvline(opening, color=TRUE if true else FALSE, linewidth=0.9)
+        axes.axvline(opening, color=figures.TRUE if true else figures.FALSE, linewidth=0.9)
     axes.set_ylim(low - 2 * room, high + room)
-    axes.set_title(f"{run.fault}: {run.stream}, {run.rate}", fontsize=SMALL, loc="left")
-    axes.tick_params(labelsize=SMALL - 2)
+    axes.set_title(f"{run.fault}: {run.stream}, {run.rate}", fontsize=figures.SMALL, loc="left")
+    axes.tick_params(labelsize=figures.SMALL - 2)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

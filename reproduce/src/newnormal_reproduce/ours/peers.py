@@ -33,11 +33,7 @@ def peers(roots: Roots | Runner, **request: Unpack[Request]) -> Experiment:
     """
     plan = TrialPlan.of(roots, **request)
     rows, taking_part = split(plan, (*ONE_LINERS, RIVER), _MODELS)
-    usual = [
-        *(setting.name for setting in settings()),
-        *plan.runner.streams.common,
-        *SYNTHETIC,
-    ]
+    usual = [*(setting.name for setting in settings()), *plan.runner.streams.common, *SYNTHETIC]
 
     def lines_of(stream: DataStream) -> Iterator[Line]:
         for row in rows:
@@ -71,11 +67,7 @@ def _table(result: Experiment, measure: str) -> str:
     for line, trials in result.lines:
         name = line.name
         columns += [name] if name not in columns else []
-        values = [
-            getattr(result.outcomes[trial].report, measure)
-            for trial in trials
-            if trial in result.outcomes
-        ]
+        values = [getattr(outcome.report, measure) for outcome in result.outcomes_of(trials)]
         if values:
             figures.setdefault(line.stream.name, {})[name] = Figure.of(values)
     return by_stream(figures, columns)

@@ -33,31 +33,7 @@ _CODE = (
     "newnormal_reproduce.ours.today",
     "newnormal_reproduce.ours.truth_cases",
 )
-_INTRODUCTION = """\
-# What is reported, beside the truth
-
-Is what `Detector()` reports of a fault true, every word and number? Made by `{command}`.
-
-- Streams are generated: noise around a level (flat), a daily cycle, channels that one hidden load
-  drives, a slow wander that comes back (walk), positive values with bursts, and a weekly cycle;
-  with 1, 3, 6 and 12 channels of levels from 0.0033 to 1e10; every 2 s, 15 s, minute and 5 minutes.
-  History has 10,080 samples. What a value would be without the fault is known exactly.
-- A fault is a step, a spike in each third sample, a ramp, or noise, of 12 to 45 samples and of 4 to
-  9 standard deviations of its channel, in a channel drawn at random. Noise is for finding alone,
-  and a ramp, whose start nobody sees, has no length.
-- A channel is **named** if it is in the evidence of an alarm that opens or is updated during the
-  fault. **All right** is an alarm that names the channel, is closed within 15 samples of the
-  fault's end and not before it, and has the direction in its sentence.
-  It is counted in several situations, and in none of them, to compare with.
-- An expected value is 0 of the way if it is what the value would be without the fault, and 1 if it
-  is the faulty value. Noise cannot be foreseen: below are the same figures for what is expected at
-  the same samples if there is no fault.
-- Values with bursts are log-normal: every history has samples 6 to 20 standard deviations out, so
-  that a fault of 4 to 9 is within it. The last column leaves these streams out.
-- Figures are over seeds {seeds}. Every place is a line of [truth.csv](truth.csv).
-
-Computed by {versions}.
-"""
+_TEXT = pages.texts("truth")
 _SMOOTH: dict[str, object] = {"is_bursty": False}
 _CAPTION = "Each figure, and its floor as a mark: blue where it holds, red where it does not."
 
@@ -134,7 +110,8 @@ class Truth:
     def markdown(self) -> str:
         """Return the page."""
         seeds = ", ".join(map(str, sorted({score.place.seed for score in self.scores}))) or "none"
-        text = _INTRODUCTION.format(command=self.command, seeds=seeds, versions=pages.versions())
+        about = {"command": self.command, "seeds": seeds, "versions": pages.versions()}
+        text = _TEXT["introduction"].format(**about)
         parts, where = [text], dict[str, dict[str, object]]()
         where |= {kind: {"kind": kind} for kind in cases.KINDS}
         where |= {f"{width} ch.": {"channels": width} for width in cases.WIDTHS}

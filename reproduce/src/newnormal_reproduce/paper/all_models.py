@@ -81,9 +81,8 @@ def _cells(result: Experiment, measure: str) -> Cells:
     values_of: dict[tuple[str, str], dict[str, dict[int, float]]] = {}
     for line, trials in result.lines:
         values = {
-            trial.seed: getattr(result.outcomes[trial].report, measure)
-            for trial in trials
-            if trial in result.outcomes
+            outcome.trial.seed: getattr(outcome.report, measure)
+            for outcome in result.outcomes_of(trials)
         }
         if values:
             key = (line.stream.name, line.competitor.name)
@@ -143,14 +142,8 @@ def _means(result: Experiment) -> list[str]:
 
 def _overall(result: Experiment, datasets: Set[str], heading: str) -> str:
     """Return each model's means over those of the data sets on which all its variants ran."""
-    header = [
-        "model",
-        "measure",
-        "data sets",
-        "seeds",
-        *(variant.name for variant in VARIANTS),
-        "difference",
-    ]
+    names = [variant.name for variant in VARIANTS]
+    header = ["model", "measure", "data sets", "seeds", *names, "difference"]
     requested = {line.variant.name for line, _ in result.lines}
     means: dict[tuple[str, str], tuple[list[str], Cell]] = {}
     for measure in _MEASURES:
@@ -174,10 +167,7 @@ def _overall(result: Experiment, datasets: Set[str], heading: str) -> str:
             model,
             _MEASURES[measure],
             *counts,
-            *(
-                f"{cell.variants[variant.name][0]:.3f}" if variant.name in requested else "-"
-                for variant in VARIANTS
-            ),
+            *(f"{cell.variants[name][0]:.3f}" if name in requested else "-" for name in names),
             _difference(cell.gain),
         ]
         for model in dict.fromkeys(model for model, _ in means)
@@ -196,7 +186,7 @@ def _rates(result: Experiment) -> str:
     header = ["data set", "model", "variant", "rule", "η", "weights restored"]
     lines = []
     for line, trials in result.lines:
-        done = [result.outcomes[trial] for trial in trials if trial in result.outcomes]
+        done = result.outcomes_of(trials)
         if not line.variant.adapt or not done:
             continue
         counts = Counter(outcome.lr for outcome in done)

@@ -203,14 +203,7 @@ def _threshold_panels(runner: Runner, runs: Sequence[_MedianRun]) -> list[Panel]
 
 
 _HEADER = (
-    "data set",
-    "variant",
-    "seeds",
-    "shown",
-    "rule",
-    "τ",
-    "F1",
-    "best F1 (oracle)",
+    *("data set", "variant", "seeds", "shown", "rule", "τ", "F1", "best F1 (oracle)"),
     "its threshold",
 )
 

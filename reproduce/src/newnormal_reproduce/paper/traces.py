@@ -240,7 +240,16 @@ def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> "tuple[Fi
         name = "MLP" if variant.name == "frozen" else f"MLP + {variant.name}"
         runs, areas, alarms = [], [], []
         for data, seed in zip(streams, seeds, strict=True):
-            detector = _detector(data, seed, detrend=variant.detrend, adapt=variant.adapt)
+            detector = M2N2(
+                window=_WINDOW,
+                latent=_LATENT,
+                decay=_DECAY,
+                lr=_LR,
+                threshold=_QUANTILE,
+                detrend=variant.detrend,
+                adapt=variant.adapt,
+                seed=seed,
+            ).fit(data.train)
             if variant.name == "DT+TTA" and data is first:
                 top.append(Band("trend", x, _trend(detector, data)[around], None, INK, 1.2))
                 detector.reset()
@@ -260,19 +269,6 @@ def _illustration(streams: Sequence[Dataset], seeds: Sequence[int]) -> "tuple[Fi
     return figure, pages.table(
         ("variant", "AUROC after the change", "false alarms after it"), table
     )
-
-
-def _detector(data: Dataset, seed: int, *, detrend: bool, adapt: bool) -> AnyDetector:
-    return M2N2(
-        window=_WINDOW,
-        latent=_LATENT,
-        decay=_DECAY,
-        lr=_LR,
-        threshold=_QUANTILE,
-        detrend=detrend,
-        adapt=adapt,
-        seed=seed,
-    ).fit(data.train)
 
 
 def _trend(detector: AnyDetector, data: Dataset) -> Floats:
