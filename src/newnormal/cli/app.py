@@ -54,24 +54,16 @@ app = typer.Typer(
 # The groups of the help, in its order; a command's place in its group is that in this list.
 _START, _LOOK, _DECIDE, _MEASURE, _MORE = "Start here", "Look", "Decide", "Measure", "More"
 _SERVE = "Serve"
-_COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (
-    (_START, example),
-    (_START, check),
-    (_START, fit),
-    (_START, watch),
-    (_LOOK, alarms),
-    (_LOOK, report),
-    (_LOOK, plot),
-    (_LOOK, inspect),
-    (_DECIDE, accept),
-    (_DECIDE, reject),
-    (_DECIDE, undo),
-    (_MEASURE, score),
-    (_MEASURE, evaluate),
-    (_MORE, demo),
-)
-for group, command in _COMMANDS:
-    app.command(cls=Command, rich_help_panel=group)(command)
+_COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    _START: (example, check, fit, watch),
+    _LOOK: (alarms, report, plot, inspect),
+    _DECIDE: (accept, reject, undo),
+    _MEASURE: (score, evaluate),
+    _MORE: (demo,),
+}
+for group, commands in _COMMANDS.items():
+    for command in commands:
+        app.command(cls=Command, rich_help_panel=group)(command)
 app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=CommandGroup, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=CommandGroup, rich_help_panel=_MORE)

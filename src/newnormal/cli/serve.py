@@ -132,12 +132,10 @@ def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
     from newnormal.service.connectors import check_connections
     from newnormal.service.demo import demo_config
 
-    def load_again() -> ServiceConfig:
-        return demo_config(load()) if config.demo else load()
-
     check_reachable(config)
     check_connections(config)
-    run(config, load_again, prepare=partial(compile_first, "serve"))
+    again = (lambda: demo_config(load())) if config.demo else load
+    run(config, again, prepare=partial(compile_first, "serve"))
 
 
 def _assigned(assignments: list[str]) -> Iterator[tuple[str, str]]:

@@ -313,11 +313,7 @@ _PAGE = """<!doctype html>
 <p>This page loads again by itself.
 </html>
 """
-
-
 _POLICY = b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-
-
 _STARTING = b'{"error": "newnormal is starting", "hint": "try again in a moment"}'
 
 

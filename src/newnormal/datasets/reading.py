@@ -151,8 +151,8 @@ def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
                 yield from row[columns]
 
         # Cell by cell: as text, WADI would need some 6 GB.
-        parse = _number_with_comma if delimiter == ";" else _number
-        numbers = np.fromiter(map(parse, cells()), dtype=np.float64)
+        points = (cell.replace(",", ".") for cell in cells()) if delimiter == ";" else cells()
+        numbers = np.fromiter(map(_number, points), dtype=np.float64)
     if not labels:
         raise DatasetError(f"{path}: expected rows below the header, found none")
     return Sheet(tuple(header[columns]), numbers.reshape(len(labels), -1), labels)
@@ -163,10 +163,6 @@ def _number(cell: str) -> float:
         return float(cell or "nan")
     except ValueError:
         return math.nan
-
-
-def _number_with_comma(cell: str) -> float:
-    return _number(cell.replace(",", "."))
 
 
 def check_same_columns(sheet: Sheet, normal: Sheet, path: Path, name: str) -> None:

@@ -24,19 +24,8 @@ from newnormal.datasets.base import Dataset, Entry
 from newnormal.errors import DatasetError, ParameterError
 
 _ENTRIES = (
-    smd.ENTRY,
-    nasa.SMAP,
-    nasa.MSL,
-    creditcard.ENTRY,
-    nab.ENTRY,
-    asd.ENTRY,
-    jumpstarter.ENTRY,
-    skab.ENTRY,
-    ucr.ENTRY,
-    swat.ENTRY,
-    wadi.ENTRY,
-    yahoo.ENTRY,
-    anoshift.ENTRY,
+    *(smd.ENTRY, nasa.SMAP, nasa.MSL, creditcard.ENTRY, nab.ENTRY, asd.ENTRY, jumpstarter.ENTRY),
+    *(skab.ENTRY, ucr.ENTRY, swat.ENTRY, wadi.ENTRY, yahoo.ENTRY, anoshift.ENTRY),
 )
 
 

@@ -61,7 +61,7 @@ class Options:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return true or false."""
-        flag: bool = self._checked(name, default, "true or false", _is_flag)
+        flag: bool = self._checked(name, default, "true or false", lambda it: isinstance(it, bool))
         return flag
 
     def texts(self, name: str, default: Any = _REQUIRED) -> Any:
@@ -110,10 +110,6 @@ def _is_text(value: Any) -> bool:
 def _is_number(value: Any, least: float) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return number and math.isfinite(value) and value >= least
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
 
 
 def _is_texts(value: Any) -> bool:

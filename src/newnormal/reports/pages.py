@@ -15,14 +15,7 @@ SCRIPTS = (
     *(
         f"reports/page/{name}.js"
         for name in (
-            "decode",
-            "format",
-            "events",
-            "panels",
-            "gestures",
-            "picture",
-            "lists",
-            "overview",
+            *("decode", "format", "events", "panels", "gestures", "picture", "lists", "overview"),
             "main",
         )
     ),

@@ -36,11 +36,6 @@ FIT, WATCH, SERVE = "fit", "watch", "serve"
 _cache_of = attrgetter("_cache")
 
 
-def _index_of(cache: Any) -> dict[Any, str]:
-    found: dict[Any, str] = methodcaller("_load_index")(attrgetter("_cache_file")(cache))
-    return found
-
-
 _ROW, _ROWS, _CUBE = np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1, 1))
 _ROW32, _ROWS32 = np.zeros(1, np.float32), np.zeros((1, 1), np.float32)
 _PART32 = np.zeros((2, 2), np.float32)[:, 1:]  # some columns
@@ -63,7 +58,8 @@ class Job(NamedTuple):
         if cache.cache_path is None:
             return True
         key = methodcaller("_index_key", self.types, self.kernel.targetctx.codegen())(cache)
-        return key in _index_of(cache)
+        index: dict[Any, str] = methodcaller("_load_index")(attrgetter("_cache_file")(cache))
+        return key in index
 
     def run(self) -> None:
         """Compile the kernel, or load it."""

@@ -165,10 +165,14 @@ class Watch:
             batch = self._source.next_batch(limit)
             if batch is None:
                 if self._flush and not stopped:
-                    late = self.detector.run(self._nothing(), flush=True).late
+                    channels = self.detector.channels_
+                    nothing = Table(np.empty((0, len(channels))), channels, None)
+                    late = self.detector.run(nothing, flush=True).late
                     self.detector.close_alarms()
                     self._emit(late, None)
-                self._check_any()
+                # At the end it is an error if all that there was is bad.
+                if self._first_bad is not None and not self._taken and self._is_new:
+                    raise NothingReadError.of(self._source, self.bad, self._first_bad)
                 return
             self._position = before
             check_batch(self._source, batch, len(self.detector.channels_), limit)
@@ -209,11 +213,6 @@ class Watch:
             self._first_bad = batch.problems[0]
         self._taken += len(batch)
         self._consume(batch, rows)
-
-    def _check_any(self) -> None:
-        """Raise an InputError, at the end, if all that there was is bad."""
-        if self._first_bad is not None and not self._taken and self._is_new:
-            raise NothingReadError.of(self._source, self.bad, self._first_bad)
 
     def _consume(self, batch: Batch, rows: Ints) -> None:
         if not len(rows):
@@ -352,10 +351,6 @@ class Watch:
         self._since, self._is_due = 0, False
         if self._lock is not None:
             self._lock.keep = self.detector.counters["seen"] < self._reached
-
-    def _nothing(self) -> Table:
-        channels = self.detector.channels_
-        return Table(np.empty((0, len(channels))), channels, None)
 
     # ------------------------------------------------------------------ feedback
 

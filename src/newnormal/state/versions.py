@@ -46,7 +46,8 @@ def migrated(
     try:
         for step in MIGRATIONS[version - 1 :]:
             facts, arrays = step.file(facts, arrays)
-            live = {name[len(_LIVE) :]: arrays.pop(name) for name in _live_names(arrays)}
+            names = [name for name in arrays if name.startswith(_LIVE)]
+            live = {name[len(_LIVE) :]: arrays.pop(name) for name in names}
             arrays |= {_LIVE + name: array for name, array in step.arrays(live).items()}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise StateError(
@@ -60,7 +61,3 @@ def migrated_arrays(arrays: Arrays, version: int) -> Arrays:
     for step in MIGRATIONS[version - 1 :]:
         arrays = step.arrays(arrays)
     return arrays
-
-
-def _live_names(arrays: Arrays) -> list[str]:
-    return [name for name in arrays if name.startswith(_LIVE)]

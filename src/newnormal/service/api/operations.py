@@ -22,14 +22,8 @@ from newnormal.service.connectors import alert_sinks
 from newnormal.service.demo import MACHINES, SPEED
 
 _SHOWN = (  # settings that are no secret; options of sinks and sources may be, or have one inside
-    "host",
-    "port",
-    "public_url",
-    "insecure",
-    "workers",
-    "checkpoint_every",
-    "service_alarms_per_day",
-    "demo",
+    *("host", "port", "public_url", "insecure", "workers", "checkpoint_every"),
+    *("service_alarms_per_day", "demo"),
 )
 
 router = APIRouter(tags=["operation"])

@@ -10,7 +10,7 @@ from newnormal.errors import InputError
 from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.values import Item
 from newnormal.texts import counted
-from newnormal.types import PENDING, Event, IncidentEvent, ns_of_time
+from newnormal.types import PENDING, Change, Event, IncidentEvent, ns_of_time
 
 ALARM, CHANGE, INCIDENT, SILENT, CHANNELS = "alarm", "change", "incident", "silence", "channels"
 ACCEPT, REJECT, ROLLBACK = "accept", "reject", "rollback"
@@ -57,43 +57,33 @@ def _ns(time: np.datetime64 | None, otherwise: int) -> int:
     return ns_of_time(time)
 
 
+def _identity(stream: StreamRecord, kind: str, number: int) -> tuple[str, str, int, int, int]:
+    """Return what an item begins with: its key, and the parts of the key."""
+    key = Key(kind, stream.id, stream.generation, number)
+    return (key.text, *key)
+
+
 def event_item(stream: StreamRecord, event: Event, position: int) -> Item | None:
     """Return the alarm or the change that an event is about, as an item; None without one."""
-    now = _ns(event.time, stream.aligner.closed)
-    if event.change is not None:
-        change = event.change
-        opened = change.state == PENDING or change.open
-        return Item(
-            Key(CHANGE, stream.id, stream.generation, change.number).text,
-            CHANGE,
-            stream.id,
-            stream.generation,
-            change.number,
-            change.state,
-            _ns(change.start_time, now),
-            now,
-            None if opened else now,
-            float(change.distance),
-            change.sentence,
-            change.as_dict(),
-            position,
-        )
-    if event.alarm is None:
+    about = event.alarm if event.change is None else event.change
+    if about is None:
         return None
-    alarm = event.alarm
+    if isinstance(about, Change):
+        kind, state, ratio = CHANGE, about.state, about.distance
+        is_open = about.open or state == PENDING
+    else:
+        kind, state, ratio = ALARM, "open" if about.open else "closed", about.peak.ratio
+        is_open = about.open
+    now = _ns(event.time, stream.aligner.closed)
     return Item(
-        Key(ALARM, stream.id, stream.generation, alarm.number).text,
-        ALARM,
-        stream.id,
-        stream.generation,
-        alarm.number,
-        "open" if alarm.open else "closed",
-        _ns(alarm.start_time, now),
+        *_identity(stream, kind, about.number),
+        state,
+        _ns(about.start_time, now),
         now,
-        None if alarm.open else now,
-        float(alarm.peak.ratio),
-        alarm.sentence,
-        alarm.as_dict(),
+        None if is_open else now,
+        float(ratio),
+        about.sentence,
+        about.as_dict(),
         position,
     )
 
@@ -123,11 +113,7 @@ def silent_item(stream: StreamRecord, since: int, now: int, position: int) -> It
     """Return the item of a stream that has sent nothing since a time."""
     number = stream.numbers[SILENT] = stream.numbers.get(SILENT, 0) + 1
     return Item(
-        Key(SILENT, stream.id, stream.generation, number).text,
-        SILENT,
-        stream.id,
-        stream.generation,
-        number,
+        *_identity(stream, SILENT, number),
         "open",
         since,
         now,
@@ -174,11 +160,7 @@ def channels_item(
     now = stream.aligner.closed
     state = PENDING if new or gone else "reverted"
     return Item(
-        Key(CHANNELS, stream.id, stream.generation, number).text,
-        CHANNELS,
-        stream.id,
-        stream.generation,
-        number,
+        *_identity(stream, CHANNELS, number),
         state,
         now if pending is None else pending.opened,
         now,

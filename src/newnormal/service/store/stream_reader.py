@@ -5,8 +5,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -98,13 +97,8 @@ class StreamReader:
         self._open.callback(self._reader.rollback)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
 
     # ------------------------------------------------------------------ where
 

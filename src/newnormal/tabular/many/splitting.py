@@ -57,7 +57,8 @@ class TimeColumn:
         self._cells = cells
         self._zone = zone
         self._parsed: Times | None = None
-        listed_cells = cells.tolist() if _is_objects(cells) else cells
+        has_objects = isinstance(cells, np.ndarray) and cells.dtype.kind != "M"
+        listed_cells = cells.tolist() if has_objects else cells
         try:
             as_array = isinstance(listed_cells, np.ndarray)
             self._parsed = parse_times(cells) if as_array else _unique_times(listed_cells)
@@ -286,10 +287,6 @@ def _cells(
     counted = "their mean counts" if how == "mean" else "the last one counts"
     profile.notes.append(f"{some} the channel and time of another: {counted}")
     return table.reshape(shape)
-
-
-def _is_objects(cells: Any) -> bool:
-    return isinstance(cells, np.ndarray) and cells.dtype.kind != "M"
 
 
 def _unique_times(cells: Sequence[Any]) -> Times:

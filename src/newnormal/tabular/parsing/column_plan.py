@@ -188,7 +188,9 @@ class ColumnInference:
     def _unread(self, free: Sequence[str], there: dict[str, list[Cell]]) -> list[str]:
         """Return a column called time of which no cell could be read so far: it is the time."""
         named = [name for name in free if name.strip().lower() in TIME_NAMES]
-        texts = [name for name in named if there[name] and not _any_number(there[name])]
+        texts = [
+            name for name in named if there[name] and not any(map(looks_like_number, there[name]))
+        ]
         if self._known and not texts:
             texts = [name for name in named if not there[name]]
         return texts[:1]
@@ -360,10 +362,6 @@ def check_texts(columns: dict[str, list[Cell]]) -> None:
     if streams:
         hint += f"; or, if {streams[0]!r} names what a sample is of, --by {streams[0]} (by=)"
     raise InputError(f"{word} {listed(names)}: expected numbers, found {examples}", hint=hint)
-
-
-def _any_number(cells: Sequence[Cell]) -> bool:
-    return any(map(looks_like_number, cells))
 
 
 def _names_streams(cells: Sequence[Cell]) -> bool:

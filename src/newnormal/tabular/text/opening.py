@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from io import BufferedReader
 from os import PathLike, fspath
 from tempfile import SpooledTemporaryFile
-from types import TracebackType
 from typing import IO, Any, BinaryIO, Literal, Self
 
 from newnormal.errors import InputError
@@ -202,12 +201,7 @@ class OpenInput:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _decompression(self, head: bytes) -> Lookahead:
