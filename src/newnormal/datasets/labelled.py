@@ -7,7 +7,6 @@ import numpy as np
 
 from newnormal.datasets.base import Dataset, numbered
 from newnormal.errors import DatasetError
-from newnormal.tabular import read
 
 
 def read_labelled(path: str | PathLike[str], *, label: str, history: int) -> Dataset:
@@ -16,6 +15,8 @@ def read_labelled(path: str | PathLike[str], *, label: str, history: int) -> Dat
     It may be in any form that `newnormal fit` reads. Column `label` has 1 where a sample is
     anomalous, else 0; labels of history are not used.
     """
+    from newnormal.tabular import read  # it loads Numba
+
     table = read(path, label=label)
     samples, labels = len(table.values), np.asarray(table.labels, dtype=np.int64)
     if not 0 < history < samples:
