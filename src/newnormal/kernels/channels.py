@@ -3,11 +3,12 @@
 The expectation of a channel never has a part of the value that it judges. It is the rhythm's level
 at this phase, plus a slow level of the channel, plus a linear forecast of what is left from its own
 last PAST samples. It is also compared with the level alone: what goes away slowly is forecast well.
-A value beyond its range is hidden: for all that follows it is replaced by its expectation, so that
-no fault enters a level, a forecast or a member of the committee. While a channel is hidden, or
-missing, its expectation also follows the other channels, by what they leave of their own forecasts
-now, and its range grows with the time for which it has been hidden, as on history. A channel never
-makes another one look faulty.
+And its smoothed distance from the level has a limit: a fault that stays may be no farther than
+single samples are. A value beyond its range is hidden: for all that follows it is replaced by its
+expectation, so that no fault enters a level, a forecast or a member of the committee. While a
+channel is hidden, or missing, its expectation also follows the other channels, by what they leave
+of their own forecasts now, and its range grows with the time for which it has been hidden, as on
+history. A channel never makes another one look faulty.
 
 The order within a sample is a contract:
 
