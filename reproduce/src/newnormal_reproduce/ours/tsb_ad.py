@@ -212,7 +212,8 @@ class BesidePublished(Figures):
             for mean, method, kind in means:
                 kinds.append(kind)
                 if kinds.count(kind) <= _BARS[measure]:
-                    name = method if kind == _HERE else f"{method}, {kind}"
+                    here = method.replace(DEFAULT, "newnormal")
+                    name = here if kind == _HERE else f"{method}, {kind}"
                     bar = axes.barh(name, mean, color=_COLOURS.get(kind, figures.LINE))
                     axes.bar_label(bar, fmt=" %.3f", fontsize=figures.SMALL)
             axes.set_title(f"Mean {title}", fontsize=figures.NORMAL, loc="left")
