@@ -78,7 +78,7 @@ def fit_channels(
     flags = np.array([is_flag(history[:, c]) for c in range(C)])
     others = _others(left, ~flags)
     widths = _widths(rest, left, lags, others)
-    kinds = left, rest, smoothed(rest, widths[:, -1])
+    kinds = left, rest, smoothed(rest, widths[:, -1].copy())
     tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in kinds])
     limits = limits_of(tails, flags, rate)
     lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)

@@ -165,6 +165,7 @@ def _training() -> list[Job]:
         _job(training.activate, 0.1, _ROWS32, _ROW32, True),
         _job(drift.trace, 0.4, _ROWS, _COUNTS, *_drift(), _ROWS),
         _job(channel_kernels.errors_hidden, 0.6, _ROWS, _ROWS, _ROWS, _ROWS32, _INTS, 1),
+        _job(channel_kernels.smoothed, 0.1, _ROWS, _ROW),
         _job(alarm.peaks, 0.1, _ROW, 0.0, 1, _ROW),
     ]
 
