@@ -298,7 +298,7 @@ def test_every_table_is_rectangular_and_every_picture_is_there(
         for end in ("svg", "png")
     ]
     assert [path.name for path in paths] == [
-        *("drift.md", "drift-detail.md", "drift.csv", "drift-alarms.csv"),
+        *("drift.md", "drift-detail.md", "drift.csv", "drift-alarms.csv", "drift-changes.csv"),
         *pictures,
     ]
     text = paths[0].read_text(encoding="utf-8")

@@ -94,7 +94,7 @@ class Drift:
             "drift.md": self.markdown(),
             "drift-detail.md": drift_page.details_of(self.figures),
             "drift.csv": self.csv(),
-            "drift-alarms.csv": self.alarms.csv(),
+            **self.alarms.tables(),
         }
         pictures = drift_page.draw(self.figures, self.operator, folder)
         return (*write_texts(folder, texts), *pictures)

@@ -311,14 +311,17 @@ class DriftAlarms:
         """Return all faults of the default detector, over streams and seeds."""
         return [fault for of, faults in self.faults.items() if of.row == OURS for fault in faults]
 
-    def csv(self) -> str:
-        """Return a line for each measure of each run."""
+    def tables(self) -> dict[str, str]:
+        """Return the files of a line for each run, and of one for each change and fault."""
+        about = ["dataset", "collection", "row", "seed", "measure"]
         counted = [field.name for field in fields(AlarmCounts) if field.name != "delays"]
         counted += ["found", "median_delay"]
-        columns = dict.fromkeys(["dataset", "collection", "row", "seed", "measure", *counted])
-        columns |= dict.fromkeys(["change", *Shares._fields, *ChangeResponse._fields])
-        columns |= dict.fromkeys(Fault._fields)
-        return csv_text(list(columns), self._rows(counted))
+        others = dict.fromkeys(["change", *Shares._fields, *ChangeResponse._fields])
+        columns = {"alarms": [*about, *counted], "changes": [*about, *others, *Fault._fields]}
+        rows: dict[str, list[dict[str, object]]] = {name: [] for name in columns}
+        for row in self._rows(counted):
+            rows["alarms" if row["measure"] == "alarms" else "changes"].append(row)
+        return {f"drift-{name}.csv": csv_text(columns[name], rows[name]) for name in columns}
 
     def _rows(self, counted: Sequence[str]) -> Iterator[dict[str, object]]:
         def row(of: Run, measure: str, **cells: object) -> dict[str, object]:
