@@ -56,7 +56,8 @@ _LEARNED_NOTHING = (
 )
 # Of the limit on alarms, what the channels have together. The joint score has what is `careful` of
 # it: on 20 and 36 real streams that found .57 and .63 of the events at .91 and .94 false alarms a
-# day; half of the limit .57 and .59 at .88 and .93, all of it .62 and .69 at 1.05 and 1.12.
+# day, before channels had a third limit, .95 and .99 with it; half of the limit .57 and .59 at .88
+# and .93, all of it .62 and .69 at 1.05 and 1.12.
 CHANNELS_SHARE = 0.2
 DEFAULT_QUANTILE = 0.99  # of history's scores, where neither threshold nor budget is given
 _LEFT_OUT = (
