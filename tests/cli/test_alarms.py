@@ -145,8 +145,7 @@ def test_other_files_are_refused_as_by_inspect(name: str, moved: Plant, newnorma
 
 def test_wrong_words_are_refused(pending: Path, newnormal: Command) -> None:
     for words in (("web-1",), ("1", "2")):
-        done = newnormal("alarms", pending, *words, status=1)
-        assert done.stderr == (
+        assert newnormal("alarms", pending, *words, status=1).stderr == (
             f"error: {pending}: expected one NUMBER of an alarm or a change after it, "
             f"found {' '.join(words)}\nhint: newnormal alarms {pending}\n"
         )

@@ -67,8 +67,7 @@ def test_nab_is_read_checked_watched(data_root: Path, newnormal: Command, tmp_pa
     fit = ("--method", "m2n2", "--epochs", "1", "--rows", "0:500")
     newnormal("fit", disordered, "-o", model, *fit, status=0)
     for command in ("watch", "score"):
-        done = newnormal(command, model, disordered, status=0)
-        assert len(done.stdout.splitlines()) > 500
+        assert len(newnormal(command, model, disordered, status=0).stdout.splitlines()) > 500
 
 
 def _disorder(path: Path) -> int:

@@ -30,8 +30,7 @@ def test_exit_codes_are_for_scripts(labelled: Path, newnormal: Command, tmp_path
     assert newnormal("check", labelled, "--strict", "--drop", "anomaly").returncode == 0
     assert newnormal("check", labelled, "--strict", "--label", "anomaly").returncode == 0
     short = write(tmp_path / "short.csv", "time,a,b,c", rows(5))
-    done = newnormal("check", short, status=1)
-    assert "fit would refuse this." in done.stdout
+    assert "fit would refuse this." in newnormal("check", short, status=1).stdout
     absent = newnormal("check", tmp_path / "no.csv", status=1)
     assert absent.stderr.startswith("error: ")
 

@@ -117,8 +117,7 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
 def test_a_checkpoint_is_not_beyond_the_output(how: str, newnormal: Command, plant: Plant) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
     arguments = ("watch", plant.model, plant.live, "--state", plant.state, "--every", 100)
-    done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
-    assert done.returncode == 1
+    assert (without_reader(*arguments) if how == "gone" else shell(how, *arguments)).returncode == 1
     assert newnormal(*arguments).stdout == expected
 
 

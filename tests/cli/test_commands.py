@@ -163,8 +163,7 @@ def test_a_state_file_of_a_model_or_threshold_of_others_loads_where_it_is_named(
     thresholds = {json.loads(line)["threshold"] for line in whole}
     assert (len(thresholds) > 10) == (kind == "threshold")  # it moves
     state = ("--state", "mine.state", "--flush")
-    done = newnormal("watch", "mine.nn", plant.live, *state, *named)
-    assert done.stdout.splitlines() == whole
+    assert newnormal("watch", "mine.nn", plant.live, *state, *named).stdout.splitlines() == whole
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
     assert "resuming at line 402" in done.stderr
     path = labelled(plant)

@@ -31,8 +31,7 @@ def tried(folder: Path, newnormal: Command, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def run(newnormal: Command, command: str, *more: str) -> str:
-    done = newnormal(*shlex.split(command)[1:], *more, status=0)
-    return done.stdout
+    return newnormal(*shlex.split(command)[1:], *more, status=0).stdout
 
 
 def test_the_files_are_small_and_the_same_for_a_seed(tried: Path, newnormal: Command) -> None:
@@ -57,8 +56,7 @@ def test_files_that_are_there_are_kept(tried: Path, newnormal: Command) -> None:
     (tried / "mine").mkdir(exist_ok=True)
     mine = tried / "mine" / "live.csv"
     mine.write_text("mine\n")
-    done = newnormal("example", tried / "mine", status=1)
-    assert done.stderr == (
+    assert newnormal("example", tried / "mine", status=1).stderr == (
         f"error: {tried / 'mine'}: expected none of these files, found live.csv\n"
         "hint: newnormal example FOLDER writes them elsewhere, --force replaces them\n"
     )

@@ -17,6 +17,7 @@ from newnormal.runtime.checkpoint import stream_of
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, apply, start_of
 from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, lines
+from tests.errors import raised
 
 
 @pytest.fixture
@@ -69,8 +70,7 @@ def test_without_feedback_a_change_is_accepted_in_time(plant: Plant, newnormal: 
 
 
 def test_rejected_in_a_file_it_stays_so(plant: Plant, pending: Path, newnormal: Command) -> None:
-    done = newnormal("reject", pending, status=0)
-    assert done.stderr == f"{REJECTED}\n"
+    assert newnormal("reject", pending, status=0).stderr == f"{REJECTED}\n"
     (change,) = facts(newnormal, pending)["open_changes"]
     assert (change["number"], change["state"]) == (1, "rejected")
     rest = watched(cut(plant, len(plant.lines)), newnormal)
@@ -102,19 +102,16 @@ def test_undo_takes_an_acceptance_back(plant: Plant, pending: Path, newnormal: C
 
 def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal: Command) -> None:
     before = pending.read_bytes()
-    done = newnormal("accept", pending, "--alarm", "7", status=1)
-    assert done.stderr == (
+    assert newnormal("accept", pending, "--alarm", "7", status=1).stderr == (
         "error: expected the number of one of the last 100 alarms, found 7\n"
         "hint: open now: change 1, alarm 1; the only alarm is 1\n"
     )
-    done = newnormal("accept", pending, "--change", "7")
-    assert done.stderr == (
+    assert newnormal("accept", pending, "--change", "7").stderr == (
         "error: expected an open change to accept, which is 1, found change 7\n"
         "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
         "the newest acceptance\n"
     )
-    done = newnormal("accept", pending, "--alarm", "1", "--change", "1")
-    assert done.stderr == (
+    assert newnormal("accept", pending, "--alarm", "1", "--change", "1").stderr == (
         "error: expected --alarm or --change, found --alarm 1 and --change 1\n"
         "hint: an alarm that a change began with means that change\n"
     )
@@ -127,8 +124,7 @@ def test_a_running_watch_applies_feedback(plant: Plant, state: Path, newnormal: 
     watch = Running(*("watch", plant.model, "-", "--state", state, "--alarms-only", "--every", 1))
     watch.send(plant.lines[: CHANGE + 100])
     assert kinds(watch.read(2)) == ["opened", "changed"]
-    done = newnormal("reject", state)
-    assert done.stderr == (
+    assert newnormal("reject", state).stderr == (
         f"{state} is in use by `newnormal watch`: applied there before the next samples\n"
     )
     second = newnormal("watch", plant.model, plant.live, "--state", state, status=1)
@@ -245,21 +241,18 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         assert newnormal("reject", state).returncode == 0
         assert newnormal("accept", state, "--change", 2).returncode == 0
         assert newnormal("accept", state, "--alarm", 3).returncode == 0, "it is over"
-        done = newnormal("accept", state, "--alarm", 5)
-        assert done.stderr == (
+        assert newnormal("accept", state, "--alarm", 5).stderr == (
             "error: expected an alarm up to number 4, found alarm 5\n"
             "hint: alarms so far: 1 to 4; leave the number out to mean the newest that is open\n"
         )
-        done = newnormal("reject", state, "--change", 1)
-        assert done.stderr == (
+        assert newnormal("reject", state, "--change", 1).stderr == (
             "error: expected an open change to reject, which is 2, found change 1\n"
             "hint: `newnormal undo` (rollback()) undoes the newest acceptance\n"
         )
         lock.write(WatchProgress(130, None, "stream", "sample 90", 7, (2, 7), 4))
         assert newnormal("accept", state).returncode == 0
         lock.write(WatchProgress(150, None, "stream", None, None, (), 4))
-        done = newnormal("accept", state)
-        assert done.stderr == (
+        assert newnormal("accept", state).stderr == (
             "error: expected an open change or alarm to accept, found none\n"
             "hint: name an alarm that is over, such as --alarm 4 (alarm=4); `newnormal undo` "
             "(rollback()) undoes the newest acceptance\n"
@@ -336,8 +329,7 @@ def test_an_alarm_never_opened_is_refused(plant: Plant, pending: Path, newnormal
 
 def test_a_hint_says_what_can_be_done(plant: Plant, state: Path, newnormal: Command) -> None:
     watched(cut(plant, 50), newnormal)
-    done = newnormal("accept", state)
-    assert done.stderr == (
+    assert newnormal("accept", state).stderr == (
         "error: expected an open change or alarm to accept, found none\n"
         "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
         "the newest acceptance\n"
@@ -389,8 +381,7 @@ def test_feedback_after_a_kill_waits(plant: Plant, pending: Path, newnormal: Com
     with Lock(pending) as lock:  # a watch that was killed 50 samples after its checkpoint
         lock.write(WatchProgress(CHANGE + 150, None, stream, None, 1, (1,), 1))
         lock.keep = True
-    done = newnormal("accept", pending)
-    assert done.stderr == (
+    assert newnormal("accept", pending).stderr == (
         f"the last `newnormal watch` of {pending} was killed at sample {CHANGE + 150}: "
         "this is applied when the next one has reached that sample again\n"
     )
@@ -435,8 +426,7 @@ def test_feedback_comes_before_arrivals(plant: Plant, pending: Path, newnormal: 
 
 def test_newer_feedback_comes_after_older(plant: Plant, pending: Path, newnormal: Command) -> None:
     queue(pending).enqueue(FeedbackRequest(FeedbackAct.accept, None))
-    done = newnormal("undo", pending)
-    assert done.stderr.splitlines() == [f"feedback: {ACCEPTED}", ROLLED_BACK]
+    assert newnormal("undo", pending).stderr.splitlines() == [f"feedback: {ACCEPTED}", ROLLED_BACK]
     assert queue(pending).empty
 
 
@@ -447,8 +437,7 @@ def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command
     queue(pending).enqueue(left)
     watched(cut(plant, CHANGE + 110), newnormal)
     queue(pending).enqueue(left)  # it was killed between its checkpoint and removing the feedback
-    done = newnormal("undo", pending)
-    assert done.stderr.startswith("rolled back")
+    assert newnormal("undo", pending).stderr.startswith("rolled back")
 
 
 def test_a_disk_without_locks_does_not_hang(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,9 +464,7 @@ def test_feedback_on_another_is_refused(plant: Plant, pending: Path, newnormal: 
     assert change is not None
     for kind in ("alarm", "change"):
         other = replace(FeedbackRequest(FeedbackAct.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
-        with pytest.raises(FeedbackError) as caught:
-            apply(detector, other)
-        assert str(caught.value) == (
+        assert str(raised(FeedbackError, apply, detector, other)) == (
             f"expected {kind} 1, which began at sample 7, found one that began at "
             f"{start_of(change)}\n"
             "hint: the input has changed since: `newnormal inspect` shows what is open now"
@@ -494,5 +481,4 @@ def test_open_alarms_precede_rejected_ones(plant: Plant, pending: Path, newnorma
     watched(plant, newnormal)
     alarm = load(pending).alarm_
     assert alarm is not None
-    done = newnormal("accept", pending)
-    assert done.stderr.startswith(f"alarm {alarm.number} accepted")
+    assert newnormal("accept", pending).stderr.startswith(f"alarm {alarm.number} accepted")

@@ -295,8 +295,7 @@ def test_feedback_is_applied_at_once_where_no_watch_runs(alarmed: Site, newnorma
 
 
 def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command) -> None:
-    done = newnormal("accept", alarmed.fleet, status=1)
-    assert done.stderr == (
+    assert newnormal("accept", alarmed.fleet, status=1).stderr == (
         f"error: {alarmed.fleet} is a fleet: expected a stream after it, found none\n"
         f"hint: newnormal accept {alarmed.fleet} STREAM\n"
     )
@@ -331,8 +330,7 @@ def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: 
     resuming, watching = watch.messages(2)
     assert "resuming" in resuming
     assert "watching" in watching
-    done = newnormal("reject", alarmed.fleet, "web-1")
-    assert done.stderr == (
+    assert newnormal("reject", alarmed.fleet, "web-1").stderr == (
         f"{alarmed.fleet} is in use by `newnormal watch`: applied there before the next samples\n"
     )
     assert "feedback: web-1: alarm 1 rejected" in watch.messages(1)[0]

@@ -29,8 +29,7 @@ pytestmark = pytest.mark.usefixtures("service_folder")
 
 
 def test_another_address_needs_a_token(newnormal: Command) -> None:
-    done = newnormal("serve", "--host", "0.0.0.0", status=1)
-    assert done.stderr == (
+    assert newnormal("serve", "--host", "0.0.0.0", status=1).stderr == (
         "error: --host 0.0.0.0: expected a token, because other machines can reach this address, "
         "found none\n"
         "hint: newnormal serve token add NAME --role operate --data newnormal-data makes one; "
@@ -61,8 +60,7 @@ def test_a_token_from_anywhere_or_insecure_opens_another_address(
 
 
 def test_a_port_in_use_is_named(newnormal: Command, taken: int) -> None:
-    done = newnormal("serve", "--port", taken, status=1)
-    assert done.stderr == (
+    assert newnormal("serve", "--port", taken, status=1).stderr == (
         f"error: 127.0.0.1:{taken}: expected a free port, found one in use\n"
         "hint: another newnormal serve may be running; --port takes another port\n"
     )
@@ -84,8 +82,7 @@ def test_wrong_options_are_named(newnormal: Command) -> None:
 
 def test_a_sink_of_an_unknown_kind_starts_nothing(newnormal: Command, tmp_path: Path) -> None:
     (tmp_path / "service.toml").write_text('[sinks.chat]\nkind = "pigeon"\n')
-    done = newnormal("serve", "service.toml", "--port", "0", status=1)
-    assert "pigeon" in done.stderr
+    assert "pigeon" in newnormal("serve", "service.toml", "--port", "0", status=1).stderr
     assert not (tmp_path / "newnormal-data").exists()
 
 
@@ -152,8 +149,7 @@ def test_tokens_are_listed_and_removed(newnormal: Command) -> None:
     ]
     assert newnormal("serve", "token", "remove", "a", "--data", "kept").returncode == 0
     assert "b" in newnormal("serve", "token", "list", "--data", "kept").stdout
-    done = newnormal("serve", "token", "remove", "a", "--data", "kept")
-    assert done.stderr == (
+    assert newnormal("serve", "token", "remove", "a", "--data", "kept").stderr == (
         "error: expected the name of a token, found a\n"
         "hint: newnormal serve token list has the names\n"
     )

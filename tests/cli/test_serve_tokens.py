@@ -58,6 +58,5 @@ def test_the_configuration_of_the_environment_counts_too(
 
 
 def test_a_configuration_that_is_not_there_is_an_error(newnormal: Command, tmp_path: Path) -> None:
-    done = newnormal("serve", "none.toml", "token", "add", "me", status=1)
-    assert "none.toml" in done.stderr
+    assert "none.toml" in newnormal("serve", "none.toml", "token", "add", "me", status=1).stderr
     assert not (tmp_path / "newnormal-data").exists()

@@ -42,16 +42,14 @@ def test_damage_is_listed_and_the_command_fails(newnormal: Command, data: Path) 
     with sqlite3.connect(data / "log.sqlite") as database:
         database.execute("UPDATE records SET record = x'00'")
     database.close()
-    done = newnormal("serve", "verify", data, status=1)
-    assert done.stdout.splitlines()[1:] == [
+    assert newnormal("serve", "verify", data, status=1).stdout.splitlines()[1:] == [
         f"{data / 'log.sqlite'}: the record at position 1 is damaged",
         "restore a backup",
     ]
 
 
 def test_another_folder_is_refused(newnormal: Command, tmp_path: Path) -> None:
-    done = newnormal("serve", "verify", tmp_path, status=1)
-    assert done.stderr == (
+    assert newnormal("serve", "verify", tmp_path, status=1).stderr == (
         "error: expected the folder of a service, found neither store.sqlite nor log.sqlite in"
         f" {tmp_path}\nhint: give the folder that `newnormal serve` keeps its data in\n"
     )

@@ -19,8 +19,7 @@ from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, rows
 
 def whole(plant: Plant, newnormal: Command) -> list[str]:
     """What an uninterrupted watch of all lines prints."""
-    done = newnormal("watch", plant.model, plant.live, status=0)
-    return done.stdout.splitlines()
+    return newnormal("watch", plant.model, plant.live, status=0).stdout.splitlines()
 
 
 def test_watch_prints_what_run_says(plant: Plant, newnormal: Command) -> None:
@@ -462,8 +461,7 @@ def test_output_goes_to_a_file_that_is_appended_to(plant: Plant, newnormal: Comm
     expected = whole(plant, newnormal)
     target = plant.folder / "verdicts.jsonl"
     target.write_text('{"cut sho')
-    done = newnormal("watch", plant.model, plant.live, "--output", target)
-    assert done.stdout == ""
+    assert newnormal("watch", plant.model, plant.live, "--output", target).stdout == ""
     assert target.read_text().splitlines() == ['{"cut sho', *expected]
     done = newnormal("watch", plant.model, plant.live, "--output", plant.folder)
     assert "error: --output: expected a file that can be written, found" in done.stderr

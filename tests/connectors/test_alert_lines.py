@@ -14,6 +14,7 @@ from newnormal.io.sinks.alert_lines import AlertLinesSink
 from newnormal.io.sinks.alerts import Alert, SinkDownError
 from newnormal.testing import check_alert_sink
 from tests.connectors.programs import Newnormal
+from tests.errors import raised
 from tests.waiting import until
 
 
@@ -112,10 +113,9 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(SinkDownError) as found:
-        made.send(alert(1))
+    error = raised(SinkDownError, lambda: made.send(alert(1)))
     expected = f"{path}: expected a file that can be written, found: No space left on device"
-    assert found.value.message == expected
+    assert error.message == expected
     monkeypatch.setattr(os, "write", write)
     made.send(alert(1))
     made.send(alert(2))
@@ -138,14 +138,11 @@ def test_check_says_whether_it_can_be_written(tmp_path: Path) -> None:
     assert not path.exists()
     path.write_text("{}\n")
     assert sink(path).check() == f"{path} can be written; it has 3 bytes"
-    with pytest.raises(SinkDownError) as found:
-        sink(tmp_path / "none" / "alerts.jsonl").check()
-    assert found.value.message == (
+    assert raised(SinkDownError, sink(tmp_path / "none" / "alerts.jsonl").check).message == (
         f"cannot write {tmp_path}/none/alerts.jsonl: found no folder {tmp_path}/none"
     )
-    with pytest.raises(SinkDownError) as found:
-        sink(tmp_path).check()
-    assert found.value.message == f"cannot write {tmp_path}: expected a file, found a folder"
+    error = raised(SinkDownError, sink(tmp_path).check)
+    assert error.message == f"cannot write {tmp_path}: expected a file, found a folder"
     with pytest.raises(SinkDownError, match="found: a folder"):
         sink(tmp_path).send(alert(1))
     with pytest.raises(ParameterError, match="expected options among path, found file"):

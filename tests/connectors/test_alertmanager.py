@@ -27,6 +27,7 @@ from newnormal.testing import check_alert_sink
 from tests.connectors import alerting
 from tests.connectors.alerting import FIRED, alert_of
 from tests.connectors.programs import Alertmanager, Newnormal, found, free_port
+from tests.errors import raised
 from tests.http_server import Listener, Request
 from tests.waiting import until
 
@@ -148,8 +149,7 @@ def test_many_alerts_go_in_one_request(listener: Listener) -> None:
     sink = sink_for(listener)
     sink.send_many(alerts)
     [request] = listener.heard
-    found = [each["labels"]["item"] for each in request.json]
-    assert found == [each.item for each in alerts]
+    assert [each["labels"]["item"] for each in request.json] == [each.item for each in alerts]
     assert sink.at_once == 100
 
 
@@ -161,9 +161,7 @@ def test_names_that_no_text_can_hold_are_sent_all_the_same(listener: Listener) -
 
 def test_an_alert_that_is_not_valid_is_refused_with_the_reason(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, '"start time must be before end time"')
-    with pytest.raises(AlertRefusedError) as caught:
-        sink_for(listener).send(alert_of(FIRED))
-    assert caught.value.message == (
+    assert raised(AlertRefusedError, lambda: sink_for(listener).send(alert_of(FIRED))).message == (
         f"{listener.url.removeprefix('http://')}: expected a status 2xx, found 400 Bad Request: "
         '"start time must be before end time"'
     )
@@ -244,12 +242,11 @@ def test_if_none_of_several_takes_it_the_message_names_all(listener: Listener) -
     with Listener() as other:
         for each in (listener, other):
             each.answer = lambda _: (503, {"Retry-After": "9"}, "")
-        with pytest.raises(SinkDownError) as caught:
-            sink_for(listener, other).send(alert_of(FIRED))
+        error = raised(SinkDownError, lambda: sink_for(listener, other).send(alert_of(FIRED)))
         for each in (listener, other):
-            assert f"{each.url.removeprefix('http://')}: expected" in caught.value.message
-        assert caught.value.hint == "none of 2 addresses takes alerts"
-        assert caught.value.after == 9.0
+            assert f"{each.url.removeprefix('http://')}: expected" in error.message
+        assert error.hint == "none of 2 addresses takes alerts"
+        assert error.after == 9.0
         other.answer = lambda _: (400, {}, "bad label")
         with pytest.raises(AlertRefusedError, match="bad label"):
             sink_for(listener, other).send(alert_of(FIRED))
@@ -290,9 +287,8 @@ GUIDE = (Path(__file__).parents[2] / "docs/guides/alertmanager.md").read_text()
 def test_the_guide_has_all_options() -> None:
     options = re.findall(r"^\| (`.*?) \|", GUIDE, re.MULTILINE)[:10]
     named = set(re.findall(r"`(\w+)`", " ".join(options)))
-    with pytest.raises(ParameterError) as caught:
-        AlertmanagerSink("am", {"url": "http://h", "other": 1})
-    taken = str(caught.value).partition("among ")[2].partition(", found")[0]
+    error = raised(ParameterError, lambda: AlertmanagerSink("am", {"url": "http://h", "other": 1}))
+    taken = str(error).partition("among ")[2].partition(", found")[0]
     known = set(taken.replace(" and ", ", ").split(", ")) - {"password", "token"}
     secrets = {f"{name}_{way}" for name in ("url", "password", "token") for way in ("file", "env")}
     assert named == known | secrets

@@ -45,8 +45,7 @@ def test_importing_them_imports_no_library() -> None:
     modules = {path.partition(":")[0] for _, table in TABLES for path in table.values()}
     libraries = {"paho", "confluent_kafka", "httpx", "cramjam", "google.protobuf", "opentelemetry"}
     code = f"import sys, {', '.join(modules)}; print({libraries} & sys.modules.keys())"
-    done = python("-c", code, check=True)
-    assert done.stdout == "set()\n"
+    assert python("-c", code, check=True).stdout == "set()\n"
 
 
 def mqtt(find: Callable[[str], Any]) -> Any:

@@ -25,6 +25,7 @@ from tests.connectors.programs import Newnormal
 from tests.connectors.rotating import BEGIN, HEADER, Rotating, line
 from tests.connectors.stories import sample_count
 from tests.counts import count
+from tests.errors import raised
 from tests.service.seeds import each_seed
 from tests.waiting import until
 
@@ -593,9 +594,7 @@ def test_the_paths_may_change(tmp_path: Path) -> None:
     ],
 )
 def test_a_place_that_is_none_is_refused(snapshot: dict[str, Any]) -> None:
-    with pytest.raises(StateError) as found:
-        following("x").resume(snapshot)
-    assert found.value.message == (
+    assert raised(StateError, lambda: following("x").resume(snapshot)).message == (
         "source plant: expected the places of files, found something else"
     )
 
@@ -680,9 +679,8 @@ def test_check_says_what_it_found(tmp_path: Path) -> None:
     assert source.check() == "3 files of 2 streams, 129 bytes; the columns are count, wave, status"
     assert sorted(counts(drained(source))) == [0, 1, 2]  # nothing was taken by the check
     (tmp_path / "c.csv").write_text("x,y\n1,2\n")
-    with pytest.raises(InputError) as found:
-        source.check()
-    assert found.value.message == f"{tmp_path}/c.csv: expected a column of times, found none"
+    error = raised(InputError, source.check)
+    assert error.message == f"{tmp_path}/c.csv: expected a column of times, found none"
 
 
 def test_the_names_of_rotated_files() -> None:

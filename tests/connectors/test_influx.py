@@ -20,6 +20,7 @@ from newnormal.service.limits import LimitError
 from newnormal.testing import check_decoder
 from tests.connectors.naive_line_protocol import Values, naive_points, naive_values
 from tests.connectors.programs import Newnormal
+from tests.errors import raised
 from tests.service.asgi import Client
 from tests.service.fake_service import FakeService
 from tests.service.seeds import each_seed
@@ -145,8 +146,7 @@ def test_a_bad_line_is_named_and_the_others_are_taken(line: bytes, said: str) ->
     body = b"ok,host=a v=1\n# comment\n" + line + b"\nok,host=a v=2 1767225601000000000\n"
     assert error(body).startswith(f"partial write: line 3: {said}")
     assert error(body).endswith("; dropped=1")
-    found = values_of(decoded(body))
-    assert found == {("a", "ok_v", NOW): 1, ("a", "ok_v", NOW + SECOND): 2}
+    assert values_of(decoded(body)) == {("a", "ok_v", NOW): 1, ("a", "ok_v", NOW + SECOND): 2}
 
 
 def test_an_unfinished_text_does_not_swallow_the_lines_behind_it() -> None:
@@ -176,10 +176,9 @@ def test_times_have_the_unit_of_the_address(precision: str, written: int) -> Non
 
 
 def test_an_unknown_precision_is_refused() -> None:
-    with pytest.raises(InputError) as found:
-        decoded(b"cpu v=1\n", "precision=weeks")
+    error = raised(InputError, lambda: decoded(b"cpu v=1\n", "precision=weeks"))
     expected = "precision: expected ns, us, ms, s, m, h or auto, found 'weeks'"
-    assert found.value.message == expected
+    assert error.message == expected
 
 
 def test_the_address_says_which_tags_name_the_stream() -> None:
@@ -194,9 +193,7 @@ def test_the_address_says_which_tags_name_the_stream() -> None:
     assert list(values_of(decoder().decode(body, headers))) == [("eu/a", "cpu_v", NOW)]
     headers[QUERY] = "by=host&without=region"  # the address counts
     assert list(values_of(decoder().decode(body, headers))) == [("a", 'cpu_v{pid="7"}', NOW)]
-    with pytest.raises(InputError) as found:
-        decoded(body, "by=host&without=host")
-    assert found.value.message == (
+    assert raised(InputError, lambda: decoded(body, "by=host&without=host")).message == (
         "by and without: expected a label in by or in without, found host in both"
     )
 

@@ -103,8 +103,7 @@ def noticed(source: KafkaSource, text: str) -> str:
 def test_a_topic_is_read_from_its_beginning(kafka: Kafka) -> None:
     metrics(kafka, rows(range(0, 40, 2)), rows(range(1, 40, 2)))
     source = source_of(kafka)
-    found = read(source, 40)
-    assert found == [("a", each, {"cpu": float(each)}) for each in range(40)]
+    assert read(source, 40) == [("a", each, {"cpu": float(each)}) for each in range(40)]
     snapshot = source.snapshot()
     assert snapshot["offsets"] == {"metrics": {"0": 20, "1": 20}}
     assert snapshot["cluster"].startswith("mockCluster")
@@ -138,8 +137,7 @@ def test_the_stream_is_a_field_or_the_key_or_the_topic(kafka: Kafka) -> None:
     ):
         kafka.produce("metrics", value, key=key, time=at)
     kafka.flush()
-    found = read(source_of(kafka, stream=None), 7)
-    assert sorted(found, key=lambda each: each[0]) == [
+    assert sorted(read(source_of(kafka, stream=None), 7), key=lambda each: each[0]) == [
         ("000007", 0, {"cpu": 3.0}),
         ("db-1", 0, {"cpu": 1.0}),
         ("db-2", 0, {"metrics": 6.5}),

@@ -26,6 +26,7 @@ from newnormal.service.connectors import make_sink, make_source
 from newnormal.testing import check_alert_sink
 from tests.connectors.kafka_mock import Kafka, Relay
 from tests.connectors.programs import free_port
+from tests.errors import raised
 from tests.waiting import until
 
 PRODUCE, INIT_PRODUCER = 0, 22  # kinds of requests
@@ -104,13 +105,12 @@ def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(kaf
         sink.send(alert(1))
         relay.cut()
         began = time.monotonic()
-        with pytest.raises(SinkDownError) as caught:
-            sink.send(alert(2))
+        error = raised(SinkDownError, lambda: sink.send(alert(2)))
         assert time.monotonic() - began < sink.timeout
-        assert caught.value.message.startswith(
+        assert error.message.startswith(
             f"{relay.server}: expected the topic alarms to take the message, found "
         )
-        assert "Connection refused" in caught.value.message
+        assert "Connection refused" in error.message
         relay.restore()
 
         def is_sent() -> bool:
@@ -158,9 +158,7 @@ def test_check_says_what_is_there(kafka: Kafka) -> None:
 def test_a_refusal_says_what_to_mend(kafka: Kafka, error: int, hint: str) -> None:
     sink = sink_of(kafka, timeout=2.0)
     kafka.fail(PRODUCE, error)
-    with pytest.raises(SinkDownError) as caught:
-        sink.send(alert())
-    assert hint in str(caught.value.hint)
+    assert hint in str(raised(SinkDownError, lambda: sink.send(alert())).hint)
     sink.send(alert())  # once it is mended, also after an error that ends the producer
     assert [each.key for each in kafka.messages("alarms")] == ["alarm-1-1-1"]
 

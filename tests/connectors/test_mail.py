@@ -28,6 +28,7 @@ from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED, LINK, RESOLVED, alert_of
 from tests.connectors.programs import free_port
+from tests.errors import raised
 from tests.waiting import until
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
@@ -289,13 +290,12 @@ def test_wrong_passwords_are_not_shown(post: Post, tls: ssl.SSLContext, ca_file:
             port, security="starttls", ca_file=ca_file, user="kim", password="wrong-horse"
         )
         for call in (sink.check, lambda: sink.send(alert_of(FIRED))):
-            with pytest.raises(SinkDownError) as caught:
-                call()
-            assert caught.value.message == (
+            error = raised(SinkDownError, call)
+            assert error.message == (
                 f"127.0.0.1:{port}: expected user and password to be taken, "
                 "found 535 5.7.8 Authentication credentials invalid"
             )
-            assert caught.value.hint == "check user and password"
+            assert error.hint == "check user and password"
         without = sink_for(port, security="starttls", ca_file=ca_file)
         with pytest.raises(SinkDownError, match=r"found 530 5\.7\.0 Authentication required"):
             without.send(alert_of(FIRED))
@@ -333,13 +333,12 @@ def test_if_some_recipients_are_refused_the_others_get_the_mail_and_it_is_told(p
 def test_if_all_recipients_are_refused_the_alert_is(post: Post) -> None:
     post.rcpt = {f"{name}@example.org": f"550 no {name}" for name in ("kim", "plant")}
     with serving(post) as port:
-        with pytest.raises(AlertRefusedError) as caught:
-            sink_for(port).send(alert_of(FIRED))
-        assert caught.value.message == (
+        error = raised(AlertRefusedError, lambda: sink_for(port).send(alert_of(FIRED)))
+        assert error.message == (
             f"127.0.0.1:{port}: expected recipients to be taken, "
             "found kim@example.org: 550 no kim; plant@example.org: 550 no plant"
         )
-        assert caught.value.hint == "check the option to"
+        assert error.hint == "check the option to"
         post.rcpt["kim@example.org"] = "450 try again later"
         with pytest.raises(SinkDownError, match="450 try again later"):
             sink_for(port).send(alert_of(FIRED))

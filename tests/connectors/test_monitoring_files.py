@@ -18,6 +18,7 @@ from newnormal.io.sinks.remote_write import ALARM, RATIO
 from newnormal.service import metrics
 from tests.connectors.feeding import Plant
 from tests.connectors.programs import Newnormal, Prometheus, found
+from tests.errors import raised
 from tests.service.fake_service import FakeService
 from tests.waiting import until
 
@@ -162,9 +163,7 @@ def test_the_command_prints_them(
     command: str, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["newnormal", "serve", command])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
+    assert not raised(SystemExit, main).code
     assert capsys.readouterr().out == (FILES / name).read_text()
 
 

@@ -18,6 +18,7 @@ from newnormal.testing import check_alert_sink, check_pull_source
 from newnormal.testing.alerts import _alerts
 from tests.connectors.mqtt_peers import Received, Sender, plain, receiving
 from tests.connectors.programs import Mosquitto, Newnormal, found, free_port
+from tests.errors import raised
 from tests.waiting import until
 
 pytest.importorskip("paho.mqtt")
@@ -309,10 +310,9 @@ def test_what_a_source_is_told_at_the_check(brokers: Brokers, made: Made) -> Non
 
 
 def refused(options: dict[str, Any]) -> str:
-    with pytest.raises(BrokerError) as caught:
-        MqttSource("bus", options).check()
-    assert "swordfish" not in str(caught.value)
-    return str(caught.value).partition(": ")[2]
+    error = raised(BrokerError, MqttSource("bus", options).check)
+    assert "swordfish" not in str(error)
+    return str(error).partition(": ")[2]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -333,9 +333,7 @@ def test_alerts_that_the_broker_does_not_allow_are_told(brokers: Brokers, made: 
     login = {"user": "me", "password": "swordfish"}
     sink = MqttSink("bus", brokers.sink_options("password", **login))
     made.append(sink)
-    with pytest.raises(BrokerError) as caught:
-        sink.send(ALERT)
-    assert str(caught.value) == (
+    assert str(raised(BrokerError, lambda: sink.send(ALERT))) == (
         f"127.0.0.1:{brokers.ports['password']}: expected 'newnormal/alerts/press-1' to be taken, "
         "found Not authorized\nhint: check what the broker allows this user to write"
     )

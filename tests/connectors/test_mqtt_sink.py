@@ -12,6 +12,7 @@ from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.testing.alerts import _alerts
 from tests.connectors.mqtt_peers import PUBLISH, FakeBroker
+from tests.errors import raised
 
 pytest.importorskip("paho.mqtt")
 
@@ -93,9 +94,8 @@ def test_an_alert_that_the_broker_refuses_is_not_delivered(
     broker: FakeBroker, reason: int, kind: type[NewnormalError], found: str
 ) -> None:
     broker.taken = reason
-    with pytest.raises(kind) as caught:
-        sink_of(broker).send(ALERT)
-    assert str(caught.value).startswith(
+    error = raised(kind, lambda: sink_of(broker).send(ALERT))
+    assert str(error).startswith(
         f"127.0.0.1:{broker.port}: expected 'newnormal/alerts/press-1' to be taken, found {found}"
     )
 
@@ -125,9 +125,7 @@ def test_a_broker_that_cannot_is_named(broker: FakeBroker, limits: bytes, messag
         sink_of(broker, retain=True).check,
         lambda: sink_of(broker, retain=True).send(ALERT),
     ):
-        with pytest.raises(BrokerError) as caught:
-            call()
-        assert caught.value.message == f"127.0.0.1:{broker.port}: {message}"
+        assert raised(BrokerError, call).message == f"127.0.0.1:{broker.port}: {message}"
 
 
 def test_a_connection_that_was_idle_is_made_anew(broker: FakeBroker) -> None:
@@ -160,9 +158,7 @@ def test_where_nobody_listens_the_message_says_so(broker: FakeBroker) -> None:
     sink, port = sink_of(broker), broker.port
     broker.close()
     for call in (lambda: sink.send(ALERT), sink.check):
-        with pytest.raises(BrokerError) as caught:
-            call()
-        assert str(caught.value) == (
+        assert str(raised(BrokerError, call)) == (
             f"127.0.0.1:{port}: expected a broker, found none\n"
             "hint: it is not running, or listens on another address or port"
         )
@@ -170,7 +166,6 @@ def test_where_nobody_listens_the_message_says_so(broker: FakeBroker) -> None:
 
 def test_no_message_of_a_sink_shows_the_password(broker: FakeBroker) -> None:
     broker.reason = 135
-    with pytest.raises(BrokerError) as caught:
-        sink_of(broker, user="me", password="swordfish").check()
-    assert "swordfish" not in str(caught.value)
+    error = raised(BrokerError, sink_of(broker, user="me", password="swordfish").check)
+    assert "swordfish" not in str(error)
     assert "password" in MqttSink.secrets

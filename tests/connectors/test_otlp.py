@@ -25,6 +25,7 @@ from newnormal.testing import check_decoder
 from tests.connectors.naive_series import Otlp, Row
 from tests.connectors.test_remote_write import rows
 from tests.counts import count
+from tests.errors import raised
 from tests.service.asgi import Client
 from tests.service.fake_service import FakeService
 
@@ -198,12 +199,11 @@ def test_a_header_says_the_same_where_an_sdk_does_not_send_the_whole_address() -
 
 
 def test_an_address_that_is_not_known_is_refused() -> None:
-    with pytest.raises(InputError) as caught:
-        send(decoder(), Sent(), "buckets=yes")
-    assert caught.value.message == (
+    error = raised(InputError, lambda: send(decoder(), Sent(), "buckets=yes"))
+    assert error.message == (
         "address: expected by, without or rates behind the question mark, found 'buckets'"
     )
-    assert caught.value.hint == "such as /v1/metrics?by=service.name,host.name"
+    assert error.hint == "such as /v1/metrics?by=service.name,host.name"
 
 
 def test_attributes_are_shown_whatever_they_are() -> None:
@@ -484,10 +484,9 @@ def test_times_beyond_what_can_be_are_refused() -> None:
     ],
 )
 def test_what_is_no_json_of_metrics_is_refused(body: bytes, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        decoder().decode(body, JSON)
-    assert caught.value.message.startswith(message)
-    assert caught.value.hint == 'such as {"resourceMetrics": [...]}'
+    error = raised(InputError, lambda: decoder().decode(body, JSON))
+    assert error.message.startswith(message)
+    assert error.hint == 'such as {"resourceMetrics": [...]}'
 
 
 def test_values_within_each_other_are_refused_or_cut() -> None:

@@ -13,6 +13,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from tests.counts import count
+from tests.errors import raised
 
 RECEIVED = 7
 SECOND = 10**9
@@ -148,8 +149,7 @@ def test_an_array_is_many_samples() -> None:
 
 
 def test_names_that_a_stream_cannot_have_are_changed_so_that_they_can() -> None:
-    found = read({"a\nb": 1, "stream": "s\x00"})
-    assert found == [("s?", "a?b", RECEIVED, 1.0)]
+    assert read({"a\nb": 1, "stream": "s\x00"}) == [("s?", "a?b", RECEIVED, 1.0)]
     assert len(read({"x" * 500: 1})[0][1]) == 200
 
 
@@ -195,9 +195,7 @@ def test_numbers_that_are_not_finite_are_left_out() -> None:
     ],
 )
 def test_unreadable_messages_say_why(payload: bytes, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read(payload, **options)
-    assert caught.value.message == message
+    assert raised(InputError, lambda: read(payload, **options)).message == message
 
 
 @pytest.mark.parametrize("payload", [b"online", b"21,5", b'"offline"', b"1_000", b"12:30", b"1 2"])
@@ -207,16 +205,12 @@ def test_a_text_is_told_from_a_message_that_is_broken(payload: bytes) -> None:
 
 
 def test_broken_json_is_no_plain_text() -> None:
-    with pytest.raises(InputError) as caught:
-        read(b'{"a":')
-    assert not isinstance(caught.value, PlainTextError)
+    assert not isinstance(raised(InputError, lambda: read(b'{"a":')), PlainTextError)
 
 
 def test_an_error_shows_the_beginning_of_a_long_message() -> None:
     for body in ([["x" * 10**6]], [[[0] * 10**6]], b"x" * 10**6, b"[" + b"x" * 10**6):
-        with pytest.raises(InputError) as caught:
-            read(body)
-        assert len(caught.value.message) < 250
+        assert len(raised(InputError, read, body).message) < 250
 
 
 def test_a_channels_field_needs_that_of_its_value() -> None:

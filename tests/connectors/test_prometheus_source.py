@@ -22,6 +22,7 @@ from newnormal.service.connectors import make_source
 from newnormal.testing import check_pull_source
 from tests.connectors.fake_prometheus import SCRAPED, SECOND, Asked, FakeApi, problem
 from tests.connectors.programs import free_port
+from tests.errors import raised
 from tests.service.seeds import each_seed
 
 EVERY = 10 * SECOND
@@ -156,9 +157,7 @@ def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(fake: 
         "load: 1 series left out, as another is the channel load of the stream h0: "
         '{cpu="1",instance="h0"} (aggregate them, such as avg by (instance) (…))'
     )
-    with pytest.raises(InputError) as raised:
-        source.check()
-    assert str(raised.value) == (
+    assert str(raised(InputError, source.check)) == (
         "source hosts, load: expected one series for a channel of a stream, found 2 for load of "
         "h0\nhint: aggregate them, such as avg by (instance) (…)"
     )
@@ -425,9 +424,7 @@ def test_an_error_of_a_query_names_the_query(fake: FakeApi) -> None:
     )
     source = source_of(fake, channels={"load": "load", "busy": "rate("})
     for act in (lambda: source.next_batch(10), source.check):
-        with pytest.raises(InputError) as raised:
-            act()
-        assert str(raised.value) == (
+        assert str(raised(InputError, act)) == (
             f"source hosts, busy: {fake.url[7:]}: expected values, found bad_data: 1:6: parse "
             "error: unclosed left parenthesis\nhint: try the query on Prometheus' own page"
         )
@@ -464,22 +461,17 @@ def test_an_answer_that_is_none_is_an_error_that_says_what_to_do(
 ) -> None:
     fake.refuse = lambda _: (status, body)
     source = source_of(fake, history="10s")
-    with pytest.raises(InputError) as raised:
-        source.next_batch(10)
-    assert message in raised.value.message
-    assert raised.value.message.startswith("source hosts, query: ")
-    assert (raised.value.hint or "").startswith(hint or "") and bool(raised.value.hint) == bool(
-        hint
-    )
+    error = raised(InputError, lambda: source.next_batch(10))
+    assert message in error.message
+    assert error.message.startswith("source hosts, query: ")
+    assert (error.hint or "").startswith(hint or "") and bool(error.hint) == bool(hint)
 
 
 def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
     port = free_port()
     source = PrometheusSource("hosts", {"url": f"http://127.0.0.1:{port}", "query": "up"})
     for act in (lambda: source.next_batch(10), source.check):
-        with pytest.raises(InputError) as raised:
-            act()
-        assert str(raised.value) == (
+        assert str(raised(InputError, act)) == (
             f"source hosts, query: 127.0.0.1:{port}: expected an answer, found ConnectError: "
             "[Errno 111] Connection refused\nhint: Prometheus is down or cannot be reached"
         )
@@ -515,10 +507,8 @@ def test_a_longer_answer_is_asked_in_parts(fake: FakeApi, monkeypatch: pytest.Mo
     fake.refuse = lambda asked: (200, long) if asked.form and len(asked.times) > 7 else None
     assert len(values_of(read(source_of(fake, history="300s")))) == 30
     fake.refuse = lambda asked: (200, long) if asked.form else None
-    with pytest.raises(InputError) as raised:
-        source_of(fake, history="10s").next_batch(10)
     assert "expected an answer of at most 1 MiB within 70 s, found a longer one" in str(
-        raised.value
+        raised(InputError, lambda: source_of(fake, history="10s").next_batch(10))
     )
 
 
@@ -648,9 +638,8 @@ def test_no_message_has_a_secret(fake: FakeApi) -> None:
     options = {"url": f"{fake.url}/key-1234", "query": "up", "token": "swordfish"}
     source = source_of(fake, **options)
     for act in (lambda: source.next_batch(10), source.check):
-        with pytest.raises(InputError) as raised:
-            act()
-        assert "swordfish" not in str(raised.value) and "key-1234" not in str(raised.value)
+        error = raised(InputError, act)
+        assert "swordfish" not in str(error) and "key-1234" not in str(error)
     with pytest.raises(ParameterError) as wrong:
         PrometheusSource("hosts", {**options, "token": "sword\nfish"})
     assert str(wrong.value) == "source hosts: token: expected plain text, found other characters"
@@ -671,15 +660,12 @@ def test_check_says_what_there_is(fake: FakeApi) -> None:
     assert source_of(fake, query="sum(a)").check() == (
         f"{host}: 1 series of 1 stream; query has no label instance: its stream is hosts"
     )
-    with pytest.raises(InputError) as raised:
-        source_of(fake, channels={"a": "a"}, by=["host", "node"]).check()
-    assert str(raised.value) == (
+    unlabelled = source_of(fake, channels={"a": "a"}, by=["host", "node"])
+    assert str(raised(InputError, unlabelled.check)) == (
         "source hosts, a: expected series with the label host or node, found instance, job\n"
         "hint: set by to labels that the series have, or keep them in the query"
     )
-    with pytest.raises(InputError) as raised:
-        source_of(fake, query="typo").check()
-    assert str(raised.value) == (
+    assert str(raised(InputError, source_of(fake, query="typo").check)) == (
         f"source hosts: expected series, found none at {host}\n"
         "hint: try the query on Prometheus' own page"
     )

@@ -25,6 +25,7 @@ from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
 from tests.clocks import StillClock
 from tests.counts import count
+from tests.errors import raised
 from tests.service.running import (
     HISTORY,
     arrival,
@@ -522,9 +523,7 @@ def test_sinks_are_told_apart_by_their_kind() -> None:
     assert isinstance(make_any_sink(SCORES), KeptScores)
     assert isinstance(make_any_sink(ALERTS), KeptAlerts)
     assert find_score_sink("newnormal.testing:MemoryScoreSink") is MemoryScoreSink
-    with pytest.raises(ParameterError) as caught:
-        find_score_sink("pigeon")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: find_score_sink("pigeon"))) == (
         "score sink: expected remote_write or package.module:Class, found 'pigeon'\n"
         "hint: an installed package can add names with entry points of the group "
         "newnormal.score_sinks"

@@ -15,6 +15,7 @@ from newnormal.io.sinks.scores import ScoreBatch, ScoresRefusedError
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
 from newnormal.testing import check_score_sink
+from tests.errors import raised
 from tests.http_server import Listener, Request
 
 pytest.importorskip("cramjam")
@@ -140,11 +141,10 @@ def test_one_bad_score_is_found_and_all_others_are_taken_in_order(listener: List
 
     listener.answer = answer
     sink = sink_of(listener)
-    with pytest.raises(ScoresRefusedError) as caught:
-        sink.send(batch_of(*streams))
-    assert caught.value.count == 1
-    assert caught.value.message.endswith("found 400 Bad Request: out of order sample")
-    assert caught.value.hint is not None and "left out" in caught.value.hint
+    error = raised(ScoresRefusedError, lambda: sink.send(batch_of(*streams)))
+    assert error.count == 1
+    assert error.message.endswith("found 400 Bad Request: out of order sample")
+    assert error.hint is not None and "left out" in error.hint
     expected = [(name, streams[:at].count(name)) for at, name in enumerate(streams)]
     expected.remove(("c", 7))
     assert taken == expected
@@ -155,9 +155,7 @@ def test_one_bad_score_is_found_and_all_others_are_taken_in_order(listener: List
 def test_where_everything_is_refused_the_requests_are_bounded(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, "too old sample")
     sink = sink_of(listener)
-    with pytest.raises(ScoresRefusedError) as caught:
-        sink.send(batch_of(*["m"] * 1000))
-    assert caught.value.count == 1000
+    assert raised(ScoresRefusedError, lambda: sink.send(batch_of(*["m"] * 1000))).count == 1000
     assert len(listener.heard) == 2 * 32 + 1
     sink.close()
 
@@ -166,9 +164,7 @@ def test_a_receiver_that_fails_while_parts_are_sent_is_down(listener: Listener) 
     answers = iter([(400, {}, "no"), (204, {}, ""), (503, {"Retry-After": "7"}, "")])
     listener.answer = lambda _: next(answers)
     sink = sink_of(listener)
-    with pytest.raises(SinkDownError) as caught:
-        sink.send(batch_of("a", "b"))
-    assert caught.value.after == 7.0
+    assert raised(SinkDownError, lambda: sink.send(batch_of("a", "b"))).after == 7.0
     sink.close()
 
 
@@ -190,14 +186,13 @@ def test_answers_about_the_receiver_mean_that_it_is_down(
     listener.answer = lambda _: (status, headers, "")
     sink = sink_of(listener)
     for attempt in (lambda: sink.send(batch_of("m")), sink.check):
-        with pytest.raises(SinkDownError) as caught:
-            attempt()
+        error = raised(SinkDownError, attempt)
         assert (
             f"127.0.0.1:{listener.url.rpartition(':')[2]}: expected a status 2xx, found {status}"
-            in (caught.value.message)
+            in error.message
         )
-        assert caught.value.after == after
-        assert hint is None or hint in (caught.value.hint or "")
+        assert error.after == after
+        assert hint is None or hint in (error.hint or "")
     assert sink.channels and len(listener.heard) == 2
     assert not sink_of(listener, channels=False).channels
     sink.close()
@@ -254,11 +249,10 @@ def test_secrets_come_from_files_and_are_never_shown(listener: Listener, tmp_pat
         {},
         f"{heard.headers['authorization']} {heard.path} swordfish",
     )
-    with pytest.raises(ScoresRefusedError) as caught:
-        sink.send(batch_of("m"))
+    error = raised(ScoresRefusedError, lambda: sink.send(batch_of("m")))
     assert listener.heard[0].headers["authorization"] == f"Basic {basic}"
     for secret in ("swordfish", basic, "key-in-the-address"):
-        assert secret not in str(caught.value)
+        assert secret not in str(error)
     sink.close()
 
 

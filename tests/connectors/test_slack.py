@@ -12,6 +12,7 @@ from newnormal.service.connectors import make_sink
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED, LINK, alert_of
 from tests.connectors.programs import free_port
+from tests.errors import raised
 from tests.http_server import Listener
 
 PATH = "/services/T0/B0/swordfish"
@@ -133,12 +134,11 @@ def test_a_webhook_that_does_not_work_stops_all_alerts_and_the_hint_says_what_to
     listener: Listener, status: int, text: str, hint: str
 ) -> None:
     listener.answer = lambda _: (status, {}, text)
-    with pytest.raises(SinkDownError) as caught:
-        posted(listener, {})
-    assert hint in (caught.value.hint or "")
-    assert f"found {status}" in caught.value.message
-    assert ("<html>" not in caught.value.message) and (text in caught.value.message or "<" in text)
-    assert caught.value.after == (3600.0 if status == 410 else None)
+    error = raised(SinkDownError, lambda: posted(listener, {}))
+    assert hint in (error.hint or "")
+    assert f"found {status}" in error.message
+    assert ("<html>" not in error.message) and (text in error.message or "<" in text)
+    assert error.after == (3600.0 if status == 410 else None)
 
 
 def test_too_many_messages_wait_as_long_as_is_asked(listener: Listener) -> None:
@@ -154,9 +154,7 @@ def test_too_many_messages_wait_as_long_as_is_asked(listener: Listener) -> None:
 )
 def test_a_message_that_is_refused_waits_alone(listener: Listener, status: int, text: str) -> None:
     listener.answer = lambda _: (status, {}, text)
-    with pytest.raises(AlertRefusedError) as caught:
-        posted(listener, {})
-    assert text in caught.value.message
+    assert text in raised(AlertRefusedError, lambda: posted(listener, {})).message
 
 
 @pytest.mark.parametrize("text", ["ok", '{"success":true}', "", "[]", "1"])
@@ -167,9 +165,7 @@ def test_a_message_that_is_taken(listener: Listener, text: str) -> None:
 
 def test_the_address_is_never_shown(listener: Listener) -> None:
     listener.answer = lambda _: (404, {}, f"nothing at {PATH}, that is {listener.url}{PATH}")
-    with pytest.raises(SinkDownError) as caught:
-        posted(listener, {})
-    assert "swordfish" not in str(caught.value)
+    assert "swordfish" not in str(raised(SinkDownError, lambda: posted(listener, {})))
     sink = sink_for(listener, url=f"http://127.0.0.1:{free_port()}{PATH}")
     with pytest.raises(SinkDownError, match=r"127\.0\.0\.1: expected an answer") as caught:
         sink.send(alert_of(FIRED))
@@ -178,8 +174,7 @@ def test_the_address_is_never_shown(listener: Listener) -> None:
 
 def test_the_check_posts_nothing_that_is_shown(listener: Listener) -> None:
     listener.answer = lambda _: (400, {}, "no_text")
-    found = sink_for(listener).check()
-    assert found == "127.0.0.1 answers (status 400 for a message without text)"
+    assert sink_for(listener).check() == "127.0.0.1 answers (status 400 for a message without text)"
     assert [(each.method, each.body) for each in listener.heard] == [("POST", b"{}")]
     listener.answer = lambda _: (404, {}, "no_service")
     with pytest.raises(SinkDownError, match="404 Not Found: no_service"):

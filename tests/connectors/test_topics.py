@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from newnormal.errors import ParameterError
 from newnormal.io.topics import Named, TopicPattern, TopicPatterns, TopicTemplate, covers, overlap
 from tests.counts import count
+from tests.errors import raised
 
 WHERE = "source bus"
 
@@ -106,10 +107,9 @@ def test_filters_that_overlap_are_found() -> None:
     ],
 )
 def test_patterns_that_cannot_work_are_named(pattern: str, message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        TopicPattern(WHERE, pattern)
-    assert caught.value.message.startswith("source bus: topics: ")
-    assert caught.value.message.endswith(message)
+    error = raised(ParameterError, lambda: TopicPattern(WHERE, pattern))
+    assert error.message.startswith("source bus: topics: ")
+    assert error.message.endswith(message)
 
 
 _LEVELS = st.sampled_from(["a", "b", "", "$s", "ü"])
@@ -180,6 +180,5 @@ def test_a_topic_never_begins_as_those_of_the_broker() -> None:
     ],
 )
 def test_topics_that_cannot_be_sent_to_are_named(topic: str, message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        TopicTemplate("sink bus", topic, ["stream", "kind"])
-    assert caught.value.message.endswith(message)
+    error = raised(ParameterError, lambda: TopicTemplate("sink bus", topic, ["stream", "kind"]))
+    assert error.message.endswith(message)

@@ -13,14 +13,13 @@ from newnormal.io.sources.lines import PipeSource
 from newnormal.runtime.checkpoint import input_position
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue
 from newnormal.state import State
+from tests.errors import raised
 
 OPTIONS = SourceOptions(("a",))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        FileSource(str(tmp_path / "none.csv"), OPTIONS)
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: FileSource(str(tmp_path / "none.csv"), OPTIONS))) == (
         f"{tmp_path}/none.csv: expected a file that can be read, found: No such file or directory\n"
         "hint: give the path of a file, or - for standard input"
     )
@@ -28,9 +27,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InputError) as caught:
-        PipeSource("-", OPTIONS)
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: PipeSource("-", OPTIONS))) == (
         "standard input: expected lines, found it closed\n"
         "hint: pipe lines into the command, or give the path of a file"
     )
@@ -56,9 +53,8 @@ def test_a_place_that_is_none(place: Any, message: str) -> None:
 
 def test_feedback_that_cannot_be_written(tmp_path: Path) -> None:
     queue = Queue(tmp_path / "none" / "plant.nn", print)
-    with pytest.raises(StateError) as caught:
-        queue.enqueue(FeedbackRequest(FeedbackAct.accept, 1))
-    assert str(caught.value) == (
+    error = raised(StateError, lambda: queue.enqueue(FeedbackRequest(FeedbackAct.accept, 1)))
+    assert str(error) == (
         f"cannot write {tmp_path}/none/plant.nn.feedback: No such file or directory\n"
         "hint: the folder of the state file must be writable"
     )

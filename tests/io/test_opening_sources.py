@@ -19,6 +19,7 @@ from newnormal.io.sources.lines import LineSource, PipeSource
 from newnormal.tabular import Problem, Reading
 from newnormal.tabular.text import raw_bytes
 from newnormal.testing import check_source
+from tests.errors import raised
 
 NAMES = ("a °C", "b")
 LINES = ["time,a °C,b", *(f"2026-01-01T00:{i // 60:02}:{i % 60:02},{i},-{i}" for i in range(400))]
@@ -235,9 +236,7 @@ def test_lines_of_many_streams_keep_their_place_behind_a_long_one(tmp_path: Path
 
 def test_a_compressed_file_cannot_be_followed(tmp_path: Path) -> None:
     path = file(tmp_path, FORMS["gzip"])
-    with pytest.raises(InputError) as caught:
-        FileSource(path, SourceOptions(NAMES, follow=True))
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: FileSource(path, SourceOptions(NAMES, follow=True)))) == (
         f"{path}: expected text that grows, to follow it, found gzip\n"
         "hint: leave --follow out: it is read to its end"
     )

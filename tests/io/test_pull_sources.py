@@ -12,6 +12,7 @@ from newnormal.io import Alert, AlertSink, Arrival, Options, PullSource
 from newnormal.io.registry import PULL_SOURCES, find_alert_sink, find_pull_source
 from newnormal.io.sources.pull import check_arrivals
 from newnormal.testing import MemoryAlertSink, MemoryPullSource, check_alert_sink, check_pull_source
+from tests.errors import raised
 
 
 def arrival(stream: str = "a", count: int = 12, channels: int = 2) -> Arrival:
@@ -45,9 +46,7 @@ def test_a_class_is_found_by_its_import_path() -> None:
 
 
 def test_a_name_that_nobody_has_is_an_error_that_names_the_group() -> None:
-    with pytest.raises(ParameterError) as caught:
-        find_pull_source("carrier")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: find_pull_source("carrier"))) == (
         f"pull source: expected {', '.join(sorted(PULL_SOURCES))} or package.module:Class, "
         "found 'carrier'\n"
         "hint: an installed package can add names with entry points of the group "
@@ -68,10 +67,9 @@ class Half(PullSource):
 
 
 def test_a_class_that_lacks_a_method_is_an_error_that_names_it_and_the_check() -> None:
-    with pytest.raises(ParameterError) as caught:
-        find_pull_source(f"{__name__}:Half")
-    assert "expected Half to define resume and snapshot, found none" in str(caught.value)
-    assert "newnormal.testing.check_pull_source checks the rest" in str(caught.value)
+    error = raised(ParameterError, lambda: find_pull_source(f"{__name__}:Half"))
+    assert "expected Half to define resume and snapshot, found none" in str(error)
+    assert "newnormal.testing.check_pull_source checks the rest" in str(error)
 
 
 # ------------------------------------------------------------------ options
@@ -106,9 +104,8 @@ def test_options_are_taken_by_what_they_must_be() -> None:
     ],
 )
 def test_wrong_options_are_named_without_their_value(kind: str, value: Any, message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        getattr(Options("source a", {"x": value}), kind)("x")
-    assert message in str(caught.value)
+    error = raised(ParameterError, lambda: getattr(Options("source a", {"x": value}), kind)("x"))
+    assert message in str(error)
 
 
 def test_options_that_nobody_takes_are_an_error() -> None:

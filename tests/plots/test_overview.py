@@ -11,6 +11,7 @@ import pytest
 import newnormal
 from newnormal import Event, Fleet, InputError, ParameterError, plots
 from newnormal.plots.style import LIGHT
+from tests.errors import raised
 from tests.plots.runs import alarm, change, over, run
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ def test_only_so_many_streams_are_drawn() -> None:
 
 
 def test_labels_belong_to_one_stream() -> None:
-    with pytest.raises(InputError) as caught:
-        newnormal.plot(STREAMS, labels=[0, 1])
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: newnormal.plot(STREAMS, labels=[0, 1]))) == (
         "labels: expected those of one stream, found a fleet's verdicts\n"
         "hint: draw one stream: newnormal.plot(verdicts[stream], labels=labels)"
     )

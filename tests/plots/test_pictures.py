@@ -22,6 +22,7 @@ from newnormal.errors import InputError, MissingExtraError
 from newnormal.plots.stack import Ruler
 from newnormal.plots.thinning import bin_starts, middle, outline, peaks, stretches
 from newnormal.types import Floats, Ints, Observed, Times, Verdicts
+from tests.errors import raised
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -207,9 +208,7 @@ def test_a_comparison_names_every_change_and_every_detector(tmp_path: Path) -> N
     ],
 )
 def test_a_target_that_cannot_work_is_refused(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        plots.check_target(tmp_path / name)
-    assert message in str(caught.value)
+    assert message in str(raised(InputError, lambda: plots.check_target(tmp_path / name)))
 
 
 def test_without_matplotlib_the_error_says_what_to_install(
@@ -221,9 +220,7 @@ def test_without_matplotlib_the_error_says_what_to_install(
         lambda: plots.check_target(tmp_path / "x.png"),
         lambda: drawn(values, verdicts, labels),
     ):
-        with pytest.raises(MissingExtraError) as caught:
-            call()
-        assert str(caught.value) == (
+        assert str(raised(MissingExtraError, call)) == (
             "matplotlib is needed for this and is not installed\n"
             'hint: pip install "newnormal[plot]"'
         )

@@ -14,6 +14,7 @@ import newnormal
 from newnormal import InputError, ParameterError, plots
 from newnormal.plots.style import DARK, LIGHT
 from newnormal.types import Event, Floats, Timeline, Verdicts
+from tests.errors import raised
 from tests.plots.runs import alarm, change, over, run
 
 if TYPE_CHECKING:
@@ -153,9 +154,7 @@ def test_channels_can_be_chosen_by_number_and_by_name() -> None:
     assert list(titles(verdicts.plot(channels=1))) == ["c0", "ratio"]
     assert list(titles(verdicts.plot(channels=["c5", "c2"]))) == ["c5", "c2", "ratio"]
     assert list(titles(verdicts.plot(channels="c4"))) == ["c4", "ratio"]
-    with pytest.raises(ParameterError) as caught:
-        verdicts.plot(channels=["c9"])
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: verdicts.plot(channels=["c9"]))) == (
         "channels: expected names of channels, found 'c9'\n"
         "hint: the channels are c0, c1, c2, c3, c4, c5"
     )
@@ -247,9 +246,7 @@ def test_an_alarm_from_before_the_run_is_neither_true_nor_false() -> None:
 
 
 def test_labels_of_another_length_are_refused() -> None:
-    with pytest.raises(InputError) as caught:
-        run().plot(labels=[0, 1])
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: run().plot(labels=[0, 1]))) == (
         "labels: expected one for each of 300 samples, found shape (2,)\n"
         "hint: pass 0 or 1 a sample, in the order of the series"
     )
@@ -362,9 +359,7 @@ def test_verdicts_and_timelines_are_drawn_alike(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(InputError) as caught:
-        newnormal.plot(np.ones(3))
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: newnormal.plot(np.ones(3)))) == (
         "expected verdicts to draw, found ndarray\n"
         "hint: pass what detector.run(series), detector.score(series) or fleet.run(...) returns"
     )

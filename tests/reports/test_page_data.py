@@ -213,8 +213,7 @@ def test_expectation_and_range() -> None:
 
 def test_a_model_that_expects_nothing() -> None:
     own = timeline(np.ones((9, 2)), expects=False, margins=False)
-    found = page(own)
-    assert set(found.blocks[0][0].columns) == {"x", "ratio", "low:0", "low:1"}
+    assert set(page(own).blocks[0][0].columns) == {"x", "ratio", "low:0", "low:1"}
 
 
 # ---------------------------------------------------------------------- streams

@@ -21,6 +21,7 @@ from newnormal_reproduce.engine.sweep import Failure, sweep
 from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import VARIANTS, Variant
 from newnormal_reproduce.paper.ablation import ablation
+from tests.errors import raised
 
 SEEDS = (3, 4)
 
@@ -378,9 +379,7 @@ def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_variant_and_no_seeds_are_errors(root: Path) -> None:
-    with pytest.raises(ParameterError) as caught:
-        ablation(root, variants=["both"])
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: ablation(root, variants=["both"]))) == (
         "variants: expected variants of the ablation, found 'both'\n"
         "hint: they are frozen, DT, TTA, DT+TTA"
     )

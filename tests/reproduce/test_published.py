@@ -18,6 +18,7 @@ from newnormal_reproduce.engine.published import (
     printed,
     settings,
 )
+from tests.errors import raised
 
 NINE = [
     *("SWaT", "WADI", "SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard", "Yahoo/A1-R20"),
@@ -186,9 +187,7 @@ def test_data_sets_are_found_in_any_case_and_come_in_the_papers_order() -> None:
 
 
 def test_a_data_set_the_paper_does_not_have_is_named() -> None:
-    with pytest.raises(ParameterError) as caught:
-        settings(["SMD/1-4", "NAB/x"])
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: settings(["SMD/1-4", "NAB/x"]))) == (
         "datasets: expected data sets of the paper, found 'NAB/x'\n"
         f"hint: they are {', '.join(NINE)}"
     )

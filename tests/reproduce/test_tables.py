@@ -34,6 +34,7 @@ from newnormal_reproduce.paper.anoshift import AnoShift, anoshift
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
 from newnormal_reproduce.registry import ENTRIES, _chosen
+from tests.errors import raised
 
 FAST = {name: {"epochs": 1} for name in ("mlp", "usad", "lstm", "transformer", "toy_model:Toy")}
 
@@ -307,16 +308,12 @@ def test_a_wrong_file_of_rows_is_an_error_that_says_why(
 ) -> None:
     path = tmp_path / "rows.toml"
     path.write_text(text)
-    with pytest.raises(ParameterError) as caught:
-        competitors(["mlp"], [], path)
-    assert message in str(caught.value)
+    assert message in str(raised(ParameterError, lambda: competitors(["mlp"], [], path)))
 
 
 def test_a_wrong_import_path_is_an_error_that_says_why() -> None:
-    with pytest.raises(ParameterError) as caught:
-        competitors(["newnormal.models.mlp:Nothing"], [])
     assert "expected a class by import path, found 'newnormal.models.mlp:Nothing'" in str(
-        caught.value
+        raised(ParameterError, lambda: competitors(["newnormal.models.mlp:Nothing"], []))
     )
     with pytest.raises(ParameterError, match="model: expected one of"):
         competitors(["nothing"], [])

@@ -23,6 +23,7 @@ from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
 from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
+from tests.errors import raised
 from tests.http_server import Request
 from tests.service.receiver import Receiver
 
@@ -109,9 +110,8 @@ def test_a_receiver_may_refuse_an_alert_in_its_own_words(receiver: Receiver, sta
 
 def test_redirections_are_not_followed(receiver: Receiver) -> None:
     receiver.answer = lambda _: (307, {"Location": "http://169.254.169.254/latest"})
-    with pytest.raises(SinkDownError) as caught:
-        sink_for(receiver).send(ALERT)
-    assert caught.value.hint == "redirections are not followed: set the new address"
+    error = raised(SinkDownError, lambda: sink_for(receiver).send(ALERT))
+    assert error.hint == "redirections are not followed: set the new address"
     assert len(receiver.requests) == 1
 
 
@@ -127,9 +127,7 @@ def test_redirections_are_not_followed(receiver: Receiver) -> None:
 )
 def test_a_receiver_may_ask_for_a_wait(receiver: Receiver, text: str, after: float | None) -> None:
     receiver.answer = lambda _: (503, {"Retry-After": text})
-    with pytest.raises(SinkDownError) as caught:
-        sink_for(receiver).send(ALERT)
-    assert caught.value.after == after
+    assert raised(SinkDownError, lambda: sink_for(receiver).send(ALERT)).after == after
 
 
 def test_a_receiver_that_is_gone_is_asked_once_an_hour(receiver: Receiver) -> None:
@@ -162,9 +160,8 @@ def test_a_receiver_of_another_protocol_or_not_trusted_is_named_so(receiver: Rec
     assert connection_hint(httpx.ConnectError("no"), "it") == "it is down or cannot be reached"
     answer = HttpAnswer(400, "Bad Request", "Client sent an HTTP request to an HTTPS server.", None)
     http = HttpReceiver("sink chat", receiver.url, timeout=1.0)
-    with pytest.raises(SinkDownError) as caught:
-        http.judge(answer)
-    assert caught.value.hint == "begin the address with https://"
+    error = raised(SinkDownError, lambda: http.judge(answer))
+    assert error.hint == "begin the address with https://"
     http.close()
 
 
@@ -234,9 +231,7 @@ def test_a_secret_in_the_configuration_is_refused() -> None:
 
 
 def test_a_kind_that_is_not_there_is_named() -> None:
-    with pytest.raises(ParameterError) as caught:
-        make_sink(SinkConfig("chat", "pigeon", {}))
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: make_sink(SinkConfig("chat", "pigeon", {})))) == (
         f"alert sink: expected {', '.join(sorted(ALERT_SINKS))} or package.module:Class, "
         "found 'pigeon'\n"
         "hint: an installed package can add names with entry points of the group "

@@ -199,8 +199,7 @@ def test_a_session_reads_and_changes_with_its_csrf_token_alone(client: Client) -
         sent = {"origin": client.base_url, "x-newnormal": "page", **missing}
         refused = client.post(f"{API}/items/alarm-17-1-1/accept", headers=sent)
         assert refused.status_code == 403 and "X-CSRF-Token" in refused.json()["error"]
-    found = client.post(f"{API}/items/alarm-17-1-1/accept", headers=headers)
-    assert found.status_code == 200
+    assert client.post(f"{API}/items/alarm-17-1-1/accept", headers=headers).status_code == 200
 
 
 def test_a_session_has_the_role_of_its_token(client: Client) -> None:
@@ -321,8 +320,7 @@ def test_the_page_behind_a_proxy_changes_things_by_its_public_address() -> None:
     config = fake_config(public_url="https://watch.example")
     with Client(FakeService(3, config=config)) as client:
         sent = {"origin": "https://watch.example", "x-newnormal": "1"}
-        found = client.post(f"{API}/samples", content=SAMPLE, headers=sent)
-        assert found.status_code == 200
+        assert client.post(f"{API}/samples", content=SAMPLE, headers=sent).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -342,8 +340,7 @@ def test_a_name_that_was_pointed_at_this_machine_is_refused(host: str, status: i
     )
     with Client(FakeService(3, config=config)) as client:
         for path in ("/", f"{API}/streams", "/metrics"):
-            found = client.get(path, headers={"host": host})
-            assert found.status_code == status
+            assert client.get(path, headers={"host": host}).status_code == status
         assert client.get("/healthz", headers={"host": host}).status_code == 200
 
 

@@ -99,8 +99,7 @@ def test_a_change_is_accepted_or_rejected(
     client: Client, service: FakeService, verb: str, state: str
 ) -> None:
     item = service.inject_change(17)
-    found = client.post(f"{API}/items/{item.key}/{verb}").json()
-    assert found["item"]["state"] == state
+    assert client.post(f"{API}/items/{item.key}/{verb}").json()["item"]["state"] == state
     assert client.get(f"{API}/items/{item.key}").json()["state"] == state
 
 

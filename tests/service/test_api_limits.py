@@ -12,6 +12,7 @@ import pytest
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.problems import HttpProblem
+from tests.errors import raised
 from tests.service.asgi import API, Client, run_apart
 from tests.service.fake_service import FakeService, fake_config
 
@@ -60,9 +61,8 @@ def test_a_body_without_a_length_is_refused_once_it_is_too_large(client: Client)
         return {"type": "http.request", "body": b" " * 100, "more_body": True}
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(HttpProblem) as caught:
-        run_apart(bodies.read_body(request, 2_000, 5_000))
-    assert caught.value.status == 413 and taken == 21
+    error = raised(HttpProblem, lambda: run_apart(bodies.read_body(request, 2_000, 5_000)))
+    assert error.status == 413 and taken == 21
 
 
 def test_a_bomb_is_refused_at_the_limit_and_takes_no_memory(client: Client) -> None:
@@ -120,8 +120,7 @@ def test_a_body_that_is_compressed_in_another_way_is_refused(
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "many", "+5", "9" * 40])
 def test_a_length_that_is_none_is_refused(client: Client, length: str) -> None:
-    found = push(client, b"{}", **{"content-length": length})
-    assert found.status_code in (400, 413)
+    assert push(client, b"{}", **{"content-length": length}).status_code in (400, 413)
 
 
 def test_a_request_may_bring_so_many_samples_and_channels(client: Client) -> None:
@@ -136,8 +135,7 @@ def test_a_request_may_bring_so_many_samples_and_channels(client: Client) -> Non
 
 
 def test_a_small_body_is_limited_by_itself(client: Client) -> None:
-    found = client.post(f"{API}/items/alarm-3-1-1/accept", content=b" " * 70_000)
-    assert found.status_code == 413
+    assert client.post(f"{API}/items/alarm-3-1-1/accept", content=b" " * 70_000).status_code == 413
 
 
 @pytest.mark.parametrize(("goes", "status"), [(False, 408), (True, 400)])
@@ -152,9 +150,8 @@ def test_a_body_that_does_not_come_is_given_up_and_a_client_that_goes_is_no_erro
         return {"type": "http.disconnect"} if goes else await asyncio.Event().wait()
 
     request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    with pytest.raises(HttpProblem) as caught:
-        run_apart(bodies.read_body(request, 100, 100))
-    assert caught.value.status == status
+    error = raised(HttpProblem, lambda: run_apart(bodies.read_body(request, 100, 100)))
+    assert error.status == status
 
 
 # --- rates

@@ -92,8 +92,7 @@ def test_history_is_uploaded_from_a_file(
     rows = [f"2026-01-01T00:{m:02}:{s:02}Z,{m + s}" for m in range(10) for s in range(60)]
     path = tmp_path / "history.csv"
     path.write_text("time,temp\n" + "\n".join(rows))
-    found = client.upload_history("uploaded", path)
-    assert found["samples"] == 600
+    assert client.upload_history("uploaded", path)["samples"] == 600
     [arrival] = pushed(service, "uploaded")
     assert arrival.channels == ("temp",)
     assert client.upload_history("again", path.read_bytes(), time="time")["samples"] == 600

@@ -23,6 +23,7 @@ from newnormal.io.decoders.rows import from_long
 from newnormal.io.decoders.samples import SamplesDecoder
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.testing import check_decoder
+from tests.errors import raised
 from tests.service.naive_decoder import NOW, Cell, RefusedError, cells_of
 
 SECOND = 10**9
@@ -232,9 +233,7 @@ def test_times_are_taken_as_people_write_them(value: Any, expected: float) -> No
     ],
 )
 def test_what_cannot_be_read_is_refused_with_its_place(body: bytes, message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        decoded(body)
-    assert message in caught.value.message
+    assert message in raised(InputError, lambda: decoded(body)).message
     if body:
         with pytest.raises(RefusedError):
             cells_of(body)

@@ -34,8 +34,7 @@ def test_threads_share_what_is_free() -> None:
 
 def heaps_of_threads(*, shared: bool) -> int:
     """Return how many heaps malloc_info shows after four threads have allocated."""
-    done = python("-c", _THREADS, int(shared), check=True)
-    return done.stdout.count("<heap nr=")
+    return python("-c", _THREADS, int(shared), check=True).stdout.count("<heap nr=")
 
 
 _THREADS = """

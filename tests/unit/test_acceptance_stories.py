@@ -13,6 +13,7 @@ from newnormal.acceptance.shadow import Timing
 from newnormal.base import BaseDetector
 from newnormal.kernels.stream import MOVED, ReviewState
 from newnormal.types import Floats, Floats32
+from tests.errors import raised
 from tests.inside import params, stream
 from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, fresh, minutes, plant
 
@@ -357,9 +358,7 @@ def test_m2n2_follows_the_paper_unless_asked() -> None:
     detector = M2N2(window=5, epochs=1).fit(plant(0, 600))
     assert np.isnan(detector.distance_)
     assert detector.changes_ == []
-    with pytest.raises(FeedbackError) as error:
-        detector.rollback()
-    assert str(error.value) == (
+    assert str(raised(FeedbackError, detector.rollback)) == (
         "expected a detector with acceptance, found one that learns as in the paper, or that an "
         "older newnormal fitted\n"
         'hint: use Detector, or M2N2(accept_after="1d")'

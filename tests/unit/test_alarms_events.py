@@ -10,6 +10,7 @@ from newnormal import M2N2, Detector, Event, FeedbackError, Fixed
 from newnormal.alarms.feedback_target import PAST
 from newnormal.alarms.words import closed_text
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant
 
 FLOW, LEVEL, POWER = range(3)
@@ -273,16 +274,12 @@ def test_feedback_without_anything_open_is_an_error() -> None:
     detector = fresh()
     detector.run(plant(1, 200))
     for act in ("accept", "reject"):
-        with pytest.raises(FeedbackError) as error:
-            getattr(detector, act)()
-        assert str(error.value) == (
+        assert str(raised(FeedbackError, getattr(detector, act))) == (
             f"expected an open change or alarm to {act}, found none\n"
             "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
             "the newest acceptance"
         )
-    with pytest.raises(FeedbackError) as error:
-        detector.rollback()
-    assert str(error.value) == (
+    assert str(raised(FeedbackError, detector.rollback)) == (
         "expected an accepted new normal to go back from, found none since `fit`\n"
         "hint: `reset` goes back to what `fit` left"
     )
@@ -294,24 +291,18 @@ def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() ->
     detector = fresh()
     detector.run(live[: AT + 80])
     before = detector.to_state().facts
-    with pytest.raises(FeedbackError) as error:
-        detector.accept(7)
-    assert str(error.value) == (
+    assert str(raised(FeedbackError, lambda: detector.accept(7))) == (
         "expected the number of one of the last 100 alarms, found 7\n"
         "hint: open now: change 1, alarm 1; the only alarm is 1"
     )
-    with pytest.raises(FeedbackError) as error:
-        detector.reject(change=7)
-    assert str(error.value) == (
+    assert str(raised(FeedbackError, lambda: detector.reject(change=7))) == (
         "expected an open change to reject, which is 1, found change 7\n"
         "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
         "the newest acceptance"
     )
     assert detector.to_state().facts == before
     detector.reject(change=1)
-    with pytest.raises(FeedbackError) as error:
-        detector.reject(change=1)
-    assert str(error.value) == (
+    assert str(raised(FeedbackError, lambda: detector.reject(change=1))) == (
         "expected a pending change to reject, found change 1, which is rejected\n"
         "hint: it stays rejected until the stream is back"
     )

@@ -59,8 +59,7 @@ def test_columns_of_text_are_one_error_with_what_to_do(table: Any) -> None:
     assert "columns 'host', 'state': expected numbers, found 'web-1', 'ok'" in message
     assert "--drop host,state (drop=)" in message
     assert "--by host (by=)" in message
-    found = table("t,host,load,state\n" + rows, drop=["host", "state"])
-    assert found.channels == ("load",)
+    assert table("t,host,load,state\n" + rows, drop=["host", "state"]).channels == ("load",)
 
 
 def test_a_few_lines_of_text_are_known_at_the_end(table: Any) -> None:

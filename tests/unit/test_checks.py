@@ -65,8 +65,7 @@ def test_a_column_of_0_and_1_that_is_named_so_looks_like_a_label(name: str, shar
 def test_options_answer_a_label_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "history.csv"
     with_column("is bad anomaly", flags(600, 0.0)).to_csv(path, index_label="time")
-    found = found_in(path)["label_like", "is bad anomaly"]
-    assert found.line == (
+    assert found_in(path)["label_like", "is bad anomaly"].line == (
         "'is bad anomaly' looks like a label (always 0 here): "
         "--label 'is bad anomaly' or --drop 'is bad anomaly'"
     )
@@ -264,15 +263,13 @@ def test_a_daily_rhythm_is_found_and_how_much_it_takes() -> None:
 @pytest.mark.parametrize(("count", "level"), [(9, "error"), (10, "warning"), (199, "warning")])
 def test_short_history(count: int, level: str) -> None:
     check = newnormal.check(noise(count))
-    found = {each.code: each for each in check.findings}["short_history"]
-    assert found.level == level
+    assert {each.code: each for each in check.findings}["short_history"].level == level
     assert check.ok is (level != "error")
 
 
 def test_a_limit_that_the_period_rules_out_is_an_error_before_the_training() -> None:
     times = START + np.arange(600) * np.timedelta64(1, "D")
-    found = found_in(noise(600), times=times)["limit", None]
-    assert found.line == (
+    assert found_in(noise(600), times=times)["limit", None].line == (
         "alarms_per_day: expected less than the 1 samples a day, found 1.0: pass alarms_per_day=0.1"
     )
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from newnormal import M2N2, Detector, Fixed, ParameterError
 from newnormal.config import Config, duration, duration_text, option_as_json
 from newnormal.models.registry import BUILT_IN
+from tests.errors import raised
 
 THRESHOLDS = {"threshold", "alarms_per_day", "risk"}
 METHOD = {
@@ -54,9 +55,7 @@ def test_detector_and_config_agree_on_names_and_defaults() -> None:
 @pytest.mark.parametrize("name", sorted(METHOD))
 def test_detector_refuses_an_option_of_the_method_and_names_m2n2(name: str) -> None:
     value = M2N2().get_params()[name]
-    with pytest.raises(ParameterError) as caught:
-        Detector(**{name: value})
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: Detector(**{name: value}))) == (
         f"{name}: Detector chooses it by itself, found {name}={value!r}\n"
         f"hint: to set it, use the paper's method: newnormal.M2N2({name}={value!r})"
     )
@@ -75,13 +74,12 @@ def test_an_option_that_neither_has_is_pythons_own_error() -> None:
 def test_a_threshold_beside_a_budget_is_an_error(
     kind: type[Detector | M2N2], budget: dict[str, Any], threshold: Any
 ) -> None:
-    with pytest.raises(ParameterError) as caught:
-        kind(threshold=threshold, **budget)
+    error = raised(ParameterError, lambda: kind(threshold=threshold, **budget))
     ((name, value),) = budget.items()
-    assert caught.value.message == (
+    assert error.message == (
         f"expected threshold or {name}, found both: threshold={threshold!r}, {name}={value!r}"
     )
-    assert caught.value.hint
+    assert error.hint
     detector = kind(**budget)
     with pytest.raises(ParameterError, match="expected threshold or"):
         detector.set_params(threshold=threshold)
@@ -91,13 +89,10 @@ def test_a_threshold_beside_a_budget_is_an_error(
 @pytest.mark.parametrize("name", ["window", "latent", "epochs", "batch", "stride", "fit_stride"])
 @pytest.mark.parametrize("value", [0, -1, 1.0, "12", True, math.nan, np.timedelta64(3, "s")])
 def test_counts_must_be_whole_numbers_of_at_least_1(name: str, value: Any) -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(**{name: value})
-    assert caught.value.message == (
-        f"{name}: expected a whole number of at least 1, found {value!r}"
-    )
-    assert caught.value.hint is not None
-    assert caught.value.hint.startswith(f"{name} is ")
+    error = raised(ParameterError, lambda: M2N2(**{name: value}))
+    assert error.message == f"{name}: expected a whole number of at least 1, found {value!r}"
+    assert error.hint is not None
+    assert error.hint.startswith(f"{name} is ")
 
 
 def test_numpys_whole_numbers_are_whole_numbers() -> None:
@@ -107,9 +102,7 @@ def test_numpys_whole_numbers_are_whole_numbers() -> None:
 
 @pytest.mark.parametrize("stride", [5, 7, 8, 24])
 def test_a_stride_that_does_not_divide_the_window_is_met_with_those_that_do(stride: int) -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(stride=stride)
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: M2N2(stride=stride))) == (
         f"stride: expected a divisor of window=12, found {stride}\n"
         "hint: choose one of 1, 2, 3, 4, 6, 12"
     )
@@ -137,11 +130,10 @@ def test_a_stride_that_does_not_divide_the_window_is_met_with_those_that_do(stri
     ],
 )
 def test_a_value_that_cannot_work_is_named(name: str, value: Any, expected: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(**{name: value})
-    assert caught.value.message.startswith(f"{name}: expected {expected}")
-    assert caught.value.message.endswith(f"found {value!r}")
-    assert caught.value.hint
+    error = raised(ParameterError, lambda: M2N2(**{name: value}))
+    assert error.message.startswith(f"{name}: expected {expected}")
+    assert error.message.endswith(f"found {value!r}")
+    assert error.hint
 
 
 @pytest.mark.parametrize(
@@ -198,9 +190,7 @@ def test_a_duration_is_read_in_every_form(value: Any, nanoseconds: int) -> None:
     ],
 )
 def test_what_is_no_duration_is_an_error(value: Any) -> None:
-    with pytest.raises(ParameterError) as caught:
-        duration(value, "period")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: duration(value, "period"))) == (
         f"period: expected a duration above zero, found {value!r}\n"
         'hint: write it like "30s", "5min", "6h" or "1d", or pass a timedelta'
     )

@@ -16,6 +16,7 @@ from newnormal.kernels.step import CYCLE, HELD, advance
 from newnormal.state import codec
 from newnormal.tabular import read
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.inside import stream
 from tests.strategies import nasty_series
 
@@ -47,9 +48,7 @@ def as_bytes(detector: M2N2) -> bytes:
 
 @pytest.mark.parametrize("samples", [0, 1, 7])
 def test_history_shorter_than_two_windows_is_an_error(history: Floats, samples: int) -> None:
-    with pytest.raises(InputError) as caught:
-        M2N2(window=4).fit(history[:samples])
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: M2N2(window=4).fit(history[:samples]))) == (
         f"history: expected at least 8 samples (2 windows of 4), found {samples}\n"
         "hint: give more history, or a smaller window"
     )
@@ -112,9 +111,7 @@ def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: M2N2, history: 
 def test_judging_before_fitting_is_an_error_that_says_what_to_do(
     verb: Callable[[BaseDetector], object], kind: type[Detector | M2N2]
 ) -> None:
-    with pytest.raises(NotFittedError) as caught:
-        verb(kind())
-    assert str(caught.value) == (
+    assert str(raised(NotFittedError, lambda: verb(kind()))) == (
         "this detector has not been fitted\n"
         "hint: call detector.fit(history) first, or newnormal.load(path)"
     )
@@ -149,9 +146,8 @@ def test_a_wrong_series_is_refused_before_anything_changes(
     detector: M2N2, history: Floats, make: Callable[[Floats], object], text: str, verb: str
 ) -> None:
     before = as_bytes(detector)
-    with pytest.raises(InputError) as caught:
-        getattr(detector, verb)(make(history[:40].copy()))
-    assert text in str(caught.value)
+    error = raised(InputError, lambda: getattr(detector, verb)(make(history[:40].copy())))
+    assert text in str(error)
     assert as_bytes(detector) == before
 
 
@@ -243,10 +239,9 @@ def test_the_tail_is_judged_in_one_window_as_new_samples(shared: M2N2, history: 
 )
 def test_a_wrong_sample_is_refused_and_not_consumed(detector: M2N2, sample: Any, text: str) -> None:
     before = as_bytes(detector)
-    with pytest.raises(InputError) as caught:
-        detector.step(sample)
-    assert caught.value.message == text
-    assert caught.value.hint is not None
+    error = raised(InputError, lambda: detector.step(sample))
+    assert error.message == text
+    assert error.hint is not None
     assert as_bytes(detector) == before
 
 

@@ -11,6 +11,7 @@ import pytest
 from newnormal import M2N2, InputError, ParameterError
 from newnormal.state import codec
 from newnormal.types import Floats, Times
+from tests.errors import raised
 from tests.inside import params
 from tests.strategies import nasty_series
 
@@ -94,9 +95,7 @@ def test_a_time_not_later_than_the_last_is_an_error_and_the_sample_is_not_consum
     detector.run(history[:5], times=clock(0, 5), flush=False)
     before = as_bytes(detector)
     wrong = clock(4, 5)[0] - np.timedelta64(late, "s")
-    with pytest.raises(InputError) as caught:
-        detector.step(history[5], wrong)
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: detector.step(history[5], wrong))) == (
         f"sample 5: expected a time after 2026-01-01T00:04:00, found {str(wrong)[:19]}\n"
         "hint: samples come in the order of their times, each time once"
     )
@@ -124,9 +123,7 @@ def test_wrong_times_are_refused_before_anything_changes(
     array = np.array(
         [np.datetime64("NaT") if step is None else clock(step, step + 1)[0] for step in times]
     )
-    with pytest.raises(InputError) as caught:
-        detector.run(history[:3], times=array)
-    assert text in str(caught.value)
+    assert text in str(raised(InputError, lambda: detector.run(history[:3], times=array)))
     assert as_bytes(detector) == before
 
 
@@ -218,12 +215,9 @@ def test_a_half_life_in_time_needs_the_period(history: Floats, half_life: Any) -
     assert detector.decay_ == pytest.approx(0.5 ** (4 / 16), rel=1e-12)
     detector.set_params(period="30s").fit(history)
     assert detector.decay_ == pytest.approx(0.5 ** (4 / 32), rel=1e-12)
-    with pytest.raises(ParameterError) as caught:
-        detector.set_params(period=None).fit(history)
-    assert "is a time, and the sampling period is not known" in caught.value.message
-    assert caught.value.hint == (
-        "fit on data that has times, pass period=, or give half_life in samples"
-    )
+    error = raised(ParameterError, lambda: detector.set_params(period=None).fit(history))
+    assert "is a time, and the sampling period is not known" in error.message
+    assert error.hint == "fit on data that has times, pass period=, or give half_life in samples"
 
 
 def test_after_a_half_life_half_of_a_level_is_forgotten(history: Floats) -> None:
@@ -236,9 +230,7 @@ def test_after_a_half_life_half_of_a_level_is_forgotten(history: Floats) -> None
 
 @pytest.mark.parametrize("decay", [0.5, 0.99])
 def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(decay: float) -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(decay=decay, half_life="6h")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: M2N2(decay=decay, half_life="6h"))) == (
         f"expected decay or half_life, found both: decay={decay}, half_life='6h'\n"
         "hint: leave one out; decay = 0.5 ** (window / half-life in samples)"
     )

@@ -10,6 +10,7 @@ from newnormal.tabular import LineParser, Reading, StreamLines
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal
 from newnormal.tabular.parsing.dialect import find_head
 from newnormal.tabular.reading import Remembered
+from tests.errors import raised
 
 NAN = float("nan")
 
@@ -148,12 +149,9 @@ def test_the_decimal_point_is_found(cells: list[str], decimal: str | None) -> No
 
 def test_a_decimal_point_that_stays_open_is_asked_for(table: Any) -> None:
     text = "a;b\n1,234;5\n2,345;6\n"
-    with pytest.raises(InputError) as caught:
-        table(text)
-    assert "expected a decimal point that can be told, found '1,234': 1.234 or 1234" in str(
-        caught.value
-    )
-    assert "--decimal , or --decimal . (decimal=)" in str(caught.value)
+    error = raised(InputError, lambda: table(text))
+    assert "expected a decimal point that can be told, found '1,234': 1.234 or 1234" in str(error)
+    assert "--decimal , or --decimal . (decimal=)" in str(error)
     assert table(text, decimal=",").values.tolist() == [[1.234, 5], [2.345, 6]]
     assert table(text, decimal=".").values.tolist() == [[1234, 5], [2345, 6]]
     remembered = Reading(remembered=Remembered(decimal=","))
@@ -171,8 +169,7 @@ def test_a_decimal_point_that_stays_open_is_asked_for(table: Any) -> None:
     ],
 )
 def test_numbers_are_read_as_people_write_them(table: Any, text: str, values: Any) -> None:
-    found = table(text)
-    assert found.values.tolist() == values
+    assert table(text).values.tolist() == values
 
 
 def test_a_number_of_the_other_kind_is_a_bad_cell_not_another_number() -> None:

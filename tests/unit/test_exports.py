@@ -22,6 +22,7 @@ from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_times
 from tests.data_as_people_have_it import FILES, Written
+from tests.errors import raised
 
 TRANSLATED = {
     "excel_xlsx": "excel",
@@ -390,9 +391,7 @@ def test_series_as_rows_are_read_with_commas_and_without_zone() -> None:
     ],
 )
 def test_damaged_series_as_rows_are_an_error(text: str, message: str) -> None:
-    with pytest.raises(InputError) as error:
-        text_of("grafana_rows", text)
-    assert message in error.value.message
+    assert message in raised(InputError, lambda: text_of("grafana_rows", text)).message
 
 
 NOT_OF_PROMETHEUS = [
@@ -446,9 +445,7 @@ NOT_OF_GRAFANA = [
 def test_what_a_program_did_not_mean_is_an_error(
     kind: str, text: str, by: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(InputError) as error:
-        text_of(kind, text, by)
-    assert message in error.value.message
+    assert message in raised(InputError, lambda: text_of(kind, text, by)).message
 
 
 # Excel

@@ -19,6 +19,7 @@ from newnormal.fleet import FleetVerdicts, group
 from newnormal.fleet.fitting import Progress
 from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.fleet_story import Feed, assert_same_state, fitted, rows_of
 
 NAMES = ("web-1", "web-2", "web-3")
@@ -130,9 +131,8 @@ def test_the_limit_of_a_fleet_is_divided_among_its_streams() -> None:
 
 @pytest.mark.parametrize("option", ["alarms_per_day", "risk", "threshold"])
 def test_two_limits_are_an_error(option: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        Fleet(Detector(**{option: 0.5}), fleet_alarms_per_day=1)  # type: ignore[arg-type]
-    assert str(caught.value) == (
+    error = raised(ParameterError, lambda: Fleet(Detector(**{option: 0.5}), fleet_alarms_per_day=1))  # type: ignore[arg-type]
+    assert str(error) == (
         f"fleet_alarms_per_day and {option}: expected one of them, found both\n"
         "hint: fleet_alarms_per_day is divided among the streams, alarms_per_day is of each"
     )
@@ -176,9 +176,7 @@ def test_streams_are_added_removed_and_refitted() -> None:
 
 def test_a_name_is_taken_once() -> None:
     fleet = small()
-    with pytest.raises(ParameterError) as caught:
-        fleet.add("web-1", normal(3))
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: fleet.add("web-1", normal(3)))) == (
         "name: expected a new stream, found 'web-1', which there is\n"
         "hint: refit learns it anew, remove takes it out"
     )
@@ -337,9 +335,7 @@ def test_a_time_twice_is_an_error_of_its_stream() -> None:
     ],
 )
 def test_an_array_of_another_shape_is_an_error(samples: Any, text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        small().step(samples)
-    assert text in str(caught.value)
+    assert text in str(raised(InputError, lambda: small().step(samples)))
 
 
 def test_an_array_is_for_streams_of_one_shape() -> None:

@@ -14,6 +14,7 @@ from newnormal.models import find, river
 from newnormal.testing import check_model
 from newnormal.testing.series import plant
 from newnormal.types import Floats
+from tests.errors import raised
 
 NAMES = [
     *("tests.strangers.model:Cells", "pyod:PCA", "pyod:IForest", "river:HalfSpaceTrees"),
@@ -122,9 +123,7 @@ def test_river_learns_history_in_turn_and_then_the_stream(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["river:HalfSpaceTrees"])
 def test_a_river_detector_that_is_none_is_met_with_those_close_to_it(name: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(model="river:halfspacetree")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: M2N2(model="river:halfspacetree"))) == (
         "model: expected river: and the name of a River anomaly detector, found "
         "'river:halfspacetree'\nhint: did you mean river:HalfSpaceTrees?"
     )

@@ -10,6 +10,7 @@ from newnormal.errors import MissingExtraError, ParameterError
 from newnormal.models import find
 from newnormal.models.peers import thinned
 from newnormal.types import Bools, Floats
+from tests.errors import raised
 from tests.naive_metrics import auroc
 from tests.processes import python
 
@@ -171,9 +172,7 @@ def test_every_detector_that_is_thinned_is_one_of_pyods() -> None:
 
 
 def test_adapting_is_refused_before_anything_is_trained() -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(model="pyod:PCA").fit(plant(300, 0))
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: M2N2(model="pyod:PCA").fit(plant(300, 0)))) == (
         "adapt: pyod:PCA cannot learn from the stream, found adapt=True\n"
         "hint: pass adapt=False; detrend=True works with any model"
     )
@@ -181,9 +180,7 @@ def test_adapting_is_refused_before_anything_is_trained() -> None:
 
 
 def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
-    with pytest.raises(ParameterError) as caught:
-        M2N2(model="pyod:iforest")
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: M2N2(model="pyod:iforest"))) == (
         "model: expected pyod: and the name of a PyOD detector, found 'pyod:iforest'\n"
         "hint: did you mean pyod:IForest?"
     )
@@ -211,9 +208,7 @@ def test_without_pyod_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     peers._detectors.cache_clear()
     peers.adapter.cache_clear()
-    with pytest.raises(MissingExtraError) as caught:
-        find("pyod:ECOD")
-    assert str(caught.value) == (
+    assert str(raised(MissingExtraError, lambda: find("pyod:ECOD"))) == (
         'pyod is needed for this and is not installed\nhint: pip install "newnormal[peers]"'
     )
 
@@ -241,8 +236,7 @@ except MissingExtraError as error:
 
 
 def test_without_pytorch_a_neural_detector_says_what_to_install() -> None:
-    done = python("-c", _WITHOUT_TORCH, check=True)
-    assert done.stdout == (
+    assert python("-c", _WITHOUT_TORCH, check=True).stdout == (
         "pyod:DeepSVDD needs a package that is not installed: No module named 'torch'\n"
         'hint: PyTorch comes with pip install "newnormal[deep]", others by themselves\n'
     )

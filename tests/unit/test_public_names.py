@@ -25,8 +25,7 @@ HEAVY = ["numpy", "numba", "rich", "typer", "safetensors", "narwhals", "filelock
 def imported_by(code: str) -> set[str]:
     """Return the top-level modules a fresh Python has after running the code."""
     report = "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
-    found = python("-c", code + report, check=True)
-    return set(found.stdout.split())
+    return set(python("-c", code + report, check=True).stdout.split())
 
 
 def test_all_is_exactly_the_public_surface() -> None:

@@ -23,6 +23,7 @@ from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
 from newnormal.state import versions
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.golden.make_golden import frame
 from tests.strategies import nasty_series
 
@@ -67,14 +68,13 @@ def with_envelope(content: bytes, change: Callable[[dict[str, Any]], None]) -> b
 def expect_refusal(path: Path, text: str) -> StateError:
     """Loading fails with that text, names the file, and leaves it as it was."""
     before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(StateError) as caught:
-        M2N2.load(path)
-    assert re.search(text, caught.value.message)
-    assert str(path) in caught.value.message
-    assert "\nhint: " in str(caught.value) or path.is_dir()
+    error = raised(StateError, lambda: M2N2.load(path))
+    assert re.search(text, error.message)
+    assert str(path) in error.message
+    assert "\nhint: " in str(error) or path.is_dir()
     if before is not None:
         assert path.read_bytes() == before
-    return caught.value
+    return error
 
 
 def test_what_was_saved_is_what_is_loaded(detector: M2N2, saved: Path) -> None:
@@ -155,9 +155,7 @@ def test_the_state_of_the_other_detector_is_refused_by_name(
 ) -> None:
     path = tmp_path / "state.nn"
     saved_as(epochs=1).fit(history).save(path)
-    with pytest.raises(StateError) as caught:
-        asked_for.load(path)
-    assert str(caught.value) == (
+    assert str(raised(StateError, lambda: asked_for.load(path))) == (
         f"{path} is a {saved_as.__name__}, expected a {asked_for.__name__}\n"
         f"hint: newnormal.load returns either; {saved_as.__name__}.load this one"
     )
@@ -216,9 +214,7 @@ def test_a_threshold_of_ones_own_cannot_be_saved_and_the_error_says_what_can(
             return float(scores.max())
 
     detector = M2N2(window=4, epochs=1, threshold=Largest()).fit(history)
-    with pytest.raises(StateError) as caught:
-        detector.save(tmp_path / "state.nn")
-    assert str(caught.value) == (
+    assert str(raised(StateError, lambda: detector.save(tmp_path / "state.nn"))) == (
         "a threshold of type Largest cannot be saved: a state file holds no code\n"
         "hint: fit with threshold=newnormal.Fixed(detector.threshold_) to save its present value, "
         "or give the class a to_json() that returns its options"
@@ -531,9 +527,7 @@ def test_the_content_is_on_disk_before_the_old_file_is_replaced(
 def test_a_folder_that_is_not_there_is_an_error_that_says_so(
     detector: M2N2, tmp_path: Path
 ) -> None:
-    with pytest.raises(StateError) as caught:
-        detector.save(tmp_path / "none" / "plant.nn")
-    assert str(caught.value) == (
+    assert str(raised(StateError, lambda: detector.save(tmp_path / "none" / "plant.nn"))) == (
         f"cannot write {tmp_path}/none/plant.nn: No such file or directory\n"
         "hint: choose a folder that exists and can be written to"
     )

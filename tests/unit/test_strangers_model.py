@@ -17,6 +17,7 @@ from newnormal.state import State
 from newnormal.testing import check_model
 from newnormal.testing.series import plant
 from newnormal.types import Bools, Floats, Floats32
+from tests.errors import raised
 from tests.strangers.model import Cells, Codebook
 
 PATH = "tests.strangers.model:Codebook"
@@ -94,9 +95,7 @@ def test_a_file_that_names_a_class_is_loaded_only_where_the_caller_names_it(tmp_
     detector, series = fitted(), plant(120, 3, 1)
     detector.run(series[:50], flush=False)
     detector.save(tmp_path / "model.nn")
-    with pytest.raises(StateError) as caught:
-        newnormal.load(tmp_path / "model.nn")
-    assert str(caught.value) == (
+    assert str(raised(StateError, lambda: newnormal.load(tmp_path / "model.nn"))) == (
         f"{tmp_path / 'model.nn'}: the model '{PATH}' is neither built in nor an installed entry "
         "point, and a state file does not choose what is imported\n"
         f"hint: newnormal.load(path, model='{PATH}'), or --model {PATH}, if you trust it"

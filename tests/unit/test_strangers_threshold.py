@@ -20,6 +20,7 @@ from newnormal.testing import check_threshold
 from newnormal.testing.series import plant
 from newnormal.thresholds import registry as thresholds
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.strangers.threshold import Largest, Trailing, Unnamed
 
 PATH = "tests.strangers.threshold:Trailing"
@@ -189,9 +190,7 @@ def test_a_rule_that_stays_may_be_a_strangers_too(tmp_path: Path) -> None:
 def test_a_file_that_names_a_threshold_is_loaded_where_the_caller_names_it(tmp_path: Path) -> None:
     detector = M2N2(window=6, threshold=PATH).fit(plant(300, 3, 0))
     detector.save(tmp_path / "moving.nn")
-    with pytest.raises(StateError) as caught:
-        newnormal.load(tmp_path / "moving.nn")
-    assert str(caught.value) == (
+    assert str(raised(StateError, lambda: newnormal.load(tmp_path / "moving.nn"))) == (
         f"{tmp_path / 'moving.nn'}: the threshold '{PATH}' is neither built in nor an installed "
         "entry point, and a state file does not choose what is imported\n"
         f"hint: newnormal.load(path, threshold='{PATH}'), or --threshold {PATH}, if you trust it"
@@ -210,9 +209,8 @@ def test_a_threshold_named_for_a_file_that_has_none_of_its_kind_is_an_error(
     tmp_path: Path, threshold: newnormal.Fixed | None, file_has: str
 ) -> None:
     M2N2(window=6, threshold=threshold).fit(plant(300, 3, 0)).save(tmp_path / "plain.nn")
-    with pytest.raises(StateError) as caught:
-        newnormal.load(tmp_path / "plain.nn", threshold=PATH)
-    assert str(caught.value) == (
+    error = raised(StateError, lambda: newnormal.load(tmp_path / "plain.nn", threshold=PATH))
+    assert str(error) == (
         f"{tmp_path / 'plain.nn'}: threshold: expected none given, since the file has {file_has}, "
         f"found {PATH}\n"
         "hint: leave threshold out; with_options(threshold=...) sets another"
@@ -225,9 +223,8 @@ def test_what_the_caller_names_wrongly_is_not_an_error_of_the_file(tmp_path: Pat
         newnormal.load(tmp_path / "moving.nn", threshold="nowhere:Trailing")
     with pytest.raises(ParameterError, match="model: expected a class by import path"):
         newnormal.load(tmp_path / "moving.nn", model="nowhere:Codebook", threshold=Trailing)
-    with pytest.raises(ParameterError) as caught:
-        newnormal.load(tmp_path / "moving.nn", threshold=3)
-    assert str(caught.value) == (
+    error = raised(ParameterError, lambda: newnormal.load(tmp_path / "moving.nn", threshold=3))
+    assert str(error) == (
         "threshold: expected the class of a threshold or its import path, found 3\n"
         "hint: leave it out where the threshold is built in"
     )

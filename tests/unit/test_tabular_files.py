@@ -11,6 +11,7 @@ import pytest
 from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular import Table, read
 from newnormal.tabular.text import raw_bytes
+from tests.errors import raised
 
 NAN = float("nan")
 
@@ -164,9 +165,7 @@ def test_what_a_file_is_does_not_depend_on_its_name(write: Any) -> None:
     ],
 )
 def test_a_file_that_is_wrong_says_where(write: Any, content: str | bytes, text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read(write(content))
-    assert str(caught.value).startswith(text)
+    assert str(raised(InputError, lambda: read(write(content)))).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +176,7 @@ def test_a_file_that_is_wrong_says_where(write: Any, content: str | bytes, text:
     ],
 )
 def test_json_lines_that_are_wrong_say_where(write: Any, content: str, text: str) -> None:
-    with pytest.raises(InputError) as caught:
-        read(write(content, "plant.jsonl"))
-    assert str(caught.value).startswith(text)
+    assert str(raised(InputError, lambda: read(write(content, "plant.jsonl")))).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -199,15 +196,11 @@ def test_json_lines_that_are_wrong_say_where(write: Any, content: str, text: str
 )
 def test_strict_stops_at_the_first_line_or_cell(write: Any, content: str, text: str) -> None:
     name = write(content)
-    with pytest.raises(InputError) as caught:
-        read(name, strict=True)
-    assert str(caught.value).startswith(text)
+    assert str(raised(InputError, lambda: read(name, strict=True))).startswith(text)
 
 
 def test_a_file_that_cannot_be_opened_is_named(write: Any, tmp_path: Path) -> None:
-    with pytest.raises(InputError) as caught:
-        read("nothing.csv")
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: read("nothing.csv"))) == (
         "nothing.csv: expected a file that can be read, found: No such file or directory\n"
         "hint: give the path of a file, or - for standard input"
     )

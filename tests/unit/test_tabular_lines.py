@@ -9,6 +9,7 @@ import pytest
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, Sample
 from newnormal.tabular.parsing.decimals import NumberReader
+from tests.errors import raised
 
 NAN = float("nan")
 
@@ -57,9 +58,7 @@ def test_a_cell_means_the_same_whatever_is_beside_it(cell: str, value: float, te
 @pytest.mark.parametrize("other", ["1", ""])
 def test_a_cell_that_is_no_number_is_named(cell: str, other: str) -> None:
     parser = LineParser.open("a,b", strict=True)
-    with pytest.raises(InputError) as caught:
-        parser.parse(f'{other},"{cell}"')
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: parser.parse(f'{other},"{cell}"'))) == (
         f"column 'b': expected a number, found {cell!r}\nhint: a missing value is an empty cell, "
         "NaN, NA or null; other words are named with --na WORD (na=); leave a column out with "
         "--drop 'b' (drop=)"
@@ -85,9 +84,8 @@ def test_a_decimal_comma_is_read_unless_it_is_the_delimiter() -> None:
 
 
 def test_a_long_cell_is_cut_in_the_message() -> None:
-    with pytest.raises(InputError) as caught:
-        LineParser.open("a,b", strict=True).parse("1," + "x" * 1000)
-    assert len(str(caught.value)) < 250
+    error = raised(InputError, lambda: LineParser.open("a,b", strict=True).parse("1," + "x" * 1000))
+    assert len(str(error)) < 250
 
 
 @pytest.mark.parametrize(
@@ -102,9 +100,7 @@ def test_a_long_cell_is_cut_in_the_message() -> None:
 def test_a_line_of_another_width_is_refused_and_the_next_is_read(line: str, text: str) -> None:
     parser = LineParser.open("a,b")
     for _ in range(2):
-        with pytest.raises(InputError) as caught:
-            parser.parse(line)
-        assert caught.value.message.startswith(text)
+        assert raised(InputError, lambda: parser.parse(line)).message.startswith(text)
     assert values(parser.parse("1,2")) == [1, 2]
 
 
@@ -203,9 +199,7 @@ def test_a_column_without_a_name_may_be_the_time_but_no_channel() -> None:
     assert sample is not None
     assert sample.time == np.datetime64("2025-12-31T22:00", "ns")
     assert parser.time == "column 1"
-    with pytest.raises(InputError) as caught:
-        LineParser.open(",a").parse("0,5")
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: LineParser.open(",a").parse("0,5"))) == (
         "column 1 has no name in the header and holds no times\n"
         "hint: a row number is no channel: leave it out with --drop 'column 1'"
     )
@@ -246,9 +240,7 @@ def test_unix_times_count_only_when_named() -> None:
 
 def test_two_columns_of_times_need_a_choice() -> None:
     line = "2026-01-01,2026-01-02,1"
-    with pytest.raises(InputError) as caught:
-        LineParser.open("start,end,a").parse(line)
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: LineParser.open("start,end,a").parse(line))) == (
         "expected one column of times, found 'start', 'end'\nhint: choose one with --time NAME "
         "(from Python time=, or times= for a frame), or leave the others out with --drop NAME "
         "(drop=)"
@@ -282,9 +274,8 @@ def test_an_absent_channel_is_missing_and_reported_once() -> None:
 
 
 def test_an_input_without_any_channel_is_refused() -> None:
-    with pytest.raises(InputError) as caught:
-        LineParser.open("when,tmep,laod", channels=("temp", "load"))
-    assert str(caught.value) == (
+    error = raised(InputError, lambda: LineParser.open("when,tmep,laod", channels=("temp", "load")))
+    assert str(error) == (
         "missing channels 'temp', 'load': found only 'when', 'tmep', 'laod'\n"
         "hint: 'temp' may be 'tmep'; 'load' may be 'laod'"
     )
@@ -317,9 +308,7 @@ def test_kept_columns_leave_the_time_to_be_found() -> None:
 @pytest.mark.parametrize("line", ["load,temp", '{"load": 1, "temp": 2}'])
 def test_an_option_that_names_no_column_says_which_are_alike(option: str, line: str) -> None:
     options: dict[str, Any] = {option: "laod"}
-    with pytest.raises(InputError) as caught:
-        LineParser.open(line, **options)
-    assert str(caught.value) == (
+    assert str(raised(InputError, lambda: LineParser.open(line, **options))) == (
         f"{option} names column 'laod', found only 'load', 'temp'\nhint: 'laod' may be 'load'"
     )
 
@@ -388,10 +377,9 @@ def test_a_json_line_may_mix_numbers_as_text_with_missing_values() -> None:
 @pytest.mark.parametrize("value", ['"x"', "[1]", "[]", "{}", '{"c": 1}', '"1_0"', '"2026-01-01"'])
 def test_any_other_json_value_is_named(value: str) -> None:
     parser = LineParser.open('{"a": 1}', strict=True)
-    with pytest.raises(InputError) as caught:
-        parser.parse(f'{{"a": {value}}}')
+    error = raised(InputError, lambda: parser.parse(f'{{"a": {value}}}'))
     found = repr(json.loads(value)) if value.startswith('"') else value
-    assert caught.value.message == f"column 'a': expected a number, found {found}"
+    assert error.message == f"column 'a': expected a number, found {found}"
 
 
 @pytest.mark.parametrize("value", ["Infinity", "-Infinity", "1e999", '"inf"', "1" + "0" * 400])
@@ -415,10 +403,9 @@ def test_an_infinite_json_value_is_named(value: str) -> None:
 )
 def test_a_json_line_that_does_not_fit_is_refused_and_the_next_read(line: str, text: str) -> None:
     parser = LineParser.open('{"a": 1, "b": 2}')
-    with pytest.raises(InputError) as caught:
-        parser.parse(line)
-    assert caught.value.message.startswith(text)
-    assert len(caught.value.message) < 250
+    error = raised(InputError, lambda: parser.parse(line))
+    assert error.message.startswith(text)
+    assert len(error.message) < 250
     assert values(parser.parse('{"b": 2, "a": 1}')) == [1, 2]
 
 
@@ -573,8 +560,7 @@ def test_a_plain_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> No
         raise AssertionError(arguments)
 
     monkeypatch.setattr(parser, "_parsed", refuse)
-    found = parser.parse_many(["2026-01-01T00:01:00Z,1.5,2"])
-    assert found.values.tolist() == [[1.5, 2.0]]
+    assert parser.parse_many(["2026-01-01T00:01:00Z,1.5,2"]).values.tolist() == [[1.5, 2.0]]
     assert parser.profile.lines == 21
 
 

@@ -9,6 +9,7 @@ import pytest
 from newnormal import M2N2, Detector, Fixed, ParameterError, Quantile, StateError, Threshold
 from newnormal.thresholds import as_threshold, from_json, to_json
 from newnormal.types import Floats
+from tests.errors import raised
 from tests.strategies import nasty_series
 
 
@@ -26,9 +27,7 @@ def test_a_fixed_threshold_looks_at_no_scores() -> None:
 
 @pytest.mark.parametrize("q", [-0.1, 1.1, 99, math.nan, math.inf, True])
 def test_a_quantile_outside_0_and_1_is_an_error(q: Any) -> None:
-    with pytest.raises(ParameterError) as caught:
-        Quantile(q)
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: Quantile(q))) == (
         f"threshold: expected a quantile between 0 and 1, found {q!r}\n"
         "hint: 0.99 flags about one history sample in a hundred; "
         "for a score of your own use newnormal.Fixed(score)"
@@ -37,9 +36,7 @@ def test_a_quantile_outside_0_and_1_is_an_error(q: Any) -> None:
 
 @pytest.mark.parametrize("value", [math.nan, "4", None, True])
 def test_a_fixed_threshold_that_is_no_number_is_an_error(value: Any) -> None:
-    with pytest.raises(ParameterError) as caught:
-        Fixed(value)
-    assert str(caught.value) == (
+    assert str(raised(ParameterError, lambda: Fixed(value))) == (
         f"threshold: expected a number, found {value!r}\n"
         "hint: a score at or above this number is called anomalous"
     )

@@ -76,8 +76,7 @@ def test_json_knows_no_nan_and_no_infinity() -> None:
     for expected in (unjudged, np.array([[math.inf, 1.0], [1.7e308, 1.7e308], [-math.inf, 0]])):
         for verdict in three(expected=expected):
             strict(verdict.to_json())
-    found = three(expected=unjudged)[1].as_dict()
-    assert found["expected"] == {"flow": None, 'größe "50%s"': None}
+    assert three(expected=unjudged)[1].as_dict()["expected"] == {"flow": None, 'größe "50%s"': None}
     overflown = three(expected=np.array([[1.7e308, 1.7e308]] * 3))[0].as_dict()
     assert overflown["expected"] == {"flow": 1.7e308, 'größe "50%s"': 1.7e308}
 
