@@ -84,8 +84,7 @@ def test_a_link_opens_at_an_alarm_of_a_stream(visit: Visit) -> None:
         "machine-31",
         1,
     ]
-    page = visit("fleet", "#stream=nothing&alarm=1")
-    assert page.locator(".nn-table").count() == 1
+    assert visit("fleet", "#stream=nothing&alarm=1").locator(".nn-table").count() == 1
 
 
 def test_a_stream_without_samples_in_the_file_says_so(visit: Visit, tmp_path: Path) -> None:

@@ -602,8 +602,7 @@ def test_lists_and_pictures_can_be_read_aloud(visit: Visit) -> None:
     )
     page.keyboard.press("n")
     page.wait_for_function("() => document.querySelector('[role=status]').textContent !== ''")
-    spoken = page.locator(".nn-spoken").inner_text()
-    assert spoken.startswith("alarm 1: sensor 1")
+    assert page.locator(".nn-spoken").inner_text().startswith("alarm 1: sensor 1")
 
 
 def test_the_list_works_with_the_keyboard_alone(visit: Visit) -> None:
@@ -647,8 +646,7 @@ def test_one_sample_and_no_expectation_are_drawn_too(visit: Visit, tmp_path: Pat
     for length in (1, 2):
         path = tmp_path / f"short-{length}.html"
         path.write_text(page_of(made.run(length, 1, [])), encoding="utf-8")
-        page = visit(str(path))
-        assert page.evaluate("NN.state.picture.found.x.length") == length
+        assert visit(str(path)).evaluate("NN.state.picture.found.x.length") == length
 
 
 def test_the_legend_names_only_what_is_drawn(visit: Visit, tmp_path: Path) -> None:

@@ -180,8 +180,7 @@ def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visite
         assert page.evaluate(f"{picture}.view") == view
         page.reload()
         page.wait_for_function(DRAWN)
-        kept = page.evaluate(f"{picture}.view")
-        assert kept == pytest.approx(view, abs=1)
+        assert page.evaluate(f"{picture}.view") == pytest.approx(view, abs=1)
         page.keyboard.press("l")
         page.wait_for_function(f"() => {picture}.following")
 

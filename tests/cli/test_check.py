@@ -31,8 +31,7 @@ def test_exit_codes_are_for_scripts(labelled: Path, newnormal: Command, tmp_path
     assert newnormal("check", labelled, "--strict", "--label", "anomaly").returncode == 0
     short = write(tmp_path / "short.csv", "time,a,b,c", rows(5))
     assert "fit would refuse this." in newnormal("check", short, status=1).stdout
-    absent = newnormal("check", tmp_path / "no.csv", status=1)
-    assert absent.stderr.startswith("error: ")
+    assert newnormal("check", tmp_path / "no.csv", status=1).stderr.startswith("error: ")
 
 
 def test_json_is_one_object(labelled: Path, newnormal: Command) -> None:

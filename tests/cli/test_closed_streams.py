@@ -127,8 +127,7 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
     done = without_reader(*arguments) if how == "gone" else shell(how, *arguments)
     assert done.returncode == 1
     assert ("error: cannot write to standard output" in done.stderr) == (how != "gone")
-    again = newnormal(*arguments)
-    assert len(again.stdout.splitlines()) == len(site.lines)
+    assert len(newnormal(*arguments).stdout.splitlines()) == len(site.lines)
 
 
 def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:

@@ -49,8 +49,7 @@ def test_the_main_options_come_before_those_of_reading(help_of: Command) -> None
     assert panels[:2] == ["Arguments", "Options"]
     assert all(name.startswith("How the input is read: ") for name in panels[2:-1])
     assert panels[-1] == "Classes of your own"
-    options = text.split("How the input is read")[0]
-    assert re.findall(r"^│ (--[a-z-]+)", options, re.MULTILINE) == [
+    assert re.findall(r"^│ (--[a-z-]+)", text.split("How the input is read")[0], re.MULTILINE) == [
         *("--state", "--follow", "--format", "--alarms-only", "--output"),
         *("--flush", "--strict", "--quiet", "--every", "--help"),
     ]

@@ -137,8 +137,7 @@ def test_every_event_has_a_checkpoint(plant: Plant, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(checkpoint, "save", saved)
     monkeypatch.setattr("newnormal.runtime.watch._BATCH", 20)
     monkeypatch.setattr("newnormal.runtime.watch.Watch._limit", lambda _: 20)
-    watching = watched(plant, plant.folder / "plant.state")
-    assert watching.alarms > 0
+    assert watched(plant, plant.folder / "plant.state").alarms > 0
     batches = 400 // 20
     assert 1 < len(places) < batches
     assert len(set(places[:-1])) == len(places) - 1, "at most one a batch"
@@ -173,8 +172,7 @@ def test_a_time_that_is_there_twice_can_end_the_watch(plant: Plant) -> None:
     write(plant, [*plant.lines[:60], plant.lines[59], *plant.lines[60:90]])
     with pytest.raises(InputError, match=r"live\.csv: line 61: expected each time once.* line 60"):
         watched(plant, plant.state, on_duplicate="error")
-    place = load_place(plant.state)
-    assert place["line"] == 60
+    assert load_place(plant.state)["line"] == 60
     write(plant, plant.lines)
     assert watched(plant, plant.state, on_duplicate="error").judged in (400 - 59, 400 - 58)
 

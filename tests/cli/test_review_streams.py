@@ -129,8 +129,7 @@ def test_bounds_without_a_zone_are_in_that_of_the_file(tmp_path: Path) -> None:
         "2026-10-25T01:00",
         "2026-10-25T01:30",
     ]
-    zoned = read(path, tz="Europe/Berlin", from_="2026-10-25T01:30Z")
-    assert len(zoned.values) == 3
+    assert len(read(path, tz="Europe/Berlin", from_="2026-10-25T01:30Z").values) == 3
     path.write_text("time,load\n" + "".join(f"2026-07-01T{h:02}:00+02:00,1\n" for h in range(5)))
     assert len(read(path, from_="2026-07-01T03:00").values) == 2
 

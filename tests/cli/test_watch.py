@@ -81,8 +81,7 @@ def test_the_state_may_be_the_model_itself(plant: Plant, newnormal: Command) -> 
     plant.write(plant.lines)
     after = newnormal("watch", plant.model, plant.live, "--state", plant.model)
     assert (before.stdout + after.stdout).splitlines() == expected
-    again = newnormal("watch", plant.model, plant.live, "--state", plant.model)
-    assert again.stdout == ""
+    assert newnormal("watch", plant.model, plant.live, "--state", plant.model).stdout == ""
 
 
 def test_without_a_state_nothing_is_written(plant: Plant, newnormal: Command) -> None:

@@ -170,8 +170,7 @@ def test_a_terminal_that_is_gone_is_an_error_not_a_loss(moved: Plant, newnormal:
     assert done.returncode == 1
     assert "error: cannot write to standard output: " in done.stderr
     assert "Traceback" not in done.stderr
-    again = newnormal(*arguments).stdout
-    assert len(again.splitlines()) >= len(expected.splitlines())
+    assert len(newnormal(*arguments).stdout.splitlines()) >= len(expected.splitlines())
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -39,8 +39,7 @@ def test_a_detector_shows_the_zone_of_its_history(newnormal: Command, plant: Pla
     fit = ("--method", "m2n2", "--epochs", "1")
     assert newnormal("fit", history, "-o", model, *fit).returncode == 0
     done = newnormal("watch", model, plant.live)  # the same times, without a zone
-    first = json.loads(done.stdout.splitlines()[0])
-    assert first["time"] == plant.lines[1].partition(",")[0] + "Z"
+    assert json.loads(done.stdout.splitlines()[0])["time"] == plant.lines[1].partition(",")[0] + "Z"
     state = plant.folder / "zoned.state"
     newnormal("watch", model, plant.live, "--state", state)
     newest = plant.lines[-1].partition(",")[0].replace("T", " ") + "Z"

@@ -376,8 +376,7 @@ def test_each_kind_of_rotation_gives_every_line_once(tmp_path: Path, pattern: st
 def test_dated_files_are_read_in_their_order(tmp_path: Path) -> None:
     for day, numbers in ((3, (6, 7)), (1, (0, 1)), (2, (2, 3, 4, 5))):
         (tmp_path / f"plant-2026010{day}.csv").write_text(HEADER + lines(*numbers))
-    source = following(tmp_path)
-    assert counts(drained(source, limit=3)) == list(range(8))
+    assert counts(drained(following(tmp_path), limit=3)) == list(range(8))
     numbered = tmp_path / "numbered"
     numbered.mkdir()
     for number in range(12):

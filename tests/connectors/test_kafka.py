@@ -202,8 +202,7 @@ def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka) -> None:
     kafka.topic("metrics")
     large = [{**each, "note": "x" * 900_000} for each in rows(range(5))]
     kafka.send("metrics", large)
-    source = source_of(kafka)
-    assert seconds(read(source, 5)) == [*range(5)]
+    assert seconds(read(source_of(kafka), 5)) == [*range(5)]
 
 
 def test_another_start_goes_on_at_the_logged_offsets(kafka: Kafka) -> None:
@@ -235,8 +234,7 @@ def test_offsets_are_committed_once_they_are_durable_and_never_read(kafka: Kafka
     read(first, 4)
     first.close()  # with what was not committed yet
     assert kafka.committed("lag", "metrics") == 14
-    second = source_of(kafka, group="lag")
-    assert seconds(read(second, 14)) == [*range(14)]
+    assert seconds(read(source_of(kafka, group="lag"), 14)) == [*range(14)]
 
 
 def test_a_commit_that_fails_harms_nothing(kafka: Kafka) -> None:
@@ -460,8 +458,7 @@ def test_a_cut_connection_loses_nothing(kafka: Kafka, monkeypatch: pytest.Monkey
             relay.cut()
             kafka.send("metrics", rows(range(20 * each + 10, 20 * each + 20)))
             kafka.send("metrics", rows(range(20 * each + 20, 20 * each + 30)), partition=1)
-            notice = noticed(source, "expected a broker to answer")
-            assert "Connection refused" in notice
+            assert "Connection refused" in noticed(source, "expected a broker to answer")
             relay.restore()
             found += read(source, 20)
             until(lambda: (batch(source), source.notice() == "")[1], "no notice")

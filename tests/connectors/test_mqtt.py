@@ -93,8 +93,7 @@ def connect_packet(broker: FakeBroker) -> bytes:
 
 
 def test_by_version_5_the_session_is_kept_and_messages_are_limited(broker: FakeBroker) -> None:
-    source = source_of(broker, keep="1h", client_id="me", user="u", password="swordfish")
-    assert read(source) == []
+    assert read(source_of(broker, keep="1h", client_id="me", user="u", password="swordfish")) == []
     found = connect_packet(broker)
     assert found[:7] == b"\0\4MQTT\5"
     assert found[7] == 0b11000000  # user and password, and no clean start
@@ -194,8 +193,7 @@ def test_where_nobody_listens_the_message_says_so(broker: FakeBroker) -> None:
 
 
 def test_a_host_without_an_address_is_named(broker: FakeBroker) -> None:
-    source = source_of(broker, host="no-such-host.invalid", port=1883)
-    assert failure(source) == (
+    assert failure(source_of(broker, host="no-such-host.invalid", port=1883)) == (
         "no-such-host.invalid:1883: expected a host that is known, found none of this name"
     )
 
@@ -731,8 +729,7 @@ def test_texts_are_reported_only_where_no_message_has_a_number() -> None:
         "b/x: expected a number, found '21,5'"
     )
     unread.has_none(1, "b/y", "expected a number, found '22,5'")
-    before = unread.report()
-    assert "1 message so far" in before, "it changes once a minute"
+    assert "1 message so far" in unread.report(), "it changes once a minute"
     clock.now += 61.0
     assert "2 messages so far, lastly b/y" in unread.report()
     clock.now += 61.0

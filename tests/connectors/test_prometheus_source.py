@@ -604,8 +604,7 @@ def test_a_wait_ends_when_the_source_is_closed(fake: FakeApi) -> None:
 def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(1)
     fake.refuse = lambda asked: (405, b"") if asked.method == "POST" else None
-    source = source_of(fake)
-    assert len(values_of(read(source))) == 10
+    assert len(values_of(read(source_of(fake)))) == 10
     assert [each.method for each in fake.asked] == ["POST", "GET"]
     assert fake.asked[1].form["query"] == "load"
 

@@ -87,8 +87,7 @@ def test_names_cannot_mention_people_link_or_break_lines(listener: Listener, kin
 
 
 def test_a_text_alone_where_that_is_wanted(listener: Listener) -> None:
-    message = posted(listener, {}, format="text")
-    assert set(message) == {"text"}
+    assert set(posted(listener, {}, format="text")) == {"text"}
 
 
 def test_teams_gets_a_card(listener: Listener) -> None:

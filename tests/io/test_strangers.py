@@ -82,8 +82,7 @@ def test_watch_reads_a_strangers_source_and_writes_to_a_strangers_sink(
     assert first.returncode == 0, first.stderr
     assert f"watching {source}: 2 channels" in first.stderr
     database(tmp_path / "in.db", live)
-    second = newnormal(*arguments)
-    assert second.stderr.startswith("resuming\n")
+    assert newnormal(*arguments).stderr.startswith("resuming\n")
     table = tmp_path / "live.csv"
     body = [f"{when},{a!r},{b!r}" for when, (a, b) in zip(times(400), live.tolist(), strict=True)]
     table.write_text("\n".join(["time,a,b", *body]) + "\n")

@@ -81,8 +81,7 @@ def test_a_change_shows_where_it_was_and_is() -> None:
 
 
 def test_events_and_incidents_are_shown() -> None:
-    opened = Event("opened", 20, None, alarm(3, 20, 30))
-    assert Text(opened._repr_html_()).words[:2] == [
+    assert Text(Event("opened", 20, None, alarm(3, 20, 30))._repr_html_()).words[:2] == [
         "opened at sample 20",
         "Alarm 3: c1 71, expected 20 to 30; high for 11 min",
     ]

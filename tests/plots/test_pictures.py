@@ -146,11 +146,9 @@ def test_the_channels_shown_are_those_behind_the_alarms() -> None:
     verdicts.shares[:, 9] = 1  # most of what is no alarm
     verdicts.shares[verdicts.anomalous] = np.eye(10)[4]
     assert verdicts.anomalous.sum() < 150
-    figure = drawn(values, verdicts, labels, channels=1)
-    assert names(figure) == ["c4", "ratio"]
+    assert names(drawn(values, verdicts, labels, channels=1)) == ["c4", "ratio"]
     verdicts.anomalous[:] = False
-    figure = drawn(values, verdicts, labels, channels=1)
-    assert names(figure) == ["c9", "ratio"]
+    assert names(drawn(values, verdicts, labels, channels=1)) == ["c9", "ratio"]
 
 
 def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> None:

@@ -308,8 +308,7 @@ def test_a_gap_in_time_is_a_gap_in_the_line() -> None:
     verdicts.times[200:] += np.timedelta64(1, "D")
     panels = verdicts.plot(channels=1).axes
     (panel,) = [axes for axes in panels if axes.get_title(loc="left") == "c0"]
-    line = np.asarray(panel.lines[-1].get_ydata())
-    assert np.flatnonzero(np.isnan(line)).tolist() == [200]
+    assert np.flatnonzero(np.isnan(np.asarray(panel.lines[-1].get_ydata()))).tolist() == [200]
 
 
 def test_a_model_without_alarms_shows_its_anomalous_samples() -> None:

@@ -335,8 +335,7 @@ def test_a_run_that_fails_is_a_row_that_says_so(root: Path) -> None:
     result = ablation(runner, seeds=SEEDS, variants=["frozen"])
     assert result.outcomes == {}
     assert len(result.failures) == 2
-    page = result.markdown()
-    assert "| SMD/1-4, MLP frozen, seeds 3, 4 | failed: InputError:" in page
+    assert "| SMD/1-4, MLP frozen, seeds 3, 4 | failed: InputError:" in result.markdown()
     lines = [
         line for line in csv.DictReader(result.csv().splitlines()) if line["status"] == "failed"
     ]

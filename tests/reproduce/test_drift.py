@@ -301,8 +301,7 @@ def test_every_table_is_rectangular_and_every_picture_is_there(
         *("drift.md", "drift-detail.md", "drift.csv", "drift-alarms.csv", "drift-changes.csv"),
         *pictures,
     ]
-    text = paths[0].read_text(encoding="utf-8")
-    assert set(re.findall(r"\]\((drift-\w+\.png)\)", text)) == {
+    assert set(re.findall(r"\]\((drift-\w+\.png)\)", paths[0].read_text(encoding="utf-8"))) == {
         name for name in pictures if name.endswith(".png")
     }
     for path in paths[:2]:

@@ -106,8 +106,7 @@ def test_the_mean_gives_every_collection_the_same_weight_and_leaves_others_out()
 
 def test_what_finds_nothing_has_no_delay() -> None:
     operator = table({Run("SMD/1-4", OURS, 1): counts(3, 0, 1)})
-    over = operator.by_collection()["SMD"][OURS]
-    assert over.figures["median delay"] is None
+    assert operator.by_collection()["SMD"][OURS].figures["median delay"] is None
     (line,) = [
         each for each in drift_operator.sections(operator)[1].splitlines() if "| SMD |" in each
     ]

@@ -101,8 +101,7 @@ def test_a_fit_is_kept_so_that_a_new_variant_of_it_does_not_fit_again(
         raise AssertionError("fitted again")
 
     monkeypatch.setattr(TrialFit, "on", refuse)
-    results = runner.run(planned(runner, (1,)))
-    assert results.failures == {}
+    assert runner.run(planned(runner, (1,))).failures == {}
     assert runner.computed == 4
 
 

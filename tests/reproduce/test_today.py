@@ -61,8 +61,7 @@ def test_a_band_is_mean_and_three_deviations_of_its_hour_or_of_all_where_it_has_
 
 def test_a_distance_is_above_1_outside_a_range_also_where_that_has_no_width() -> None:
     ranges = np.array([[0.0, 5.0], [4.0, 5.0]])
-    values = np.array([[4.0, 5.0], [4.1, 5.0], [2.0, 5.1]])
-    assert (distances(values, ranges) > 1).tolist() == [
+    assert (distances(np.array([[4.0, 5.0], [4.1, 5.0], [2.0, 5.1]]), ranges) > 1).tolist() == [
         [False, False],
         [True, False],
         [False, True],
@@ -113,8 +112,7 @@ def test_rows_are_named_by_their_models_and_run_by_default(tmp_path: Path) -> No
 
     assert chosen(None) == (list(ROWS), ["mlp"])
     assert chosen(["mlp"]) == ([], ["mlp"])
-    model = ONE_LINERS[1].competitor.model
-    assert chosen(["mlp", model]) == ([ONE_LINERS[1]], ["mlp"])
+    assert chosen(["mlp", ONE_LINERS[1].competitor.model]) == ([ONE_LINERS[1]], ["mlp"])
 
 
 def test_rivers_and_pyods_rows_have_the_operators_columns(
@@ -132,6 +130,5 @@ def test_rivers_and_pyods_rows_have_the_operators_columns(
         np.savetxt(folder / part / "machine-1-4.txt", rows, delimiter=",", fmt="%.6g")
     names = [row.competitor.model for row in (RIVER, PYOD[0])]
     result = drift(str(tmp_path), datasets=["SMD/1-4"], models=names, seeds=[1])
-    operator = result.operator.by_collection()["SMD"]
-    assert list(operator) == ["River HST", "PyOD PCA"]
+    assert list(result.operator.by_collection()["SMD"]) == ["River HST", "PyOD PCA"]
     assert "| SMD | River HST | 1 | 1 |" in result.markdown()

@@ -85,8 +85,7 @@ def test_a_block_of_samples_is_rows_by_time_or_lists_by_channel() -> None:
     lists = decoded({"stream": "a", "times": [10, 20], "values": {"x": [1, 2], "y": [None, 3]}})
     assert cells(rows) == cells(lists)
     assert rows[0].channels == ("x", "y") and rows[0].times.tolist() == [10 * SECOND, 20 * SECOND]
-    both = decoded([{**by_row, "values": [[1, None], [2, 3]]}, SAMPLES[1]])
-    assert len(cells(both)) == 4
+    assert len(cells(decoded([{**by_row, "values": [[1, None], [2, 3]]}, SAMPLES[1]]))) == 4
 
 
 def test_samples_of_a_stream_with_the_same_channels_are_one_arrival_in_their_order() -> None:

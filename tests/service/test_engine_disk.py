@@ -216,8 +216,7 @@ def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
         monkeypatch.setattr(service, "checkpoint", lambda: None)  # as after a kill
     monkeypatch.undo()
     assert_same(*recovered(config.data, tmp_path / "again"))
-    report = check(config.data)
-    assert report.problems == []
+    assert check(config.data).problems == []
     with running(config, monkeypatch) as service:
         push(service, old(arrival(10_300, samples(10_300, 300))))
         assert service.health()["status"] == "ok"

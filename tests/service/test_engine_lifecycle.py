@@ -280,8 +280,7 @@ def test_a_gap_whose_silence_was_reported_makes_no_second_alert(start: Start) ->
         # A source catches up: what it had before the gap, which ends the silence, then the rest.
         for first in (HISTORY, HISTORY + 60, HISTORY + 66):
             push(service, *(arrival(first, samples(first, 6), name=each) for each in names))
-        gaps = items(service, "alarm")
-        assert len(gaps) == 3 and len(items(service, "incident")) == 1
+        assert len(items(service, "alarm")) == 3 and len(items(service, "incident")) == 1
         fired = [each.body for each in service.store.outbox.all() if each.body["status"] == "fired"]
         assert [each["kind"] for each in fired] == ["silence"] * 3
 
@@ -440,8 +439,7 @@ def test_what_fails_to_apply_is_retried(service: Service, monkeypatch: pytest.Mo
     monkeypatch.setattr(service.store, "commit", fails_once)
     push(service, arrival(HISTORY, samples(HISTORY, 20)))
     until(lambda: service.health()["status"] == "ok", "the store")
-    rows = service.store.samples.rows(1, HISTORY, HISTORY + 19)
-    assert not np.isnan(rows.scores).any()
+    assert not np.isnan(service.store.samples.rows(1, HISTORY, HISTORY + 19).scores).any()
     seen = []
     while (message := follower.get()) is not None:
         seen.append(type(message))

@@ -308,8 +308,7 @@ class Configured(MemoryPullSource):
 
 def test_a_source_is_made_with_its_secrets() -> None:
     config = SourceConfig("plant", f"{__name__}:Configured", {"password_env": "PW"})
-    source = make_source(config, {"PW": "swordfish"})
-    assert source.options == {"password": "swordfish"}
+    assert make_source(config, {"PW": "swordfish"}).options == {"password": "swordfish"}
     with pytest.raises(ParameterError, match=r"\[sources\.plant\] password_env: expected a secret"):
         make_source(config, {})
 

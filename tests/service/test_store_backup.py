@@ -75,8 +75,7 @@ def test_nothing_is_wrong_with_a_service_that_was_killed(original: Path) -> None
 
 def test_a_restored_copy_goes_on_where_the_original_was(original: Path, tmp_path: Path) -> None:
     assert backup(original, tmp_path / "copy").folder == tmp_path / "copy"
-    report = restore(tmp_path / "data", tmp_path / "copy")
-    assert report.ok
+    assert restore(tmp_path / "data", tmp_path / "copy").ok
     assert_same(kept(tmp_path / "data"), kept(original))
     assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [
         "fleet",

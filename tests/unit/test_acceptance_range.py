@@ -206,5 +206,4 @@ def test_accepted_standstill_stays_accepted_and_only_there() -> None:
     normal.widen([normal.state.position])
     normal.measure(live[500:])
     assert normal.distance <= 1
-    still = normal.state.highs[9:]
-    assert np.isinf(still).tolist() == [False, True, False]
+    assert np.isinf(normal.state.highs[9:]).tolist() == [False, True, False]

@@ -153,8 +153,7 @@ def test_reverted_change_tells_where_it_was(detector: Detector, length: int, ons
 def test_ramp_that_goes_on_is_no_new_normal(detector: Detector) -> None:
     live = plant(1, AT + 3 * ACCEPT_AFTER)
     live[AT:, FLOW] += 0.02 * SIGMA[FLOW] * np.arange(3 * ACCEPT_AFTER)
-    events = events_of(detector, live)
-    assert known(events, "accepted") == []
+    assert known(events_of(detector, live), "accepted") == []
     assert [change.channels for change in detector.changes_] == [("flow",)]
 
 
@@ -222,8 +221,7 @@ def test_nothing_of_a_rejected_change_is_learned(detector: Detector, kind: str, 
     assert event.change is not None
     assert (event.sample, event.change.state) == (AT + after - 1, "rejected")
     before = stream(detector).weights.copy()
-    events = events_of(detector, live[AT + after :])
-    assert known(events, "accepted") == []
+    assert known(events_of(detector, live[AT + after :]), "accepted") == []
     assert [each.state for each in detector.changes_] == ["rejected"]
     assert detector.status_ in ("change rejected", "in alarm")
     np.testing.assert_array_equal(before, stream(detector).weights)
@@ -320,12 +318,10 @@ def test_rollback_restores_weights_and_reaches_three_acceptances(detector: Detec
     length = timing(detector).review_length
     detector.run(live[: AT - AT % length])
     before = learned(detector)[0]
-    events = events_of(detector, live[AT - AT % length : AT + 600])
-    assert len(known(events, "accepted")) == 1
+    assert len(known(events_of(detector, live[AT - AT % length : AT + 600]), "accepted")) == 1
     detector.rollback()
     np.testing.assert_array_equal(before, learned(detector)[0])
-    events = events_of(detector, live[AT + 600 :])
-    assert len(known(events, "accepted")) >= 3
+    assert len(known(events_of(detector, live[AT + 600 :]), "accepted")) >= 3
     for _ in range(3):
         detector.rollback()
     with pytest.raises(FeedbackError, match="found none since `fit`"):
@@ -347,8 +343,7 @@ def test_reset_goes_back_to_what_fit_left_whatever_was_accepted(detector: Detect
 
 def test_never_leaves_acceptance_to_a_person() -> None:
     detector = Detector(accept_after="never").fit(plant(0, 3_000))
-    events = events_of(detector, shifted(5_000))
-    assert known(events, "accepted") == []
+    assert known(events_of(detector, shifted(5_000)), "accepted") == []
     assert [change.state for change in detector.changes_] == ["pending"]
     detector.accept()
     assert detector.status_ == "normal"

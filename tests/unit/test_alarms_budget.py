@@ -211,15 +211,13 @@ def limit() -> AlarmThreshold:
 def test_spike_is_one_alarm_that_closes_after_ten_quiet_samples(limit: AlarmThreshold) -> None:
     scores = np.zeros(100)
     scores[40] = 30.0
-    alarms = limit.judge(scores).alarms
-    assert alarms.tolist() == [0] * 40 + [1] * 10 + [0] * 50
+    assert limit.judge(scores).alarms.tolist() == [0] * 40 + [1] * 10 + [0] * 50
 
 
 def test_fault_that_flickers_faster_than_the_gap_is_one_alarm(limit: AlarmThreshold) -> None:
     scores = np.zeros(60)
     scores[10:40:5] = 30.0
-    alarms = limit.judge(scores).alarms
-    assert set(alarms[10:45]) == {1}
+    assert set(limit.judge(scores).alarms[10:45]) == {1}
 
 
 def test_fault_that_comes_and_goes_for_long_is_three_alarms(limit: AlarmThreshold) -> None:
@@ -281,8 +279,7 @@ def test_scores_of_two_values_are_not_in_alarm_for_good() -> None:
     history = np.tile([0.0, 1.0], 500)
     limit = Budget(alarms_per_day=1).calibrate(history)
     assert limit.threshold > 1
-    judged = limit.judge(np.tile(history, 40))
-    assert (judged.alarms > 0).mean() < 0.1
+    assert (limit.judge(np.tile(history, 40)).alarms > 0).mean() < 0.1
 
 
 def test_missing_and_infinite_scores_of_history_are_left_out_or_clipped() -> None:
@@ -323,8 +320,7 @@ def test_tighter_limit_has_a_higher_threshold() -> None:
 def test_risk_and_alarms_a_day_are_one_limit() -> None:
     history = noise(0, 7)
     assert Budget(alarms_per_day=1.44).fit(history) == Budget(risk=1e-3).fit(history)
-    hourly = Budget(alarms_per_day=1, samples_per_day=24)
-    assert hourly.rate == pytest.approx(1 / 24)
+    assert Budget(alarms_per_day=1, samples_per_day=24).rate == pytest.approx(1 / 24)
 
 
 def test_alarm_rate_stands_beside_the_limit() -> None:
@@ -476,8 +472,7 @@ def naive_peaks(heights: Floats, level: float, gap: int) -> list[float]:
 @given(heights=STREAMS, level=st.floats(0.1, 20), gap=st.integers(1, 12))
 def test_peaks_equal_their_slow_twin(heights: Floats, level: float, gap: int) -> None:
     room = np.empty(len(heights))
-    count = peaks(heights, level, gap, room)
-    assert room[:count].tolist() == naive_peaks(heights, level, gap)
+    assert room[: peaks(heights, level, gap, room)].tolist() == naive_peaks(heights, level, gap)
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -542,8 +537,7 @@ def test_height_beyond_history_is_where_ten_times_as_much_history_has_it() -> No
     scores = np.random.default_rng(3).exponential(size=200_000)
     fit = Peaks.of(scores[:20_000], gap=10)
     heights = (scores - fit.location) / fit.spread
-    count = peaks(heights, fit.height(1e-4), 10, np.empty(len(heights)))
-    assert 10 <= count <= 40
+    assert 10 <= peaks(heights, fit.height(1e-4), 10, np.empty(len(heights))) <= 40
 
 
 def test_careful_limit_leaves_more_the_fewer_alarms_it_allowed_in_history() -> None:

@@ -252,8 +252,7 @@ def test_event_has_a_documented_json_form() -> None:
         spread=np.array([1.0, 2.0, 1.0]),
     )
     found = json.loads(events[-1].to_json())
-    p_value = found["alarm"]["peak"].pop("p_value")
-    assert p_value == alarms(events)[-1].peak.p_value
+    assert found["alarm"]["peak"].pop("p_value") == alarms(events)[-1].peak.p_value
     assert found == {
         "event": "closed",
         "sample": 11,

@@ -219,8 +219,7 @@ def test_each_event_in_words(name: str) -> None:
 
 
 def test_without_a_state_it_says_what_is_needed_to_decide() -> None:
-    event = EVENTS["changed"][0]
-    assert text_of(event_note(event, Deciding())).splitlines()[4:] == [
+    assert text_of(event_note(EVENTS["changed"][0], Deciding())).splitlines()[4:] == [
         "    It stays pending until the stream is back or you decide. To decide, start",
         "    watch with --state.",
     ]
@@ -237,8 +236,7 @@ def test_a_stream_of_a_fleet_is_named_first_and_in_its_commands() -> None:
     deciding = Deciding("my fleet", "web 1", "24 h")
     note = event_note(EVENTS["changed"][0], deciding)
     assert note.commands[0][1] == "newnormal accept 'my fleet' 'web 1' --change 3"
-    opened = event_note(EVENTS["missing values"][0], deciding)
-    assert text_of(opened, 80, "web 1", 7) == (
+    assert text_of(event_note(EVENTS["missing values"][0], deciding), 80, "web 1", 7) == (
         "web 1    2026-03-09 12:05:00  ALARM 5 opened: flow missing since 11:40:00"
     )
 
@@ -388,8 +386,7 @@ def test_of_a_change_of_many_channels_the_first_are_shown_and_all_of_one_in_full
 
 
 def test_a_change_that_is_over_has_the_levels_that_it_had() -> None:
-    over = replace(CHANGE, state=REVERTED)
-    assert text_of(change_note(over, STATE)) == (
+    assert text_of(change_note(replace(CHANGE, state=REVERTED), STATE)) == (
         "2026-03-09 09:20:00  change 3: temperature and power moved, with alarm 1; the\n"
         "    stream came back by itself\n"
         "    temperature  from 65.1 to 76.8\n"

@@ -57,8 +57,7 @@ def test_layouts_are_equal_where_the_arrays_look_alike() -> None:
     assert Layout.of(one) != Layout.of(longer)
     wider = other._replace(leaf=Leaf(other.leaf.numbers.astype(np.float32), other.leaf.flags))
     assert Layout.of(one) != Layout.of(wider)
-    rows = json.loads(json.dumps(Layout.of(one).to_json()))
-    assert rows[0] == ["leaf.numbers", "<f8", [3, 7], 0]
+    assert json.loads(json.dumps(Layout.of(one).to_json()))[0] == ["leaf.numbers", "<f8", [3, 7], 0]
 
 
 def test_a_block_begins_at_a_cache_line() -> None:
@@ -83,8 +82,7 @@ def test_placed_arrays_are_those_of_the_block() -> None:
     again.leaf.numbers[1, 2] = 42.0
     assert there.leaf.numbers[1, 2] == 42.0
     assert np.isnat(again.plain[1][1])
-    copy = block.copy()
-    assert view(source, layout, copy).leaf.numbers.tobytes() == again.leaf.numbers.tobytes()
+    assert view(source, layout, block.copy()).leaf.numbers.tobytes() == again.leaf.numbers.tobytes()
 
 
 def test_a_part_is_placed_by_its_name_and_nothing_else_changes() -> None:

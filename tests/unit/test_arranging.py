@@ -167,8 +167,7 @@ def test_part_of_the_samples() -> None:
 
 
 def test_rows_are_counted_in_the_order_of_the_file() -> None:
-    given = table([5, 4, 3, 2, 1], [5, 4, 3, 2, 1])
-    assert column(read(given, rows="0:2")) == [4, 5]
+    assert column(read(table([5, 4, 3, 2, 1], [5, 4, 3, 2, 1]), rows="0:2")) == [4, 5]
 
 
 def test_the_first_rate_of_a_part_is_known() -> None:

@@ -81,8 +81,7 @@ def test_a_trend_outlier_carries_the_level_with_it() -> None:
 
 def test_all_five_kinds_fit_into_one_series() -> None:
     kinds = ("global", "contextual", "shapelet", "seasonal", "trend")
-    data = neurips_ts_uni(seed=0, kinds=kinds)
-    assert 0.24 < data.labels.mean() <= 0.25
+    assert 0.24 < neurips_ts_uni(seed=0, kinds=kinds).labels.mean() <= 0.25
 
 
 def test_the_multivariate_waves_have_the_published_amplitudes_and_offsets() -> None:
@@ -95,8 +94,7 @@ def test_the_multivariate_waves_have_the_published_amplitudes_and_offsets() -> N
 
 def test_each_multivariate_channel_has_outliers_of_its_own_kind_only() -> None:
     data = neurips_ts_mul(seed=0, length=2_000)
-    ratio = data.labels.mean()
-    assert 0.2 < ratio <= 0.25
+    assert 0.2 < data.labels.mean() <= 0.25
     for channel in ("global", "contextual", "shapelet", "seasonal"):
         column = data.channels.index(channel)
         sine = Wave(*[(1.5,), (2.5, 0.0, np.pi / 2), (1.5,), (2.5, 2.0, np.pi / 2)][column])
@@ -154,8 +152,7 @@ def test_the_plants_times_are_a_minute_apart_from_history_to_live() -> None:
     data = plant(seed=0)
     assert data.train_times is not None
     assert data.test_times is not None
-    steps = np.diff(np.concatenate([data.train_times, data.test_times]))
-    assert (steps == data.period).all()
+    assert (np.diff(np.concatenate([data.train_times, data.test_times])) == data.period).all()
 
 
 @pytest.mark.parametrize(
@@ -321,8 +318,7 @@ def test_what_is_asked_for_does_not_change_the_data() -> None:
     for case in (twin, some):
         assert case.live.tobytes() == whole[case.name].live.tobytes()
         assert case.history.tobytes() == whole[case.name].history.tobytes()
-    other = every("15min", 4)
-    assert other["duty-2/ramp"].live.tobytes() != some.live.tobytes()
+    assert every("15min", 4)["duty-2/ramp"].live.tobytes() != some.live.tobytes()
 
 
 def test_a_case_says_what_it_is() -> None:

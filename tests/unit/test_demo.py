@@ -67,8 +67,7 @@ def test_after_a_plain_install_there_are_a_table_the_words_of_watch_and_a_page(
     sink.write_events(list(story(events)))
     sink.close()
     assert (tmp_path / "watch.txt").read_text() in demo.out
-    page = demo.page.read_text(encoding="utf-8")
-    assert "a generated plant judged by Detector()" in page
+    assert "a generated plant judged by Detector()" in demo.page.read_text(encoding="utf-8")
     opened = sum(event.kind == "opened" for event in events)
     assert f"wrote {demo.page}: {opened} alarms, " in demo.err
 

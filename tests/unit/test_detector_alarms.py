@@ -62,8 +62,7 @@ def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: M2
     clear = np.abs(verdicts.ratios - 1) > 1e-9
     np.testing.assert_array_equal(verdicts.anomalous[clear], verdicts.ratios[clear] >= 1)
     assert np.unique(verdicts.thresholds).size > 100
-    order = np.argsort(verdicts.ratios)
-    assert (np.diff(verdicts.p_values[order]) <= 1e-12).all()
+    assert (np.diff(verdicts.p_values[np.argsort(verdicts.ratios)]) <= 1e-12).all()
     assert ((verdicts.p_values >= 0) & (verdicts.p_values <= 1)).all()
 
 
@@ -124,8 +123,7 @@ def test_without_a_limit_alarms_are_tracked_when_asked_for() -> None:
 
 
 def test_a_detector_that_chooses_for_itself_tracks_alarms() -> None:
-    detector = Detector(epochs=1).fit(series(150, 0))
-    assert detector.run(series(50, 1)).alarms is not None
+    assert Detector(epochs=1).fit(series(150, 0)).run(series(50, 1)).alarms is not None
 
 
 def test_what_is_known_of_alarms_is_in_the_json(detector: M2N2) -> None:

@@ -350,8 +350,7 @@ def test_extreme_values_give_finite_scores(history: Floats, size: float, place: 
     detector = M2N2(window=4, epochs=2, threshold=1.0).fit(past)
     assert np.isfinite(detector.threshold_)
     for _ in range(2):
-        verdicts = detector.run(live)
-        assert np.isfinite(verdicts.scores).all()
+        assert np.isfinite(detector.run(live).scores).all()
     assert np.isfinite(stream(detector).weights).all()
     assert np.isfinite(stream(detector).trend).all()
 

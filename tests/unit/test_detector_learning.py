@@ -123,8 +123,7 @@ def test_a_fit_tells_of_its_phases_and_never_goes_back(kind: Any) -> None:
         names = ["learning early history", "testing on the rest", "learning all of history"]
     assert list(dict.fromkeys(phases)) == [*names, "done"]
     assert len(shares) > len(epochs) > 0
-    plain = kind(epochs=2).fit(plant(400, 0))
-    assert plain.threshold_ == detector.threshold_
+    assert kind(epochs=2).fit(plant(400, 0)).threshold_ == detector.threshold_
 
 
 def test_more_training_windows_come_of_a_smaller_fit_stride() -> None:

@@ -241,8 +241,7 @@ def test_decay_and_half_life_together_are_an_error_also_at_the_defaults_value(de
 
 
 def test_the_default_decay_stays_a_default_when_parameters_are_handed_on() -> None:
-    again = M2N2(**M2N2(half_life=5).get_params())
-    assert again.half_life == 5
+    assert M2N2(**M2N2(half_life=5).get_params()).half_life == 5
     M2N2(**M2N2().get_params()).set_params(half_life=5)
 
 

@@ -228,8 +228,7 @@ def test_bare_data_and_results_and_points_are_read() -> None:
     assert text_of("prometheus", json.dumps(data)) == expected
     assert text_of("prometheus", json.dumps(data["result"])) == expected
     assert text_of("prometheus", json.dumps(data["result"][0])) == expected
-    vector = answer(({"__name__": "up"}, [1, "2"]), kind="vector")
-    assert text_of("prometheus", vector) == expected
+    assert text_of("prometheus", answer(({"__name__": "up"}, [1, "2"]), kind="vector")) == expected
     scalar = '{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}'
     assert text_of("prometheus", scalar) == expected.replace("up", "value")
 
@@ -582,8 +581,7 @@ def test_parquet_as_text() -> None:
     summer = ["2026-07-01T00:00:00Z", "2026-07-01T02:00:00+02:00", "2026-07-01T00:00:00"]
     clock = "00:00.001500"
     winter = [f"2026-01-01T00:{clock}Z", f"2026-01-01T01:{clock}+01:00", f"2026-01-01T00:{clock}"]
-    rows = rows_of(text_of("parquet", parquet(frame)))
-    assert rows == [
+    assert rows_of(text_of("parquet", parquet(frame))) == [
         frame.columns,
         [*summer, "0.1", "0.10000000149011612", "1", "true", "a,b", "1.5"],
         [*winter, "", "", "", "false", "two lines", ""],

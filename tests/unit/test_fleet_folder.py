@@ -91,8 +91,7 @@ def test_streams_of_one_fit_store_it_once(tmp_path: Path, at: int) -> None:
 
 def test_a_folder_has_few_files_whatever_the_number_of_streams(tmp_path: Path) -> None:
     mixed_fleet(30, 30, 30).save(tmp_path)
-    names = sorted(path.name.partition("-")[0] for path in tmp_path.iterdir())
-    assert names == [
+    assert sorted(path.name.partition("-")[0] for path in tmp_path.iterdir()) == [
         *("fits", "live", "live", "live", "lock", "manifest.copy.json", "manifest.json", "streams")
     ]
 

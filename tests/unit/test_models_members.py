@@ -85,8 +85,7 @@ def test_windows_are_outside_of_what_holds_nine_tenths_of_their_variance(kind: s
     inside = ((X @ basis.T) ** 2).sum()
     if kind != "zero":
         assert 0.9 <= inside / (X**2).sum() <= 1
-        fewer = basis[: used.sum() - 1]
-        assert ((X @ fewer.T) ** 2).sum() / (X**2).sum() < 0.9
+        assert ((X @ basis[: used.sum() - 1].T) ** 2).sum() / (X**2).sum() < 0.9
 
 
 def test_blocks_are_the_means_of_a_windows_tenths() -> None:
@@ -111,8 +110,7 @@ def test_clusters_are_as_tight_as_scikit_learns() -> None:
 
 def test_fewer_different_points_than_clusters_are_no_trouble() -> None:
     points = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
-    centres = _k_means(points, 5, np.random.default_rng(0))
-    assert len(np.unique(centres, axis=0)) == 3
+    assert len(np.unique(_k_means(points, 5, np.random.default_rng(0)), axis=0)) == 3
 
 
 def test_a_short_history_repeats_its_shapes_so_that_all_have_one_form() -> None:

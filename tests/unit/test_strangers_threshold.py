@@ -69,8 +69,7 @@ def test_a_strangers_threshold_passes_the_check(rule: object) -> None:
 
 def test_the_threshold_moves_sample_by_sample_as_its_rule_says(detector: BaseDetector) -> None:
     assert isinstance(Trailing(), MovingThreshold)
-    scores = detector.history_scores_
-    assert scores is not None
+    assert detector.history_scores_ is not None
     verdicts = detector.run(series())
     rule = Trailing()
     state = detector._fitted.moving_start
@@ -154,8 +153,7 @@ def test_another_threshold_can_be_set_without_another_fit(detector: BaseDetector
     assert other.alarm_threshold_ < detector.alarm_threshold_
     fixed = detector.with_options(threshold=newnormal.Fixed(3.0))
     assert fixed.alarm_threshold_ == fixed.run(plant(12, 3, 1)).thresholds.max() == 3.0
-    moving = fixed.with_options(threshold=Trailing())
-    assert moving.alarm_threshold_ == detector.alarm_threshold_
+    assert fixed.with_options(threshold=Trailing()).alarm_threshold_ == detector.alarm_threshold_
 
 
 def test_feedback_goes_with_a_threshold_that_moves(fits: dict[str, BaseDetector]) -> None:

@@ -185,8 +185,7 @@ def test_numbers_that_are_the_expected_names_are_a_header() -> None:
 def test_lines_without_a_header_match_by_count() -> None:
     parser = LineParser.open("2026-01-01,1,2", channels=("load", "temp"))
     assert parser.channels == ("load", "temp")
-    sample = parser.parse("2026-01-01,1,2")
-    assert values(sample) == [1, 2]
+    assert values(parser.parse("2026-01-01,1,2")) == [1, 2]
     with pytest.raises(InputError, match=r"^expected 2 channels, found 3$"):
         LineParser.open("1,2,3", channels=("load", "temp"))
     np.testing.assert_equal(values(parser.parse("2026-01-01,1,x")), [1, NAN])

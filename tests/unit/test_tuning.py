@@ -289,8 +289,7 @@ def test_an_autoencoder_that_leaves_nine_tenths_learned_nothing(
 
 
 def test_what_an_autoencoder_leaves_is_relative(learned: tuple[Committee, Floats32]) -> None:
-    left = CHOOSE._left(*learned, mixed(500, 2), (0.0, 0.0))
-    assert (left < 0.8).all()
+    assert (CHOOSE._left(*learned, mixed(500, 2), (0.0, 0.0)) < 0.8).all()
     model, fitted = learned
     nothing = CHOOSE._left(model, np.zeros_like(fitted), mixed(500, 2), (0.0, 0.0))
     np.testing.assert_allclose(nothing, 1.0, rtol=1e-6)

@@ -218,8 +218,7 @@ def test_a_hint_stands_on_its_own_line(name: str) -> None:
 
 
 def test_a_missing_extra_tells_the_command_to_install_it() -> None:
-    error = MissingExtraError.of("eval", "scikit-learn")
-    assert str(error) == (
+    assert str(MissingExtraError.of("eval", "scikit-learn")) == (
         'scikit-learn is needed for this and is not installed\nhint: pip install "newnormal[eval]"'
     )
 

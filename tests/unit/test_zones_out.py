@@ -107,8 +107,7 @@ def test_verdicts_have_the_zone_of_history(fitted: M2N2) -> None:
 def test_the_zone_of_the_input_now_comes_first(fitted: M2N2) -> None:
     found = detector(fitted, zoned_times(BERLIN, HISTORY))
     texts = [f"{each}+02:00" for each in (NIGHT[60:80] + np.timedelta64(2, "h")).astype("M8[s]")]
-    first = found.run(values(slice(60, 80)), times=texts)
-    assert first.zone == "+02:00"
+    assert found.run(values(slice(60, 80)), times=texts).zone == "+02:00"
     assert found.run(values(slice(80, 100)), times=NIGHT[80:100]).zone == BERLIN
     for at, time in (
         (100, f"{NIGHT[100].astype('M8[s]')}Z"),
@@ -224,8 +223,7 @@ def test_each_stream_of_a_fleet_has_its_own_zone(fitted: M2N2) -> None:
     assert verdicts.events
     for event in (*verdicts.events, *fleet.take_events()):
         assert event.event.zone == zones[event.stream]
-        text = event.as_dict()["time"]
-        assert text == time_text(event.event.time, zones[event.stream])  # type: ignore[arg-type]
+        assert event.as_dict()["time"] == time_text(event.event.time, zones[event.stream])  # type: ignore[arg-type]
     for incident in (*fleet.incidents_, *(each.incident for each in verdicts.incidents)):
         assert incident.zone == "UTC"  # its streams have different ones
 
