@@ -1,6 +1,6 @@
 """Seams of the service's connectors: by name, their options, and checks that find bad ones."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -145,18 +145,21 @@ def test_the_source_in_memory_passes_the_check() -> None:
     )
 
 
-class Quiet(MemoryPullSource):
-    """Never ends, as a broker does."""
-
-    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
-        return super().next_batch(limit) or ()
+Base = MemoryPullSource
 
 
-class Repeating(MemoryPullSource):
-    """Gives some samples again when it is resumed."""
+def source(**members: Any) -> type[MemoryPullSource]:
+    """Return a source in memory with other members."""
+    return type("Other", (Base,), members)
 
-    def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        return super().resume({**snapshot, "at": max(0, snapshot["at"] - 2)})
+
+def resumed(change: Callable[[MemoryPullSource, Mapping[str, Any]], dict[str, Any]]) -> type[Base]:
+    """Return a source that is resumed from a snapshot of which some is changed."""
+    return source(resume=lambda self, found: Base.resume(self, {**found, **change(self, found)}))
+
+
+Quiet = source(next_batch=lambda self, limit: Base.next_batch(self, limit) or ())  # as a broker
+Repeating = resumed(lambda self, found: {"at": max(0, found["at"] - 2)})
 
 
 @pytest.mark.parametrize("kind", [Quiet, Repeating])
@@ -164,24 +167,16 @@ def test_sources_that_do_not_end_or_repeat_themselves_pass(kind: type[MemoryPull
     check_pull_source(lambda: kind(ARRIVALS))
 
 
-class Greedy(MemoryPullSource):
-    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
-        return super().next_batch(limit + 1)
-
-
-class Leaving(MemoryPullSource):
-    def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        return super().resume({**snapshot, "at": snapshot["at"] + 1})
-
-
-class Forgetful(MemoryPullSource):
-    def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        return False
-
-
-class Unsaved(MemoryPullSource):
-    def snapshot(self) -> dict[str, Any]:
-        return {**super().snapshot(), "at": np.int64(3)}
+Greedy = source(next_batch=lambda self, limit: Base.next_batch(self, limit + 1))
+Leaving = resumed(lambda self, found: {"at": found["at"] + 1})
+Forgetful = source(resume=lambda self, found: False)
+Unsaved = source(snapshot=lambda self: {**Base.snapshot(self), "at": np.int64(3)})
+Listed = source(
+    next_batch=lambda self, limit: [tuple(each)[1:] for each in Base.next_batch(self, limit) or ()]
+)
+Silent = source(check=lambda self: "")
+Trusting = resumed(lambda self, found: {"input": self.name})
+Wrong = source(secrets="password")
 
 
 class Moving(MemoryPullSource):
@@ -190,26 +185,6 @@ class Moving(MemoryPullSource):
     def snapshot(self) -> dict[str, Any]:
         self.asked += 1
         return {**super().snapshot(), "asked": self.asked}
-
-
-class Listed(MemoryPullSource):
-    def next_batch(self, limit: int) -> Any:
-        batch = super().next_batch(limit)
-        return None if batch is None else [tuple(each)[1:] for each in batch]
-
-
-class Silent(MemoryPullSource):
-    def check(self) -> str:
-        return ""
-
-
-class Trusting(MemoryPullSource):
-    def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        return super().resume({**snapshot, "input": self.name})
-
-
-class Wrong(MemoryPullSource):
-    secrets = "password"  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize(
@@ -239,14 +214,21 @@ def test_the_check_asks_for_an_input_that_shows_something() -> None:
 # ------------------------------------------------------------------ the check of alert sinks
 
 
+def sink(**members: Any) -> type[MemoryAlertSink]:
+    """Return a sink in memory with other members."""
+    return type("Other", (MemoryAlertSink,), members)
+
+
+Telling = sink(send=lambda self, alert: True)
+Losing = sink(send=lambda self, alert: None)
+Hasty = sink(timeout=0)
+Idle = sink(at_once=0)
+Mute = sink(notice=lambda self: None)
+
+
 class Changing(MemoryAlertSink):
     def send(self, alert: Alert) -> None:
         alert.body["key"] = "mine"  # type: ignore[index]
-
-
-class Telling(MemoryAlertSink):
-    def send(self, alert: Alert) -> Any:
-        return True
 
 
 class Strict(MemoryAlertSink):
@@ -262,30 +244,12 @@ class Once(MemoryAlertSink):
         super().send(alert)
 
 
-class Losing(MemoryAlertSink):
-    def send(self, alert: Alert) -> None:
-        return
-
-
-class Hasty(MemoryAlertSink):
-    timeout = 0
-
-
-class Idle(MemoryAlertSink):
-    at_once = 0
-
-
 class Alone(MemoryAlertSink):
     at_once = 10
 
     def send_many(self, alerts: Sequence[Alert]) -> None:
         [alert] = alerts
         self.send(alert)
-
-
-class Mute(MemoryAlertSink):
-    def notice(self) -> Any:
-        return None
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """A model that somebody else wrote works wherever a built-in one does; a wrong one is found out."""
 
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -161,6 +162,40 @@ def test_a_model_without_learn_wants_adapt_off() -> None:
         M2N2(model="pca").fit(plant(300, 3, 0))
 
 
+def having(**members: Any) -> type[Codebook]:
+    """Return a Codebook with other members."""
+    return type("Other", (Codebook,), members)
+
+
+def giving(method: str, change: Callable[..., object]) -> type[Codebook]:
+    """Return a Codebook whose method gives what `change` makes of what it should give."""
+
+    def changed(self: Codebook, *arguments: Any) -> object:
+        return change(*getattr(Codebook, method)(self, *arguments))
+
+    return having(**{method: changed})
+
+
+Double = giving("_fit", lambda weights, losses: (weights.astype(np.float64), losses))
+Matrix = giving("_fit", lambda weights, losses: (weights[None], losses))
+WeightsAlone = giving("_fit", lambda weights, losses: weights)
+Chance = giving(
+    "_fit", lambda w, losses: (w + np.float32(np.random.default_rng().normal()), losses)
+)
+OneScoreAWindow = giving("_score", lambda scores, made: (scores.mean(axis=1), made))
+NoReconstruction = giving("_score", lambda scores, made: (scores, None))
+UnwantedReconstruction = having(reconstructs=False)
+PointsDown = giving("_score", lambda scores, made: (1 / (1 + scores), made))
+Constant = giving("_score", lambda scores, made: (np.ones_like(scores), made))
+Crowd = giving("_score", lambda scores, made: (scores + np.arange(len(scores))[::-1, None], made))
+Rebinds = having(_learn=lambda self, weights, block, learnable, lr: weights * np.float32(0.9))
+CannotRestore = having(
+    _tensors=lambda self: {"scale": np.ones(2)}, _restore=lambda self, tensors: tensors["scales"]
+)
+NoObjects = having(holds_objects=True)
+WrongScaling = having(scaling="minmax")
+
+
 class Half(Model):
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         return np.zeros(1, np.float32), []
@@ -176,77 +211,16 @@ class OtherArguments(Codebook):
         super().__init__(1, 1, 1)
 
 
-class Double(Codebook):
-    def _fit(self, history: Floats, training: Training) -> Any:
-        weights, losses = super()._fit(history, training)
-        return weights.astype(np.float64), losses
-
-
-class Matrix(Codebook):
-    def _fit(self, history: Floats, training: Training) -> Any:
-        weights, losses = super()._fit(history, training)
-        return weights.reshape(-1, self.channels), losses
-
-
-class WeightsAlone(Codebook):
-    def _fit(self, history: Floats, training: Training) -> Any:
-        return super()._fit(history, training)[0]
-
-
-class Chance(Codebook):
-    def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
-        weights, losses = super()._fit(history, training)
-        return weights + np.random.default_rng().normal(size=len(weights)).astype("f4"), losses
-
-
 class ChangesHistory(Codebook):
     def _fit(self, history: Floats, training: Training) -> tuple[Floats32, list[float]]:
         history -= 1
         return super()._fit(history, training)
 
 
-class OneScoreAWindow(Codebook):
-    def _score(self, weights: Floats32, block: Block) -> Any:
-        scores, made = super()._score(weights, block)
-        return scores.mean(axis=1), made
-
-
-class NoReconstruction(Codebook):
-    def _score(self, weights: Floats32, block: Block) -> Any:
-        return super()._score(weights, block)[0], None
-
-
-class UnwantedReconstruction(Codebook):
-    reconstructs: ClassVar[bool] = False
-
-
-class PointsDown(Codebook):
-    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
-        scores, made = super()._score(weights, block)
-        return 1 / (1 + scores), made
-
-
-class Constant(Codebook):
-    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
-        scores, made = super()._score(weights, block)
-        return np.ones_like(scores), made
-
-
-class Crowd(Codebook):
-    def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
-        scores, made = super()._score(weights, block)
-        return scores + np.arange(len(scores))[::-1, None], made
-
-
 class AfraidOfGaps(Codebook):
     def _score(self, weights: Floats32, block: Block) -> tuple[Floats, Floats]:
         scores, made = super()._score(weights, block)
         return np.where(block.there.all(axis=2), scores, np.inf), made
-
-
-class Rebinds(Codebook):
-    def _learn(self, weights: Floats32, block: Block, learnable: Bools, lr: float) -> None:
-        weights = weights * np.float32(0.9)
 
 
 class NothingToChange(Codebook):
@@ -286,30 +260,14 @@ class Forgets(Codebook):
         return scores / self.scale, made
 
 
-class CannotRestore(Codebook):
-    def _tensors(self) -> dict[str, Any]:
-        return {"scale": np.ones(2)}
-
-    def _restore(self, tensors: Any) -> None:
-        self.scale = tensors["scales"]
-
-
-class NoObjects(Codebook):
-    holds_objects: ClassVar[bool] = True
-
-
-class WrongScaling(Codebook):
-    scaling: ClassVar[str] = "minmax"
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (Half, "expected Half to have _score, found none"),
         (NoSuper, r"__init__: expected a call of super\(\).__init__"),
         (OtherArguments, r"__init__: expected \(window, channels, latent\)"),
-        (Double, "expected one float32 vector of parameters from Double._fit, found float64 of"),
-        (Matrix, r"expected one float32 vector of parameters from Matrix._fit, found float32 of"),
+        (Double, "expected one float32 vector of parameters from Other._fit, found float64 of"),
+        (Matrix, r"expected one float32 vector of parameters from Other._fit, found float32 of"),
         (WeightsAlone, r"_fit: expected \(weights, losses\) to be returned"),
         (Chance, "_fit: expected the same seed to give the same model"),
         (ChangesHistory, "_fit: expected history as it was"),

@@ -312,42 +312,32 @@ def test_a_threshold_that_becomes_nan_is_an_error() -> None:
         detector.run(plant(60, 3, 1))
 
 
-class AsList(Trailing):
-    def start(self, scores: Floats) -> Any:
-        return [1.0, 2.0]
+def having(**members: Any) -> type[Trailing]:
+    """Return a Trailing with other members."""
+    return type("Other", (Trailing,), members)
 
 
-class SinglePrecision(Trailing):
-    def start(self, scores: Floats) -> Any:
-        return super().start(scores).astype(np.float32)
+start = Trailing.start
+AsList = having(start=lambda self, scores: [1.0, 2.0])
+SinglePrecision = having(start=lambda self, scores: start(self, scores).astype(np.float32))
+OneArray = having(kept=np.ones(2), start=lambda self, scores: self.kept)
+Moody = having(start=lambda self, scores: start(self, scores) + np.random.default_rng().uniform())
+Returns = having(update=lambda self, state, score, anomalous: state + 1)
+NotPlain = having(to_json=lambda self: {"deviations": np.ones(3)})
+OtherOptions = having(to_json=lambda self: {"factor": 2})
+Defaults = having(to_json=lambda self: {})
+NoNumber = type("NoNumber", (Largest,), {"fit": lambda self, scores: float("nan")})
 
 
-class OneArray(Trailing):
-    kept = np.ones(2)
-
-    def start(self, scores: Floats) -> Floats:
-        return self.kept
-
-
-class Moody(Trailing):
-    def start(self, scores: Floats) -> Floats:
-        return super().start(scores) + np.random.default_rng().uniform()
+class Binds(Trailing):
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        state = state + 1
 
 
 class MovesWhenAsked(Trailing):
     def threshold(self, state: Floats) -> float:
         state[0] += 1
         return float(state[0])
-
-
-class Returns(Trailing):
-    def update(self, state: Floats, score: float, anomalous: bool) -> Any:
-        return state + 1
-
-
-class Binds(Trailing):
-    def update(self, state: Floats, score: float, anomalous: bool) -> None:
-        state = state + 1
 
 
 class KeepsToItself(Trailing):
@@ -367,26 +357,6 @@ class Overflows(Unnamed):
 
     def update(self, state: Floats, score: float, anomalous: bool) -> None:
         state[0] = score
-
-
-class NotPlain(Trailing):
-    def to_json(self) -> dict[str, Any]:
-        return {"deviations": np.ones(3)}
-
-
-class OtherOptions(Trailing):
-    def to_json(self) -> dict[str, Any]:
-        return {"factor": 2}
-
-
-class Defaults(Trailing):
-    def to_json(self) -> dict[str, Any]:
-        return {}
-
-
-class NoNumber(Largest):
-    def fit(self, scores: Floats) -> float:
-        return float("nan")
 
 
 @pytest.mark.parametrize(
