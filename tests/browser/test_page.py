@@ -14,6 +14,7 @@ from newnormal.reports.writing import page_of
 from newnormal.texts import number_texts
 from tests.browser import made
 from tests.browser.conftest import SPIKE, Visit, run_of
+from tests.present import present
 from tests.unit.test_texts import NUMBERS
 from tests.waiting import until
 
@@ -34,8 +35,7 @@ def settled(page: Page) -> None:
 
 
 def box(page: Page, selector: str) -> dict[str, float]:
-    found = page.locator(selector).first.bounding_box()
-    assert found is not None
+    found = present(page.locator(selector).first.bounding_box())
     return {"x": found["x"], "y": found["y"], "width": found["width"], "height": found["height"]}
 
 
@@ -138,8 +138,7 @@ def test_the_channels_concerned_are_on_top(visit: Visit) -> None:
 def test_hover_shows_the_values_of_that_sample_and_what_is_beyond(visit: Visit) -> None:
     page = visit("open")
     run = run_of("open")
-    expected = run.verdicts.expected
-    assert expected is not None
+    expected = present(run.verdicts.expected)
     for sample in (0, 57, 410, 598):
         look_at(page, sample)
         for at, name in enumerate(("sensor 1", "sensor 2", "sensor 3")):
@@ -160,8 +159,7 @@ def test_hover_shows_the_values_of_that_sample_and_what_is_beyond(visit: Visit) 
 def test_missing_values_and_gaps_are_gaps(visit: Visit, tmp_path: Path) -> None:
     run = made.run(300, 2, [])
     run.values[100:110, 0] = float("nan")
-    assert run.verdicts.times is not None
-    run.verdicts.times[200:] += 60 * made.MINUTE
+    present(run.verdicts.times)[200:] += 60 * made.MINUTE
     path = tmp_path / "gaps.html"
     path.write_text(page_of(run), encoding="utf-8")
     page = visit(str(path))
@@ -476,8 +474,7 @@ def test_fingers_have_forty_pixels(visit: Visit) -> None:
           .filter(([, height]) => height < 40)"""
     )
     assert low == []
-    bar = page.locator(".nn-event.nn-alarm").bounding_box()
-    assert bar is not None
+    bar = present(page.locator(".nn-event.nn-alarm").bounding_box())
     # Above the bar, which is 18 pixels high, the finger meets it too.
     for y in (bar["y"] - 9, bar["y"] + bar["height"] + 9):
         hit = "([x, y]) => document.elementFromPoint(x, y).closest('.nn-alarm') !== null"
@@ -623,10 +620,9 @@ def test_a_file_with_an_odd_name_opens(visit: Visit, tmp_path: Path) -> None:
 
 
 def test_the_page_allows_itself_no_network(visit: Visit) -> None:
-    policy = (
+    policy = present(
         visit("quiet").locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     )
-    assert policy is not None
     assert policy.startswith("default-src 'none'")
 
 

@@ -20,6 +20,7 @@ from newnormal import M2N2
 from newnormal.cli import main
 from newnormal.tabular import read
 from tests.cli.fleets import fitted_fleet, site
+from tests.present import present
 from tests.processes import python
 
 __all__ = ["fitted_fleet", "site"]  # fixtures
@@ -107,13 +108,11 @@ class Running:
 
     def read(self, count: int) -> list[str]:
         """Return the next lines of its output."""
-        assert self.process.stdout is not None
-        return [self.process.stdout.readline().rstrip("\n") for _ in range(count)]
+        return [present(self.process.stdout).readline().rstrip("\n") for _ in range(count)]
 
     def messages(self, count: int) -> list[str]:
         """Return the next lines of its standard error."""
-        assert self.process.stderr is not None
-        return [self.process.stderr.readline() for _ in range(count)]
+        return [present(self.process.stderr).readline() for _ in range(count)]
 
     def end(self, number: int | None = None) -> Done:
         """Wait for its end, after a signal if one is given; return the rest of what it wrote."""

@@ -12,6 +12,7 @@ from newnormal.cli.app import app
 from newnormal.cli.example import COMMANDS, FILES, FLEET_COMMANDS
 from newnormal.datasets.synthetic.examples import HOSTS, machines_example, plant_example
 from tests.cli.conftest import Command
+from tests.present import present
 
 MOST = 1_000_000  # bytes of a file
 
@@ -117,11 +118,8 @@ def test_the_tables_say_what_happens_in_them() -> None:
         "live": (2880, 6),
         "labelled": (5760, 6),
     }
-    labels = plant["labelled"].faults
-    assert labels is not None
+    labels = present(plant["labelled"].faults)
     assert int(((labels[1:] == 1) & (labels[:-1] == 0)).sum()) == 10
     assert plant["history"].times[-1] < plant["live"].times[0] < plant["labelled"].times[0]
-    hosts = machines["live"].hosts
-    assert hosts is not None
-    assert hosts[:8] == HOSTS
+    assert present(machines["live"].hosts)[:8] == HOSTS
     assert (np.diff(machines["live"].times[::8]) == np.timedelta64(5, "m")).all()

@@ -18,6 +18,7 @@ from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue, appl
 from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, lines
 from tests.errors import raised
+from tests.present import present
 
 
 @pytest.fixture
@@ -460,8 +461,7 @@ def test_link_to_a_state_file_stays_a_link(plant: Plant, pending: Path, newnorma
 def test_feedback_on_another_is_refused(plant: Plant, pending: Path, newnormal: Command) -> None:
     """An input that does not come again after a kill may open another one of that number."""
     detector = load(pending)
-    change = detector.change_
-    assert change is not None
+    change = present(detector.change_)
     for kind in ("alarm", "change"):
         other = replace(FeedbackRequest(FeedbackAct.accept, start="sample 7"), **{kind: 1})  # type: ignore[arg-type]
         assert str(raised(FeedbackError, apply, detector, other)) == (
@@ -479,6 +479,5 @@ def test_open_alarms_precede_rejected_ones(plant: Plant, pending: Path, newnorma
     later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
     plant.write(later)
     watched(plant, newnormal)
-    alarm = load(pending).alarm_
-    assert alarm is not None
+    alarm = present(load(pending).alarm_)
     assert newnormal("accept", pending).stderr.startswith(f"alarm {alarm.number} accepted")

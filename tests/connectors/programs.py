@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from newnormal.client import Client
+from tests.present import present
 from tests.waiting import until
 
 # Debian puts daemons where the PATH of a plain user does not lead.
@@ -86,8 +87,7 @@ class Program:
         until(self._answers, f"{self.command()[0]} to be ready", seconds=seconds)
 
     def _answers(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self.output[-3000:]
+        assert present(self._process).poll() is None, self.output[-3000:]
         with suppress(httpx.HTTPError, OSError):
             return self.is_ready()
         return False
@@ -101,8 +101,7 @@ class Program:
         self._end(signal.SIGTERM)
 
     def send_signal(self, number: int) -> None:
-        assert self._process is not None
-        self._process.send_signal(number)
+        present(self._process).send_signal(number)
 
     def _end(self, number: int) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -140,8 +139,7 @@ class Prometheus(Program):
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+        return present(self._process).pid
 
     def is_ready(self) -> bool:
         return httpx.get(f"{self.url}/-/ready", timeout=2.0).status_code == 200

@@ -20,6 +20,7 @@ from newnormal.tabular import Problem, Reading
 from newnormal.tabular.text import raw_bytes
 from newnormal.testing import check_source
 from tests.errors import raised
+from tests.present import present
 
 NAMES = ("a °C", "b")
 LINES = ["time,a °C,b", *(f"2026-01-01T00:{i // 60:02}:{i % 60:02},{i},-{i}" for i in range(400))]
@@ -58,8 +59,7 @@ def taken(source: Source, count: int) -> dict[str, Any]:
     """Read some samples, and return the place behind them."""
     found = 0
     while found < count:
-        batch = source.next_batch(count - found)
-        assert batch is not None
+        batch = present(source.next_batch(count - found))
         found += len(batch)
     return source.snapshot()
 
@@ -227,8 +227,7 @@ def test_a_long_line_is_one_bad_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_lines_of_many_streams_keep_their_place_behind_a_long_one(tmp_path: Path) -> None:
     options = SourceOptions((), Reading(longest_line=10))
     source: LineSource = FileSource(file(tmp_path, b"a\n" + b"9" * 99 + b"\nb\n"), options)
-    found = source.next_lines(10)
-    assert found is not None
+    found = present(source.next_lines(10))
     assert [text == "" for text in source.texts(found[1], found[0])] == [False, True, False]
     assert source.snapshot()["offset"] == 2 + 100 + 2
     source.close()
@@ -256,8 +255,7 @@ def test_a_file_in_any_encoding_is_followed_as_it_grows(
             growing.write(data[start : start + 999])
             growing.flush()
             for _ in range(3):
-                batch = source.next_batch(1000)
-                assert batch is not None
+                batch = present(source.next_batch(1000))
                 found += batch.values[:, 0].tolist()
     assert found == list(range(400))
     source.close()
@@ -341,9 +339,7 @@ def test_a_line_of_a_pipe_is_given_out_as_soon_as_it_has_come(pipe: int) -> None
     source = PipeSource("-", SourceOptions(("a",)))
     for text, expected in ((b"a\n", []), (b"1\n", [1.0]), (b"2\n3", [2.0]), (b"\n", [3.0])):
         os.write(pipe, text)
-        batch = source.next_batch(10)
-        assert batch is not None
-        assert batch.values[:, 0].tolist() == expected
+        assert present(source.next_batch(10)).values[:, 0].tolist() == expected
     os.close(pipe)
     assert source.next_batch(10) is None
 

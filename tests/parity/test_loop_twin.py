@@ -35,6 +35,7 @@ from newnormal.types import Bools, Event, Floats, Floats32, Verdicts
 from tests.golden.make_runs import FOLDER, HISTORY, Case, plant
 from tests.naive_channels import NaiveChannels
 from tests.naive_loop import LogSample, Look, NaiveLog, NaiveLoop, NaiveRange, NaiveThreshold
+from tests.present import present
 
 DETECTORS: dict[str, Callable[[], BaseDetector]] = {
     "detector": lambda: Detector(alarms_per_day=5.0, accept_after=120),
@@ -73,8 +74,7 @@ class Watched(TimedAcceptance):
 
     @staticmethod
     def newest(state: StreamState) -> int:
-        assert state.shadow is not None
-        return int(state.shadow.counts[SHADOW_NEXT])
+        return int(present(state.shadow).counts[SHADOW_NEXT])
 
     def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         self.look.moved = self.moved(fitted, state.model)
@@ -114,11 +114,10 @@ class Pair:
         stage = Watched(found.acceptance.timing.accept_after)
         fitted = replace(found, acceptance=stage)
         state = fitted.initial()
-        assert fitted.drift is not None and state.drift is not None
         limit = AlarmThreshold(fitted.alarm, fitted.tail_chances, state.alarm)
         twin = NaiveLoop(
             NaiveThreshold.of(limit),
-            NaiveRange(NormalRange(fitted.drift, state.drift)),
+            NaiveRange(NormalRange(present(fitted.drift), present(state.drift))),
             NaiveLog(fitted.channels),
             stage.timing.accept_after,
         )
@@ -132,9 +131,8 @@ class Pair:
         self.events += events
         final = len(found) - int(self.state.model.step.counts[PENDING])
         look = self.stage.look
-        assert found.shares is not None
         look.scores = found.scores[:final].tolist()
-        look.shares = found.shares[:final].tolist()
+        look.shares = present(found.shares)[:final].tolist()
         self.compare(found, None if sample is None else sample.tolist(), look)
 
     def compare(self, found: Verdicts, sample: list[float] | None, look: Look) -> None:
@@ -144,13 +142,11 @@ class Pair:
         thresholds = [each.threshold for each in verdicts]
         np.testing.assert_allclose(found.thresholds[:final], thresholds, rtol=1e-9, err_msg=at)
         assert found.anomalous[:final].tolist() == [each.anomalous for each in verdicts], at
-        assert found.alarms is not None
-        assert found.alarms[:final].tolist() == [each.alarm for each in verdicts], at
-        assert found.changes is not None and found.distances is not None
-        assert found.changes[:final].tolist() == [each.change for each in verdicts], at
+        assert present(found.alarms)[:final].tolist() == [each.alarm for each in verdicts], at
+        assert present(found.changes)[:final].tolist() == [each.change for each in verdicts], at
         distances = [each.distance for each in verdicts]
         np.testing.assert_allclose(
-            found.distances[:final], distances, rtol=1e-9, atol=1e-9, err_msg=at
+            present(found.distances)[:final], distances, rtol=1e-9, atol=1e-9, err_msg=at
         )
         self.compare_state()
 
@@ -181,14 +177,12 @@ class Pair:
 
     def reject(self) -> None:
         """Reject the newest pending change, or else the open alarm."""
-        assert self.state.changes is not None
-        slots = open_slots(self.state.changes, IS_PENDING)
+        slots = open_slots(present(self.state.changes), IS_PENDING)
         if slots:
             self.events += self.stage.reject(self.fitted, self.state, None, slots[-1])
             self.twin.reject(self.twin.waiting[-1])
         else:
-            alarm = open_alarm(self.fitted, self.state.log)
-            assert alarm is not None
+            alarm = present(open_alarm(self.fitted, self.state.log))
             self.events += self.stage.reject_alarm(self.fitted, self.state, None, alarm)
             self.twin.reject_alarm()
         self.compare_state()
@@ -198,8 +192,7 @@ class Pair:
         look = Look(moved=Watched.moved(self.fitted, self.state.model))
         if self.state.shadow is not None:
             look.shadow_moved = Watched.moved(self.fitted, self.state.shadow.model)
-        assert self.state.changes is not None
-        slot = open_slots(self.state.changes)[-1]
+        slot = open_slots(present(self.state.changes))[-1]
         self.events += self.stage.accept(self.fitted, self.state, None, slot)
         self.twin.accept(self.twin.changes[-1], look)
         self.compare_state()
@@ -240,21 +233,18 @@ class DetectorPair:
         change = self.stage.newest_open(state)
         is_due = self.stage.samples_until_review(state) == 1
         phases = fitted.phases(None, self.seen, 1)
-        assert state.changes is not None
-        began_with = set(state.changes.counts[:, CHANGE_ALARM].tolist()) - {0}
+        began_with = set(present(state.changes).counts[:, CHANGE_ALARM].tolist()) - {0}
         found, events = loop.advance(fitted, state, sample[None], None, False)
         mean, scale, missing = params.mean, params.scale, np.isnan(sample)
         # 1. Each channel by itself.
         ref = self.judge((sample - mean) / scale, phases)
         hidden = ref["hidden"] != 0
-        assert found.expected is not None and found.lows is not None and found.highs is not None
         assert found.channel_ratios is not None and found.shares is not None
         expected = ref["expected"] * scale + mean
         close = partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6, err_msg=at)
-        close(found.expected[0], expected)
-        assert fitted.channel is not None
-        own = fitted.channel.flags == 0  # a flag's range is history's
-        close((found.highs - found.lows)[0, own] / 2, (ref["width"] * scale)[own])
+        close(present(found.expected)[0], expected)
+        own = present(fitted.channel).flags == 0  # a flag's range is history's
+        close((present(found.highs) - present(found.lows))[0, own] / 2, (ref["width"] * scale)[own])
         close(found.channel_ratios[0], ref["ratio"])
         np.testing.assert_array_equal(missing | (found.channel_ratios[0] >= 1), hidden, at)
         # 3. The joint score without what is hidden, and the score of all values.
@@ -265,9 +255,8 @@ class DetectorPair:
         # 4. The distance from normal.
         faulty = {c: float(expected[c]) for c in np.flatnonzero(hidden & ~missing).tolist()}
         crosses = self.range.step(sample.tolist(), faulty)
-        assert found.distances is not None and found.changes is not None
-        close(found.distances, self.range.distance)
-        assert found.changes[0] == change, at
+        close(present(found.distances), self.range.distance)
+        assert present(found.changes)[0] == change, at
         # 5. Alarms.
         height = math.log(max(joint, 1e-30)) if self.threshold.rate else joint
         level, ratio, anomalous, number = self.threshold.judge(
@@ -313,8 +302,7 @@ class DetectorPair:
         return bool(self.range.stuck() or about - named)
 
     def judge(self, scaled: Floats, phases: Floats | None) -> dict[str, Floats]:
-        channel = self.fitted.channel
-        assert channel is not None
+        channel = present(self.fitted.channel)
         base = np.zeros(len(scaled))
         if phases is not None:
             base = np.where(channel.rhythmic != 0, self.fitted.rhythm.levels_at(phases)[0], 0.0)
@@ -384,12 +372,11 @@ class DetectorPair:
 
     def adopt(self) -> None:
         state = self.state
-        assert state.drift is not None and state.channel is not None and self.channels is not None
         assert state.observed is not None
-        self.range.adopt(state.drift)
+        self.range.adopt(present(state.drift))
         self.threshold.adopt(state.alarm)
-        for channel in self.channels.each:
-            channel.adopt(state.channel)
+        for channel in present(self.channels).each:
+            channel.adopt(present(state.channel))
         self.model, self.left = copied(state.model), int(state.observed.left[0])
         seen, own = state.observed, state.observed.own
         step = state.model.step._replace(samples=seen.samples, counts=seen.counts)
@@ -397,10 +384,9 @@ class DetectorPair:
 
     def decide(self, what: str) -> None:
         """Accept or reject the newest open change, or roll back the newest acceptance."""
-        assert self.state.changes is not None
         given: tuple[Any, ...] = (self.fitted, self.state, None)
         if what != "rollback":
-            given = (*given, open_slots(self.state.changes)[-1])
+            given = (*given, open_slots(present(self.state.changes))[-1])
         self.told(getattr(self.stage, what)(*given))
         self.adopt()
 

@@ -23,6 +23,7 @@ from newnormal.plots.stack import Ruler
 from newnormal.plots.thinning import bin_starts, middle, outline, peaks, stretches
 from newnormal.types import Floats, Ints, Observed, Times, Verdicts
 from tests.errors import raised
+from tests.present import present
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,8 +120,7 @@ def test_scores_missing_zero_or_constant_can_be_drawn(tmp_path: Path, scores: fl
     values, verdicts, labels = judged()
     verdicts.scores[:] = scores
     verdicts.anomalous[:] = False
-    assert verdicts.shares is not None
-    verdicts.shares[:] = np.nan
+    present(verdicts.shares)[:] = np.nan
     plots.save(drawn(values, verdicts, labels), tmp_path / "x.png")
 
 
@@ -164,8 +164,7 @@ def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> N
 def test_times_are_used_unless_one_is_missing() -> None:
     _, verdicts, _ = judged(times=minutes(300))
     assert Ruler.of(verdicts).dates
-    assert verdicts.times is not None
-    verdicts.times[3] = np.datetime64("NaT")
+    present(verdicts.times)[3] = np.datetime64("NaT")
     np.testing.assert_array_equal(Ruler.of(verdicts).x, np.arange(300))
 
 

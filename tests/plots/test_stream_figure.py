@@ -16,6 +16,7 @@ from newnormal.plots.style import DARK, LIGHT
 from newnormal.types import Event, Floats, Timeline, Verdicts
 from tests.errors import raised
 from tests.plots.runs import alarm, change, over, run
+from tests.present import present
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,8 +167,7 @@ def test_a_channel_has_its_value_what_was_expected_the_range_and_what_is_beyond(
     verdicts = run(channels=1)
     (panel,) = [axes for axes in verdicts.plot().axes if axes.get_title(loc="left") == "c0"]
     expected, values = panel.lines
-    assert verdicts.observed is not None
-    np.testing.assert_array_equal(values.get_ydata(), verdicts.observed.values[:, 0])
+    np.testing.assert_array_equal(values.get_ydata(), present(verdicts.observed).values[:, 0])
     np.testing.assert_array_equal(expected.get_ydata(), np.full(300, 25.0))
     edges = corners(panel.collections[0])[0][:, 1]
     assert (edges.min(), edges.max()) == (20.0, 30.0)
@@ -280,8 +280,7 @@ def test_values_between_missing_ones_are_dots() -> None:
 
 def test_a_spike_does_not_flatten_the_rest() -> None:
     verdicts = run(channels=1)
-    assert verdicts.observed is not None
-    verdicts.observed.values[100] = 1e6
+    present(verdicts.observed).values[100] = 1e6
     (panel,) = [axes for axes in verdicts.plot().axes if axes.get_title(loc="left") == "c0"]
     assert panel.get_ylim()[1] < 60
     assert np.nanmax(np.asarray(panel.lines[-1].get_ydata())) == 1e6  # it leaves the panel
@@ -304,8 +303,7 @@ def test_missing_values_are_gaps(tmp_path: Path) -> None:
 
 def test_a_gap_in_time_is_a_gap_in_the_line() -> None:
     verdicts = run()
-    assert verdicts.times is not None
-    verdicts.times[200:] += np.timedelta64(1, "D")
+    present(verdicts.times)[200:] += np.timedelta64(1, "D")
     panels = verdicts.plot(channels=1).axes
     (panel,) = [axes for axes in panels if axes.get_title(loc="left") == "c0"]
     assert np.flatnonzero(np.isnan(np.asarray(panel.lines[-1].get_ydata()))).tolist() == [200]
@@ -323,8 +321,7 @@ def test_a_model_without_alarms_shows_its_anomalous_samples() -> None:
 
 def test_a_million_samples_are_few_points_and_few_seconds() -> None:
     verdicts = run(1_000_000, 2, remaining=(alarm(1, 999_000, 999_999, reason=None),))
-    assert verdicts.observed is not None
-    verdicts.observed.values[123_456, 0] = 1e6
+    present(verdicts.observed).values[123_456, 0] = 1e6
     started = time.perf_counter()
     figure = newnormal.plot(verdicts, channels=["c0"])
     assert time.perf_counter() - started < 10  # about one

@@ -11,6 +11,7 @@ from newnormal.kernels.stream import SHADOW_TRAINS
 from newnormal.tabular import Table
 from tests.counts import count
 from tests.fleet_story import COMPILED, FITS, Feed, Story, assert_same_state, fitted, rows_of
+from tests.present import present
 
 SAMPLES = 1400
 
@@ -118,12 +119,11 @@ def test_each_way_through_the_kernel_is_taken(monkeypatch: pytest.MonkeyPatch) -
 def _looked_at(stream: Stream) -> dict[str, float]:
     """Return what tells which ways compiled code took."""
     state = stream.open()
-    assert state.review is not None and state.changes is not None
     trains = state.shadow is not None and bool(state.shadow.counts[SHADOW_TRAINS])
     return {
         "shadow": float(state.shadow.model.step.counts[0]) if trains and state.shadow else 0.0,
-        "reviews": float(state.review.counts[0]),
-        "rejected": bool((state.changes.counts[:, 4] == 2).any()),
+        "reviews": float(present(state.review).counts[0]),
+        "rejected": bool((present(state.changes).counts[:, 4] == 2).any()),
         "learned": state.model.step.weights.tobytes().__hash__(),
     }
 
@@ -198,14 +198,12 @@ SCHEMA = ("host", "time", "a", "b", "c")
 
 def _line(name: str, table: Table, row: int) -> list[object]:
     """Return a row of a frame; a stream without channel c has nothing there."""
-    assert table.times is not None
     values: list[object] = [*table.values[row].tolist(), None]
-    return [name, table.times[row].astype("datetime64[us]").item(), *values[:3]]
+    return [name, present(table.times)[row].astype("datetime64[us]").item(), *values[:3]]
 
 
 def _part(table: Table, rows: slice) -> Table:
-    assert table.times is not None
-    return Table(table.values[rows], table.channels, table.times[rows])
+    return Table(table.values[rows], table.channels, present(table.times)[rows])
 
 
 def test_a_stream_is_the_same_beside_any_others() -> None:

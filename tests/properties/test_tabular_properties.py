@@ -19,6 +19,7 @@ from newnormal.tabular import LineParser, Table, parse_time, parse_times, read, 
 from newnormal.tabular.parsing.cells import number
 from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 from newnormal.types import Floats, Times
+from tests.present import present
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -60,10 +61,9 @@ class Plant:
 
     def check(self, table: Table) -> None:
         """Assert that a table is this series, channel by channel."""
-        assert table.channels is not None
         assert table.values.shape == self.values.shape
         for at, name in enumerate(self.channels):
-            column = table.values[:, table.channels.index(name)]
+            column = table.values[:, present(table.channels).index(name)]
             np.testing.assert_array_equal(column, self.values[:, at])
         if self.times is None:
             assert table.times is None
@@ -192,8 +192,7 @@ def test_a_cell_is_read_by_numpy_as_by_the_rule(cell: str) -> None:
         with pytest.raises(InputError, match=r"^column 'b': expected a "):
             parser.parse(line)
         return
-    sample = parser.parse(line)
-    assert sample is not None
+    sample = present(parser.parse(line))
     np.testing.assert_array_equal(sample.values, [1.5, ref, 2.5])
 
 

@@ -27,6 +27,7 @@ from newnormal_reproduce.ours.drift_figures import COMPONENTS, OURS, PLAIN, TUNE
 from newnormal_reproduce.ours.today import NAMES, ONE_LINERS
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
+from tests.present import present
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 FIXED = ["γ 0.8, η 0.1", "γ 0.99, η 0.05", "γ 0.999, η 0.005"]
@@ -86,8 +87,7 @@ def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
     data = load_stream(stream.name, stream.root)
     fitted = TrialFit.on(data.train, trial)
     ResultStore.write_fit(tmp_path / "fit.nn", fitted)
-    stored = ResultStore.read_fit(tmp_path / "fit.nn", "pca")
-    assert stored is not None
+    stored = present(ResultStore.read_fit(tmp_path / "fit.nn", "pca"))
     ref, comp = (
         each.as_variant(variant_named("frozen"), 1.0, decay=1.0, lr=0.0).run(data.test).scores
         for each in (fitted, stored)
@@ -97,8 +97,7 @@ def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
 
 def test_a_macro_mean_counts_a_collection_once_however_many_streams_it_has() -> None:
     values = {"a": {1: 0.0}, "b": {1: 0.2}, "c": {1: 0.4}, "d": {1: 1.0}}
-    figure = macro(values, [["a", "b", "c"], ["d"]])
-    assert figure is not None
+    figure = present(macro(values, [["a", "b", "c"], ["d"]]))
     assert figure.mean == pytest.approx((0.2 + 1.0) / 2)
     assert figure.std is None
 

@@ -39,6 +39,7 @@ from newnormal_reproduce.ours.drift_alarms import (
 )
 from newnormal_reproduce.ours.drift_figures import OURS, PLAIN
 from newnormal_reproduce.ours.watching import watch
+from tests.present import present
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 STREAMS = ("drift/wave-level-1", "drift/wave-scale-1")
@@ -91,9 +92,7 @@ def small(samples: int = 1500) -> tuple[Floats, Floats]:
 def stored(fit: TrialFit, folder: Path) -> TrialFit:
     """Return a fit as it is read back from the store."""
     ResultStore.write_fit(folder / "fit.nn", fit)
-    read = ResultStore.read_fit(folder / "fit.nn", DEFAULT)
-    assert read is not None
-    return read
+    return present(ResultStore.read_fit(folder / "fit.nn", DEFAULT))
 
 
 def never() -> float:
@@ -156,8 +155,7 @@ def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(runner: Runner) -> N
     detector = fitted.as_variant(FROZEN, tau, decay=1.0, lr=0.0).track_alarms()
     verdicts = detector.run(live)
     assert verdicts.anomalous.any()
-    assert verdicts.alarms is not None
-    assert (verdicts.alarms[verdicts.anomalous] > 0).all()
+    assert (present(verdicts.alarms)[verdicts.anomalous] > 0).all()
     assert (verdicts.thresholds == tau).all()
 
 

@@ -11,6 +11,7 @@ import pytest
 from newnormal.errors import FeedbackError, ParameterError
 from newnormal_reproduce.ours.obvious import ObviousFaults, accept_newest, obvious_faults
 from newnormal_reproduce.ours.obvious_results import FaultRun, Night, ObviousResults
+from tests.present import present
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +77,9 @@ def test_the_nightly_job_is_run_in_three_variants(tmp_path: Path) -> None:
     assert usual.found is None
     assert new.openings >= 1
     assert new.accepted is True
-    assert new.later is not None
     page = found.markdown()
     assert "## A nightly job" in page
-    assert f"| new | alarms in the next 5 days | {new.later} |" in page
+    assert f"| new | alarms in the next 5 days | {present(new.later)} |" in page
     assert "## Faults" not in page
     assert [path.name for path in found.write(tmp_path)] == ["obvious.md", "obvious.csv"]
 
@@ -98,8 +98,7 @@ def test_shares_are_of_runs_with_a_fault_and_rates_of_those_without() -> None:
     assert results.share_found("1min", kind="ar") == 0
     assert results.share_found("1min", fault="step") == 1
     assert results.share_found("1min", fault="ramp") is None
-    quiet = results.quiet("1min")
-    assert quiet is not None
+    quiet = present(results.quiet("1min"))
     assert (quiet.runs, quiet.mean, quiet.decile) == (11, 2.5, 4.5)
     assert results.quiet("15min") is None
     assert results.quiet("1min", "ar") is None
@@ -182,7 +181,6 @@ def test_examples_are_of_the_first_rate_and_of_different_kinds() -> None:
             run(fault="spike", rate="15min", shown=shown),
         )
     )
-    example = results.example("spike")
-    assert example is not None
+    example = present(results.example("spike"))
     assert (example.rate, example.kind) == ("1min", "sine")
     assert results.example("ramp") is None

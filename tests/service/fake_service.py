@@ -37,6 +37,7 @@ from newnormal.service.store.samples import SampleTable
 from newnormal.service.store.stream_reader import StreamReader
 from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, IncidentEvent, Peak
+from tests.present import present
 from tests.waiting import until
 
 SECOND = 10**9
@@ -212,18 +213,14 @@ class FakeService:
         return {view.id: view for view in self.streams()}
 
     def record(self, number: int) -> StreamRecord:
-        record = self.records.get(number)
-        assert record is not None
-        return record
+        return present(self.records.get(number))
 
     def of_stream(self, stream: int, kind: str) -> list[Item]:
         page = self.store.items.page(stream=stream, kinds=[kind], limit=10**6)
         return sorted(page.items, key=lambda item: item.number)
 
     def item(self, key: str) -> Item:
-        item = self.store.items.get(key)
-        assert item is not None
-        return item
+        return present(self.store.items.get(key))
 
     def items(self) -> tuple[Item, ...]:
         return self.store.items.page(limit=10**6).items

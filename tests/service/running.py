@@ -17,6 +17,7 @@ from newnormal.service.engine.fitting import FitJob
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
+from tests.present import present
 from tests.waiting import until
 
 SECOND = 10**9
@@ -123,15 +124,11 @@ def push(service: Service, *arrivals: Arrival, history: bool = False) -> None:
 
 
 def state(service: Service, name: str = "m") -> str:
-    found = service.stream_named(name)
-    assert found is not None
-    return found.state
+    return present(service.stream_named(name)).state
 
 
 def number(service: Service, name: str = "m") -> int:
-    found = service.stream_named(name)
-    assert found is not None
-    return found.id
+    return present(service.stream_named(name)).id
 
 
 def go_live(service: Service, *names: str, width: int = 2) -> None:

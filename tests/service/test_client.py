@@ -12,6 +12,7 @@ from newnormal.client import Client, ServiceError
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.service.hub import Resync
 from tests.http_server import HttpServer, Request
+from tests.present import present
 from tests.service.fake_service import FakeService, served
 
 
@@ -133,14 +134,11 @@ def test_items_are_accepted_and_rejected(service: FakeService, client: Client) -
 def test_an_acceptance_is_rolled_back(service: FakeService, client: Client) -> None:
     change = service.inject_change(5)
     client.accept(change.key)
-    view = service.stream(5)
-    assert view is not None
-    assert client.rollback(view.name)["key"] == change.key
+    assert client.rollback(present(service.stream(5)).name)["key"] == change.key
 
 
 def test_a_stream_is_fitted_again(service: FakeService, client: Client) -> None:
-    view = service.stream(6)
-    assert view is not None
+    view = present(service.stream(6))
     client.refit(view.name, first=0, last=1500)
     after = service.stream(6)
     assert after is not None and after.generation == view.generation + 1

@@ -10,6 +10,7 @@ from newnormal.service.engine.outages import longest_quiet
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
+from tests.present import present
 from tests.service.running import HISTORY, SECOND, Start, arrival, fits, number, push, settle
 
 SINKS = (SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),)
@@ -60,8 +61,7 @@ def items(service: Service, *kinds: str, open_only: bool = True) -> list[tuple[s
 
 
 def fall_silent(service: Service, seconds: int = 400) -> None:
-    stream = service.applier.streams.named("m")
-    assert stream is not None
+    stream = present(service.applier.streams.named("m"))
     since = stream.aligner.closed
     entry = log.Silent(stream.id, since, since + seconds * SECOND)
     service._engine.submit(entry, internal=True).applied.result()
@@ -245,8 +245,7 @@ def test_a_silence_lasted_until_it_was_seen(service: Service, first: int, minute
     fall_silent(service, 420)
     send(service, first, calm(first, 1))
     (item,) = service.store.items.page(kinds=["silence"], limit=9).items
-    assert item.ended is not None
-    assert (item.state, item.ended - item.opened) == ("closed", minutes * 60 * SECOND)
+    assert (item.state, present(item.ended) - item.opened) == ("closed", minutes * 60 * SECOND)
     assert item.sentence == f"no sample for {minutes} min, expected one every 60 s"
 
 
@@ -269,8 +268,7 @@ def test_the_first_fit_takes_the_same_samples_always(service: Service, batches: 
 
 def every_ten_minutes(service: Service, first: int, count: int) -> None:
     """Send samples ten minutes apart, with the silences that the clock finds between them."""
-    stream = service.applier.streams.named("m")
-    assert stream is not None
+    stream = present(service.applier.streams.named("m"))
     for at in range(first, first + count):
         quiet = longest_quiet(stream.aligner.period or 0)
         if quiet < 600:

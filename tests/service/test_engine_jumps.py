@@ -13,6 +13,7 @@ from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.service.values import StreamView
+from tests.present import present
 from tests.service.running import (
     HISTORY,
     PERIOD,
@@ -65,15 +66,11 @@ def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service
 
 
 def shown(service: Service) -> StreamView:
-    found = service.stream_named("m")
-    assert found is not None
-    return found
+    return present(service.stream_named("m"))
 
 
 def kept(service: Service) -> StreamRecord:
-    found = service.applier.streams.named("m")
-    assert found is not None
-    return found
+    return present(service.applier.streams.named("m"))
 
 
 def send(service: Service, *places: int, fault: float = 0.0) -> None:

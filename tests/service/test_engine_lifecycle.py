@@ -16,6 +16,7 @@ from newnormal.service.log.entries import SamplesArrived
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
 from newnormal.service.values import Item
+from tests.present import present
 from tests.service.running import (
     HISTORY,
     PERIOD,
@@ -46,8 +47,7 @@ def test_a_stream_collects_then_waits_for_its_fit_then_is_live(service: Service)
     fits(service).fit()
     settle(service)
     assert state(service) == "live"
-    shown = service.stream_named("m")
-    assert shown is not None
+    shown = present(service.stream_named("m"))
     assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
     states = [each.body["state"] for each in service.store.events.read() if each.kind == "stream"]
     assert states == ["collecting", "fitting", "live"]
@@ -72,8 +72,7 @@ def test_a_fit_that_failed_is_made_again_with_twice_the_samples(service: Service
     push(service, arrival(0, samples(0, HISTORY)))
     fits(service).fail("too little varies")
     until(lambda: state(service) == "failed", "the failure")
-    shown = service.stream_named("m")
-    assert shown is not None
+    shown = present(service.stream_named("m"))
     assert (shown.problem, shown.attention) == ("too little varies; more of it", "failed")
     push(service, arrival(HISTORY, samples(HISTORY, HISTORY - 1)))
     assert (state(service), fits(service).jobs) == ("failed", [])
@@ -81,8 +80,7 @@ def test_a_fit_that_failed_is_made_again_with_twice_the_samples(service: Service
     fits(service).fit()
     settle(service)
     assert state(service) == "live"
-    shown = service.stream_named("m")
-    assert shown is not None and shown.problem == ""
+    assert present(service.stream_named("m")).problem == ""
 
 
 def test_a_fit_whose_process_ended_is_made_again_soon(service: Service) -> None:

@@ -15,6 +15,7 @@ from newnormal.service.store import Store
 from newnormal.service.store.checking import FolderReport, _Positions, _store
 from newnormal.service.store.retention import apply_retention
 from newnormal.service.values import Item, StoredRows
+from tests.present import present
 from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
 
@@ -208,12 +209,10 @@ def test_a_writer_killed_in_the_middle_leaves_its_last_checkpoint_whole(tmp_path
         with subprocess.Popen(
             [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True
         ) as writer:
-            assert writer.stdout is not None
-            lines = [writer.stdout.readline() for _ in range(4 + 3 * run)]
+            lines = [present(writer.stdout).readline() for _ in range(4 + 3 * run)]
             os.kill(writer.pid, signal.SIGKILL)
         store = Store(path)
-        found = store.checkpoint()
-        assert found is not None
+        found = present(store.checkpoint())
         position, one, two = map(int, found[1].split())
         assert position >= int(lines[-1].split()[0])
         store.return_to(position, {1: one, 2: two})

@@ -16,6 +16,7 @@ from newnormal.types import Floats, Floats32
 from tests.errors import raised
 from tests.inside import params, stream
 from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, fresh, minutes, plant
+from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
 SHIFT = np.array([6.0, 5.0, -4.0]) * SIGMA
@@ -63,9 +64,7 @@ def timing(detector: BaseDetector) -> Timing:
 
 
 def reviewed(detector: BaseDetector) -> ReviewState:
-    review = detector._state.review
-    assert review is not None
-    return review
+    return present(detector._state.review)
 
 
 def learned(detector: BaseDetector) -> tuple[Floats32, Floats]:
@@ -81,9 +80,8 @@ def test_level_shift_is_one_change_with_the_alarm_it_began_with(detector: Detect
     events = events_of(detector, failed("offset", AT + 200))
     (changed,) = [event for event in events if event.kind == "changed"]
     assert len(alarms_of(events, "opened")) == 1
-    assert changed.alarm is not None and changed.change is not None
-    change = changed.change
-    assert (change.number, change.start, change.alarm) == (1, AT, changed.alarm.number)
+    change = present(changed.change)
+    assert (change.number, change.start, change.alarm) == (1, AT, present(changed.alarm).number)
     assert (change.state, change.open, change.channels) == ("pending", True, ("flow",))
     assert AT < changed.sample <= AT + 60
     (pending,) = detector.changes_
@@ -201,8 +199,7 @@ def test_second_fault_opens_an_alarm_while_a_change_is_open(rejected: bool, chan
 @pytest.mark.parametrize("kind", ["dead", "offset", "stuck"])
 def test_failed_sensor_is_reported_until_accept_after(detector: Detector, kind: str) -> None:
     verdicts = detector.run(failed(kind))
-    assert verdicts.alarms is not None and verdicts.changes is not None
-    reported = (verdicts.alarms > 0) | (verdicts.changes > 0)
+    reported = (present(verdicts.alarms) > 0) | (present(verdicts.changes) > 0)
     noticed = AT + int(np.flatnonzero(reported[AT:])[0])
     assert noticed < AT + 60
     assert reported[noticed + 60 : noticed + ACCEPT_AFTER].all()
@@ -214,12 +211,9 @@ def test_failed_sensor_is_reported_until_accept_after(detector: Detector, kind: 
 def test_nothing_of_a_rejected_change_is_learned(detector: Detector, kind: str, after: int) -> None:
     live = failed(kind, AT + 4 * ACCEPT_AFTER)
     detector.run(live[: AT + after])
-    change = detector.change_
-    assert change is not None
-    assert detector.reject(change) is detector
+    assert detector.reject(present(detector.change_)) is detector
     (event,) = [event for event in detector.take_events() if event.kind == "rejected"]
-    assert event.change is not None
-    assert (event.sample, event.change.state) == (AT + after - 1, "rejected")
+    assert (event.sample, present(event.change).state) == (AT + after - 1, "rejected")
     before = stream(detector).weights.copy()
     assert known(events_of(detector, live[AT + after :]), "accepted") == []
     assert [each.state for each in detector.changes_] == ["rejected"]
@@ -525,9 +519,7 @@ def test_one_absurd_value_is_over_soon(detector: Detector) -> None:
 
 def test_a_series_judged_by_itself_inherits_no_alarm(detector: Detector) -> None:
     detector.run(shifted(AT + 10))
-    alarm = detector.alarm_
-    assert alarm is not None
-    alarms = detector.score(plant(2, 300)).alarms
-    assert alarms is not None
+    alarm = present(detector.alarm_)
+    alarms = present(detector.score(plant(2, 300)).alarms)
     assert alarm.number not in alarms
     assert detector.alarm_ == alarm

@@ -12,6 +12,7 @@ from newnormal.alarms.words import closed_text
 from newnormal.types import Floats
 from tests.errors import raised
 from tests.plants import ACCEPT_AFTER, AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, plant
+from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
 
@@ -63,9 +64,8 @@ def test_fault_in_another_channel_joins_the_alarm_and_is_reported() -> None:
     opened, joined, closed = events_of(live)[:3]
     assert [opened.kind, joined.kind, closed.kind] == ["opened", "updated", "closed"]
     assert (opened.sample, joined.sample) == (AT, AT + 20)
-    assert opened.alarm is not None and joined.alarm is not None
-    assert list(opened.alarm.channels) == ["level"]
-    assert list(joined.alarm.channels) == ["power", "level"]
+    assert list(present(opened.alarm).channels) == ["level"]
+    assert list(present(joined.alarm).channels) == ["power", "level"]
 
 
 def test_alarm_of_hours_goes_on_as_a_change_and_a_later_fault_opens_another() -> None:
@@ -106,8 +106,7 @@ def test_limit_rises_by_what_is_just_beyond_it_and_its_rise_is_bounded(
     detector = fresh()
     start = detector.alarm_threshold_
     assert detector.run(live).thresholds.min() >= start * (1 - 1e-9)
-    assert detector._state.channel is not None
-    own, *others = detector._state.channel.raised.tolist()
+    own, *others = present(detector._state.channel).raised.tolist()
     assert (own > 1) == raised
     assert own <= 2 and max(others) <= 1.5
 
@@ -124,8 +123,7 @@ def test_threshold_that_is_given_stays_where_it_is_put() -> None:
     detector = Detector(threshold=Fixed(3.0), epochs=1).fit(plant(0, 600))
     verdicts = detector.run(spiky())
     assert set(verdicts.thresholds.tolist()) == {3.0}
-    assert verdicts.ratios is not None
-    np.testing.assert_array_equal(verdicts.anomalous, verdicts.ratios >= 1)
+    np.testing.assert_array_equal(verdicts.anomalous, present(verdicts.ratios) >= 1)
     assert np.isnan(detector.alarm_rate_.limit_per_day)
 
 
@@ -200,8 +198,7 @@ def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(story: l
     found = alarm.evidence[0]
     assert (found.channel, found.direction) == ("level", "low")
     assert found.observed == pytest.approx(plant(1, 301)[300, LEVEL] - 10 * SIGMA[LEVEL])
-    assert found.low is not None and found.high is not None and found.expected is not None
-    assert -1 < found.low < found.expected < found.high < 2
+    assert -1 < present(found.low) < present(found.expected) < present(found.high) < 2
     assert alarm.sentence.startswith("level -2.")
     assert "expected" in alarm.sentence and alarm.sentence.endswith("; low")
     change = changes_of(story, "changed")[0]

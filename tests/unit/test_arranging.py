@@ -10,6 +10,7 @@ import pytest
 from newnormal.errors import InputError
 from newnormal.tabular import InputProfile, Reading, Table
 from newnormal.tabular.ordering.arranging import arranged, kept_rows
+from tests.present import present
 
 START = np.datetime64("2026-01-01", "ns")
 MINUTE = np.timedelta64(60, "s")
@@ -30,8 +31,7 @@ def read(given: Table, **options: Any) -> Table:
 
 
 def minutes(found: Table) -> list[float]:
-    assert found.times is not None
-    return [float(each) for each in (found.times - START) / MINUTE]
+    return [float(each) for each in (present(found.times) - START) / MINUTE]
 
 
 def column(found: Table) -> list[float]:
@@ -90,8 +90,7 @@ def test_an_hour_that_comes_twice_hints_at_the_zone() -> None:
 @pytest.mark.parametrize("far", ["2199-01-01", "1970-01-01"])
 def test_a_time_far_from_all_others_is_a_bad_line(at: int, far: str) -> None:
     given = table(range(20), range(20))
-    assert given.times is not None
-    given.times[at] = np.datetime64(far)
+    present(given.times)[at] = np.datetime64(far)
     found = read(given)
     assert column(found) == [each for each in range(20) if each != at]
     assert found.profile is not None and found.profile.bad_lines == 1

@@ -13,6 +13,7 @@ from newnormal.tabular.ordering.arranging import arranged
 from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
 from newnormal.types import Floats, Times
 from tests.naive_arrival import NaiveArrival
+from tests.present import present
 
 MINUTE = np.timedelta64(60, "s")
 START = np.datetime64("2026-01-01", "ns")
@@ -47,10 +48,9 @@ def values_of(rng: np.random.Generator, count: int) -> Floats:
 def listed(arrived: OrderedSamples) -> list[Any]:
     """Return samples and refused numbers in the order in which they came out."""
     found: list[Any] = []
-    assert arrived.times is not None
     problems = list(arrived.problems)
     for at, (when, row) in enumerate(
-        zip(arrived.times.astype(np.int64).tolist(), arrived.values.tolist(), strict=True)
+        zip(present(arrived.times).astype(np.int64).tolist(), arrived.values.tolist(), strict=True)
     ):
         while problems and problems[0].before <= at:
             found.append(("refused", problems.pop(0).number))
@@ -116,8 +116,7 @@ def test_pieces_are_equal_to_the_finished_series(options: dict[str, Any], seed: 
     found = np.concatenate([each.values for each in parts])
     np.testing.assert_array_equal(found, whole.values)
     moments = np.concatenate([each.times for each in parts if each.times is not None])
-    assert whole.times is not None
-    np.testing.assert_array_equal(moments, whole.times)
+    np.testing.assert_array_equal(moments, present(whole.times))
 
 
 def pushed(minutes: list[float], **options: Any) -> tuple[LiveOrder, OrderedSamples]:
@@ -209,8 +208,7 @@ def test_options_that_are_gone_lose_nothing() -> None:
     arrival, first = pushed([0, 1, 1, 2, 4, 3], reorder=2, on_duplicate="mean")
     other = restarted(arrival, Reading())
     arrived = other.push(np.zeros((1, 2)), START + np.array([5]) * MINUTE)
-    assert arrived.times is not None and first.times is not None
-    minutes = (np.concatenate([first.times, arrived.times]) - START) / MINUTE
+    minutes = (np.concatenate([present(first.times), present(arrived.times)]) - START) / MINUTE
     assert minutes.tolist() == [0, 1, 2, 3, 4, 5]
     assert other.plain
 

@@ -20,6 +20,7 @@ from newnormal.datasets.synthetic.plants import plant
 from newnormal.tabular import InputProfile, StreamTables, Table, to_table
 from newnormal.tabular.reading import BadCells
 from newnormal.types import Floats, Times
+from tests.present import present
 
 START = np.datetime64("2026-01-01T00:00", "ns")
 
@@ -214,8 +215,7 @@ def test_a_clean_plant_has_nothing_to_mend() -> None:
 def test_gaps_are_counted_and_the_largest_named() -> None:
     keep = np.r_[0:200, 260:400, 401:1000]
     check = newnormal.check(noise(len(keep)), times=minutes(1000)[keep])
-    assert check.facts is not None and check.facts.sampling is not None
-    sampling = check.facts.sampling
+    sampling = present(present(check.facts).sampling)
     assert (sampling.gaps, sampling.lost, sampling.largest[0].sample) == (2, 61, 199)
     found = {each.code: each for each in check.findings}["gaps"]
     assert found.level == "warning"
@@ -277,8 +277,7 @@ def test_a_limit_that_the_period_rules_out_is_an_error_before_the_training() -> 
 @pytest.mark.parametrize(("count", "timed"), [(150, False), (400, True), (700, False)])
 def test_the_plan_is_what_fit_does(count: int, timed: bool) -> None:
     data = to_table(noise(count), times=minutes(count) if timed else None, channels=["a", "b"])
-    plan = newnormal.check(data).plan
-    assert plan is not None
+    plan = present(newnormal.check(data).plan)
     detector = Detector(epochs=1).fit(data)
     assert plan.channels == detector.channels_
     assert plan.period == detector.period_
@@ -297,8 +296,7 @@ def test_the_plan_is_what_fit_does(count: int, timed: bool) -> None:
 def test_the_plan_of_the_papers_method_has_its_options() -> None:
     table = to_table(noise(30))
     detector = M2N2(window=12, stride=4)
-    plan = check_table(table, detector=detector).plan
-    assert plan is not None
+    plan = present(check_table(table, detector=detector).plan)
     assert (plan.method, plan.window, plan.stride, plan.members) == ("m2n2", 12, 4, ("mlp",))
     assert plan.accept_after is None and plan.alarms_per_day is None
     short = check_table(to_table(noise(23)), detector=detector)

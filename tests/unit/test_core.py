@@ -21,6 +21,7 @@ from newnormal.kernels.adam import adam_step
 from newnormal.kernels.step import SATURATION
 from newnormal.types import Floats, Times
 from newnormal.types.zones import utc_offset
+from tests.present import present
 
 
 def every(minutes: float, count: int, start: str = "2026-01-05") -> Times:
@@ -120,8 +121,7 @@ def test_a_clock_comes_back_from_json_and_from_a_pickle(clock: TimeClock | Sampl
 
 def test_levels_and_spreads_are_those_of_each_time_of_day() -> None:
     times = every(5, 288 * 20)
-    rhythm = Rhythm.fit(daily(times), times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(daily(times), times))
     assert rhythm.levels.shape == rhythm.spreads.shape == (288, 1)
     assert rhythm.levels.dtype == np.float32
     truth = np.sin(np.arange(288) / 288 * 2 * np.pi)
@@ -133,8 +133,7 @@ def test_each_bin_is_near_the_median_of_its_days() -> None:
     """The slow twin: medians and median distances, one bin at a time, without smoothing."""
     times = every(30, 48 * 10)
     values = daily(times)
-    rhythm = Rhythm.fit(values, times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values, times))
     phases = rhythm.phases(times)
     for phase in range(48):
         mine = np.sort(values[phases == phase, 0])
@@ -149,8 +148,7 @@ def test_a_nightly_job_stays_sharp(minutes: float) -> None:
     times = every(minutes, int(1440 / minutes) * 30)
     values = nightly(times)
     half = len(times) // 2
-    rhythm = Rhythm.fit(values[:half], times[:half])
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values[:half], times[:half]))
     phases = rhythm.phases(times[half:]).astype(int)
     away = np.abs(values[half:] - rhythm.levels[phases]) / rhythm.spreads[phases]
     assert away.max() < 6
@@ -163,8 +161,7 @@ def test_a_nightly_job_stays_sharp(minutes: float) -> None:
 def test_a_job_is_met_though_the_clock_of_the_samples_jitters(late: float) -> None:
     times = every(5, 288 * 14)
     values = nightly(times)
-    rhythm = Rhythm.fit(values, times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values, times))
     moved = times + np.timedelta64(int(late * 60), "s")
     np.testing.assert_array_equal(rhythm.phases(moved), rhythm.phases(times))
 
@@ -177,8 +174,7 @@ def test_missing_days_and_gaps_change_little() -> None:
     keep = ~np.isin(days, [3, 4, 11]) & (rng.random(len(times)) > 0.1)
     values[rng.random(len(times)) > 0.9] = np.nan
     keep &= ~((minute_of_day(times) >= 600) & (minute_of_day(times) < 620))  # never seen
-    rhythm = Rhythm.fit(values[keep], times[keep])
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values[keep], times[keep]))
     truth = np.sin(np.arange(288) / 288 * 2 * np.pi)
     np.testing.assert_allclose(rhythm.levels[:, 0], truth, atol=0.25)
     assert np.isfinite(rhythm.spreads).all()
@@ -192,8 +188,7 @@ def test_daylight_saving_does_not_move_a_job_of_local_time(start: str) -> None:
     local = [datetime.fromtimestamp(int(t.astype(int)) // 10**9, zone) for t in times]
     job = np.array([each.hour == 6 and each.minute < 30 for each in local])
     values = (job * 6.0 + np.random.default_rng(0).normal(0, 0.3, len(times)))[:, None]
-    rhythm = Rhythm.fit(values, times, zone="Europe/Berlin")
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values, times, zone="Europe/Berlin"))
     phases = rhythm.phases(times).astype(int)
     away = np.abs(values - rhythm.levels[phases]) / rhythm.spreads[phases]
     assert away.max() < 8
@@ -214,8 +209,7 @@ def taxi(times: Times, seed: int = 0) -> Floats:
 
 def test_weekends_have_levels_of_their_own_where_they_differ() -> None:
     times = every(30, 48 * 28)
-    rhythm = Rhythm.fit(taxi(times), times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(taxi(times), times))
     assert isinstance(rhythm.clock, TimeClock)
     assert rhythm.clock.kinds > 1
     later = every(30, 48 * 28, "2026-02-02")
@@ -226,8 +220,7 @@ def test_weekends_have_levels_of_their_own_where_they_differ() -> None:
 
 def test_days_that_are_alike_share_their_levels() -> None:
     times = every(30, 48 * 28)
-    rhythm = Rhythm.fit(daily(times), times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(daily(times), times))
     assert isinstance(rhythm.clock, TimeClock)
     assert rhythm.clock.kinds == 1
 
@@ -238,8 +231,7 @@ def test_a_job_of_working_days_is_not_expected_on_weekends() -> None:
     minute = minute_of_day(times)
     job = (minute >= 210) & (minute < 230) & (weekday < 5)
     values = (job * 8.0 + np.random.default_rng(0).normal(0, 0.3, len(times)))[:, None]
-    rhythm = Rhythm.fit(values, times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values, times))
     assert np.abs(values - rhythm.levels[rhythm.phases(times).astype(int)]).max() < 2
 
 
@@ -247,8 +239,7 @@ def test_a_channel_without_rhythm_has_its_plain_mean_and_spread() -> None:
     times = every(15, 96 * 14)
     noise = np.random.default_rng(1).normal(2, 3, len(times))[:, None]
     constant = np.full((len(times), 1), 4.0)
-    rhythm = Rhythm.fit(np.concatenate([daily(times), noise, constant], axis=1), times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(np.concatenate([daily(times), noise, constant], axis=1), times))
     assert rhythm.explained.tolist() == [True, False, False]
     np.testing.assert_allclose(rhythm.levels[:, 1:], [[noise.mean(), 4]] * 96, rtol=1e-5)
     np.testing.assert_allclose(rhythm.spreads[:, 1:], [[noise.std(), 1]] * 96, rtol=1e-5)
@@ -275,8 +266,7 @@ def test_two_anomalous_days_of_history_do_not_matter() -> None:
     values = daily(times)
     values[200:260] += 40
     values[1200:1210] -= 40
-    rhythm = Rhythm.fit(values, times)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values, times))
     truth = np.sin(np.arange(96) / 96 * 2 * np.pi)
     np.testing.assert_allclose(rhythm.levels[:, 0], truth, atol=0.3)
 
@@ -286,15 +276,12 @@ def test_the_tables_are_small(channels: int, most: int) -> None:
     times = every(5, 288 * 28)
     rng = np.random.default_rng(0)
     values = np.repeat(taxi(times), channels, axis=1) + rng.normal(0, 0.1, (len(times), channels))
-    rhythm = Rhythm.fit(values, times)
-    assert rhythm is not None
-    assert nbytes(rhythm) < most
+    assert nbytes(present(Rhythm.fit(values, times))) < most
 
 
 def test_a_rhythm_comes_back_from_its_facts_and_arrays() -> None:
     times = every(15, 96 * 14)
-    rhythm = Rhythm.fit(daily(times), times, zone="Europe/Berlin")
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(daily(times), times, zone="Europe/Berlin"))
     twin = Rhythm.of(json.loads(json.dumps(rhythm.to_json())), rhythm.levels, rhythm.spreads)
     assert twin.clock == rhythm.clock
     assert twin.explained.tolist() == rhythm.explained.tolist()
@@ -309,8 +296,7 @@ def test_the_period_of_a_series_without_times_is_found(period: int, count: int) 
     wave = np.sin(np.arange(count + 500) / period * 2 * np.pi)
     values = (wave + np.random.default_rng(0).normal(0, 0.2, len(wave)))[:, None]
     assert find_period(values[:count]) == period
-    rhythm = Rhythm.fit(values[:count], None)
-    assert rhythm is not None
+    rhythm = present(Rhythm.fit(values[:count], None))
     assert (values[count:] - rhythm.levels[rhythm.phases(None, 0, 500).astype(int)]).std() < 0.3
     assert rhythm.sentence(["load"]).endswith(
         f"a period of {period:,} samples. Without times, the stream is taken to follow history "

@@ -15,6 +15,7 @@ from newnormal.tabular.ordering.arrival import LiveOrder
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered
+from tests.present import present
 
 LAST = "2026-12-31T23:59:59"
 
@@ -43,8 +44,7 @@ LAST = "2026-12-31T23:59:59"
 )
 def test_a_time_is_found_in_any_common_form(table: Any, cell: str, time: str) -> None:
     found = table(f't;a\n"{cell}";1\n')
-    assert found.times is not None
-    assert found.times[0] == np.datetime64(time, "ns")
+    assert present(found.times)[0] == np.datetime64(time, "ns")
     assert found.channels == ("a",)
 
 
@@ -121,8 +121,7 @@ def test_a_pattern_reads_as_strptime_does() -> None:
         for each in rng.integers(0, 3 * 10**15, 200)
     ]
     cells = [f"{each:{pattern}}" for each in moments]
-    found = custom_form(pattern).read(cells)
-    assert found is not None
+    found = present(custom_form(pattern).read(cells))
     expected = [datetime.strptime(cell, pattern) for cell in cells]
     np.testing.assert_array_equal(
         found.ns.view("datetime64[ns]"), np.array(expected, dtype="datetime64[ns]")
@@ -233,9 +232,8 @@ def test_the_clock_is_resumed_in_the_middle_of_the_night() -> None:
     other = LineParser(Reading.of(options))
     other.restore(one.facts())
     second = other.parse_many(lines[cut:])
-    assert first.times is not None
     assert second.times is not None
-    np.testing.assert_array_equal(np.concatenate([first.times, second.times]), utc)
+    np.testing.assert_array_equal(np.concatenate([present(first.times), second.times]), utc)
 
 
 def test_a_time_without_a_zone_is_on_the_clock_of_the_samples(tmp_path: Path) -> None:

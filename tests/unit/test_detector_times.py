@@ -13,6 +13,7 @@ from newnormal.state import codec
 from newnormal.types import Floats, Times
 from tests.errors import raised
 from tests.inside import params
+from tests.present import present
 from tests.strategies import nasty_series
 
 START = np.datetime64("2026-01-01T00:00:00", "ns")
@@ -67,8 +68,7 @@ def test_pending_times_survive_saving(detector: M2N2, history: Floats, tmp_path:
     detector.save(tmp_path / "state.nn")
     other = M2N2.load(tmp_path / "state.nn")
     assert other.last_time_ == when[6]
-    late = other.run(history[7:12], times=when[7:]).late
-    assert late is not None
+    late = present(other.run(history[7:12], times=when[7:]).late)
     np.testing.assert_array_equal(late.times, when[6:7])
 
 
@@ -83,8 +83,7 @@ def test_without_times_there_are_none(detector: M2N2, history: Floats) -> None:
 def test_times_may_begin_in_the_middle_of_a_stream(detector: M2N2, history: Floats) -> None:
     detector.run(history[:5], flush=False)
     part = detector.run(history[5:8], times=clock(0, 3))
-    assert part.late is not None
-    assert [verdict.time for verdict in part.late] == [None]
+    assert [verdict.time for verdict in present(part.late)] == [None]
     assert [verdict.time for verdict in part] == list(clock(0, 3))
 
 
@@ -269,6 +268,5 @@ def test_dropping_pending_since_a_time_keeps_what_came_before(history: Floats) -
     assert detector.drop_pending(since="2030-01-01") == 0
     assert detector.counters["pending"] == 2
     comp = detector.run(history[6:20], times=when[6:])
-    assert comp.late is not None
-    np.testing.assert_array_equal(comp.late.scores, ref.scores[4:6])
+    np.testing.assert_array_equal(present(comp.late).scores, ref.scores[4:6])
     np.testing.assert_array_equal(comp.scores, ref.scores[6:])

@@ -21,6 +21,7 @@ from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
 from tests.errors import raised
 from tests.fleet_story import Feed, assert_same_state, fitted, rows_of
+from tests.present import present
 
 NAMES = ("web-1", "web-2", "web-3")
 START = np.datetime64("2026-01-01", "ns")
@@ -368,8 +369,7 @@ def test_times_are_one_for_all_or_one_each_or_by_name(times: Any) -> None:
     fleet = small()
     for samples in (np.zeros((3, 2)), {name: [0.0, 0.0] for name in NAMES}):
         found = small().step(samples, times)
-        assert found.times is not None
-        assert (found.times == START + 5 * MINUTE).all()
+        assert (present(found.times) == START + 5 * MINUTE).all()
     with pytest.raises(InputError, match="times: expected one for all, or one for each of 3"):
         fleet.step(np.zeros((3, 2)), [START])
     with pytest.raises(InputError, match="expected a time, found 'soon'"):
@@ -445,8 +445,7 @@ def test_flush_of_what_nothing_is_pending_of_changes_nothing() -> None:
     alone, fleet = fitted("learning"), Fleet().add("a", fitted("learning"))
     table = Feed("learning", 5, 400, calm=True).take(400)
     table.values[100:] += 4.0
-    assert table.times is not None
-    for row, time in zip(table.values, table.times, strict=True):
+    for row, time in zip(table.values, present(table.times), strict=True):
         alone.step(row, time)
         fleet.step({"a": row}, time)
         before = alone.to_parts().state.model.step.trend

@@ -22,6 +22,7 @@ from newnormal.fleet.folder.replaying import Replayed
 from newnormal.fleet.stream import Shape, Stream
 from newnormal.state import versions
 from tests.fleets import assert_equal, assert_same_verdicts, fitted, mixed_fleet, tick
+from tests.present import present
 
 
 @pytest.fixture
@@ -40,8 +41,7 @@ def lived(samples: int = 40) -> Fleet:
 
 def abandon(fleet: Fleet) -> None:
     """Let go of the folder without saving anything, as a kill does."""
-    assert fleet._log is not None
-    fleet._log.abandon()
+    present(fleet._log).abandon()
     fleet._log = None
 
 
@@ -244,8 +244,7 @@ def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> N
     with Fleet.open(tmp_path, every=10) as opened:
         for number in range(5, 100):
             opened.step(tick(opened, number))
-        assert opened._log is not None
-        assert len(opened._log.writer.shards) > 5
+        assert len(present(opened._log).writer.shards) > 5
         files = FileLog(tmp_path, str(read_manifest(tmp_path).log_id)).files
         assert 0 < files[0][0] <= read_manifest(tmp_path).first
         assert sum(path.stat().st_size for _, path in files) < opened.position / 3

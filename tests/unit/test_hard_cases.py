@@ -17,6 +17,7 @@ from newnormal.tabular import to_table
 from newnormal.texts import number_text
 from newnormal.types import Alarm, Event, Evidence, Floats, time_text
 from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
+from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
 
@@ -36,9 +37,8 @@ def assert_true(parts: list[tuple[int, Evidence]], at: int, normal: Floats, how:
     """Assert that a fault from a sample on is told at once, with its direction and normal value."""
     assert parts[0][0] <= at + 1
     for _, part in parts:
-        assert part.sample is not None and part.low is not None and part.high is not None
         assert part.direction == how
-        assert part.low <= normal[part.sample] <= part.high
+        assert present(part.low) <= normal[present(part.sample)] <= present(part.high)
 
 
 @pytest.mark.parametrize("accepted", [False, True])
@@ -180,8 +180,7 @@ def test_a_plant_whose_normal_changes_twice_rings_no_more_than_its_limit() -> No
 
 def test_an_expected_value_that_differs_by_rounding_makes_no_long_numbers() -> None:
     detector = fresh()
-    log = detector._state.log
-    assert log is not None
+    log = present(detector._state.log)
     log.channels[0], log.evidence[:, 0] = 0, (1.0, 1 + 2**-52, -2.30052118, 4.30052118, 1.0)
     (evidence,) = _evidence(detector._fitted, log)
     assert evidence.text == "1, within -2.3 to 4.3"
@@ -263,9 +262,8 @@ def test_fault_within_heavy_tails_is_told_of_its_channel(size: float, way: str) 
     (part,) = (part for part in alarm.evidence if part.channel == "0")
     assert part.ratio is not None and part.direction == way
     assert part.low is not None and part.high is not None and part.low < 0 < part.high
-    assert part.start is not None and part.end is not None
-    assert 400 <= alarm.start <= part.start <= 406
-    assert 424 <= part.end <= 431
+    assert 400 <= alarm.start <= present(part.start) <= 406
+    assert 424 <= present(part.end) <= 431
 
 
 def test_joint_score_takes_no_filled_window_for_a_fault_that_goes_on() -> None:

@@ -12,6 +12,7 @@ from newnormal.io.sources.base import SourceOptions
 from newnormal.io.sources.lines import ColumnLayout, ColumnLayoutError
 from newnormal.tabular import LineParser, LongLines, Reading, StreamLines, read
 from newnormal.tabular.reading import Remembered
+from tests.present import present
 
 NAN = float("nan")
 
@@ -35,8 +36,7 @@ def test_files_put_together_are_read_as_one(tmp_path: Path) -> None:
     path.write_text("t,a,b\n2026-01-01,1,2\nt,a,b\n2026-01-02,3,4\na;b\n")
     table = read(path)
     assert table.values.tolist() == [[1, 2], [3, 4]]
-    assert table.profile is not None
-    assert table.profile.notes == ["line 3: a header again, the same columns from here on"]
+    assert present(table.profile).notes == ["line 3: a header again, the same columns from here on"]
 
 
 def test_a_header_of_another_width_has_the_channels_names() -> None:
@@ -126,8 +126,7 @@ def test_a_resumed_pipe_has_its_own_header_or_the_one_before(rest: list[str], va
     other.restore(facts)
     samples = other.parse(rest, 1)
     assert samples.values.tolist() == values
-    assert samples.times is not None
-    assert samples.times[0] == np.datetime64("2026-02-03", "ns")
+    assert present(samples.times)[0] == np.datetime64("2026-02-03", "ns")
     assert samples.errors == ()
 
 

@@ -15,6 +15,7 @@ from newnormal.fleet import incidents
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from tests.naive_incidents import Found, events_of
+from tests.present import present
 
 MINUTE = np.timedelta64(1, "m")
 
@@ -100,8 +101,7 @@ def test_later_openings_join_silently() -> None:
     tracker = IncidentTracker(None)
     tracker.update(opened(0, 1, 2), 10)
     assert tracker.update([Opening("s1", 2, 7), Opening("s9", 4, 12)], 10) == []
-    incident = tracker.open
-    assert incident is not None
+    incident = present(tracker.open)
     assert incident.end == 12
     assert dict(incident.streams) == {"s1": 1, "s2": 1, "s3": 1, "s9": 4}
 
@@ -174,8 +174,7 @@ def test_an_incident_goes_on_when_its_start_is_forgotten(monkeypatch: pytest.Mon
     tracker.update(opened(0, 0, 0), 10)
     for alarm in range(2, 12):
         assert tracker.update([Opening("s1", alarm, 5 * alarm - 5)], 10) == []
-    incident = tracker.open
-    assert incident is not None
+    incident = present(tracker.open)
     assert (incident.start, incident.end) == (0, 50)
     assert len(tracker.to_json()["openings"]) == 4
     assert tracker.update([Opening("too late", 1, 30)], 10) == []

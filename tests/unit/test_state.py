@@ -25,6 +25,7 @@ from newnormal.state import versions
 from newnormal.types import Floats
 from tests.errors import raised
 from tests.golden.make_golden import frame
+from tests.present import present
 from tests.strategies import nasty_series
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -413,13 +414,11 @@ def test_json_that_is_too_deep_or_too_long_is_refused(saved: Path) -> None:
 
 def test_the_channels_of_an_open_alarm_keep_their_order(tmp_path: Path) -> None:
     detector = newnormal.load(GOLDEN / "runs" / "alarm.nn")
-    before = detector.alarm_
-    assert before is not None
+    before = present(detector.alarm_)
     shares = list(before.channels.values())
     assert shares == sorted(shares, reverse=True)
     detector.save(tmp_path / "plant.nn")
-    after = newnormal.load(tmp_path / "plant.nn").alarm_
-    assert after is not None
+    after = present(newnormal.load(tmp_path / "plant.nn").alarm_)
     assert list(after.channels.items()) == list(before.channels.items())
 
 
@@ -565,9 +564,8 @@ def test_the_golden_file_of_each_version_loads_and_judges_as_recorded(version: i
     detector = M2N2.load(path)
     assert detector.threshold_ == record["threshold"]
     verdicts = detector.run(frame(252, 300))
-    assert verdicts.late is not None
     # Other processors add float32 in another order.
-    np.testing.assert_allclose(verdicts.late.scores, record["late"], rtol=1e-5)
+    np.testing.assert_allclose(present(verdicts.late).scores, record["late"], rtol=1e-5)
     np.testing.assert_allclose(verdicts.scores, record["scores"], rtol=1e-5)
     assert verdicts.anomalous.tolist() == record["anomalous"]
     assert 0 < sum(record["anomalous"]) < 48

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from newnormal.tabular import Table, read_tables, to_tables
+from tests.present import present
 
 
 @pytest.fixture
@@ -15,8 +16,7 @@ def plant(tmp_path: Path) -> Path:
 
 
 def labels(table: Table) -> list[int]:
-    assert table.labels is not None
-    return [int(label) for label in table.labels]
+    return [int(label) for label in present(table.labels)]
 
 
 def test_labels_are_a_column_of_their_own(plant: Path) -> None:
@@ -28,8 +28,7 @@ def test_labels_are_a_column_of_their_own(plant: Path) -> None:
         "c": "column 'truth', sample 0: expected a label 0 or 1, found 2",
         "d": "column 'truth': expected labels, found none",
     }
-    assert found.rows is not None
-    assert found.rows["a"].tolist() == [0, 2]
+    assert present(found.rows)["a"].tolist() == [0, 2]
 
 
 def test_known_channels_are_in_their_order(plant: Path) -> None:

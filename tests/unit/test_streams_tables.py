@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import Long, StreamTables, Table, read_tables, to_table, to_tables
+from tests.present import present
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -44,8 +45,7 @@ def equal(table: Table, values: Any, channels: tuple[str, ...] | None, times: An
 
 
 def rows_of(found: StreamTables) -> dict[str, list[int]]:
-    assert found.rows is not None
-    return {name: rows.tolist() for name, rows in found.rows.items()}
+    return {name: rows.tolist() for name, rows in present(found.rows).items()}
 
 
 def wrong(found: StreamTables) -> dict[str, str]:
@@ -600,12 +600,11 @@ def test_the_tables_put_in_their_rows_are_the_frame(rows: Any, library: Any) -> 
     found = to_tables(data, by="host")
     assert found.errors == {}
     assert list(found.tables) == list(dict.fromkeys(names))
-    assert found.rows is not None
     again = np.full((len(rows), 2), NAN)
     whose = np.empty(len(rows), dtype=object)
     when = np.empty(len(rows), dtype="datetime64[ns]")
     for name, table in found.tables.items():
-        at = found.rows[name]
+        at = present(found.rows)[name]
         assert (np.diff(at) > 0).all()
         columns = [("load", "count").index(channel) for channel in table.channels or ()]
         again[at[:, np.newaxis], columns] = table.values

@@ -12,6 +12,7 @@ from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular import Table, read
 from newnormal.tabular.text import raw_bytes
 from tests.errors import raised
+from tests.present import present
 
 NAN = float("nan")
 
@@ -79,8 +80,7 @@ def test_parquet_is_read(write: Any) -> None:
     frame.write_parquet("plant[1]*.parquet")
     table = read("plant[1]*.parquet", drop="host", label="y")
     equal(table, [[1, 2], [NAN, 4]], ("a", "b"), DAYS)
-    assert table.labels is not None
-    assert table.labels.tolist() == [0, 1]
+    assert present(table.labels).tolist() == [0, 1]
     table = read("plant[1]*.parquet", columns=("a", "b"), channels=("b", "a"))
     equal(table, [[2, 1], [4, NAN]], ("b", "a"), DAYS)
     with pytest.raises(
@@ -251,8 +251,7 @@ def test_line_numbers_hold_over_chunks(write: Any, monkeypatch: pytest.MonkeyPat
     equal(read(write("a\n" + "\n" * 10 + "5\n" + "\n" * 10)), [[5]], ("a",))
     with pytest.raises(InputError, match=r"^plant\.csv: line 22: expected 2 cells, found 1"):
         read(write(content + "\nx\n"), strict=True)
-    found = read(write(content + "\nx\n"), time="t").profile
-    assert found is not None
+    found = present(read(write(content + "\nx\n"), time="t").profile)
     assert (found.lines, found.bad_lines) == (11, 1)
     assert found.first_bad == "line 22: expected 2 cells, found 1"
     with pytest.raises(InputError, match=r"^plant\.csv: line 21: expected each time once, found"):

@@ -10,6 +10,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, Sample
 from newnormal.tabular.parsing.decimals import NumberReader
 from tests.errors import raised
+from tests.present import present
 
 NAN = float("nan")
 
@@ -194,8 +195,7 @@ def test_lines_without_a_header_match_by_count() -> None:
 
 def test_a_column_without_a_name_may_be_the_time_but_no_channel() -> None:
     parser = LineParser.open(",a")
-    sample = parser.parse("2026-01-01 00:00:00+02:00,5")
-    assert sample is not None
+    sample = present(parser.parse("2026-01-01 00:00:00+02:00,5"))
     assert sample.time == np.datetime64("2025-12-31T22:00", "ns")
     assert parser.time == "column 1"
     assert str(raised(InputError, lambda: LineParser.open(",a").parse("0,5"))) == (
@@ -231,8 +231,7 @@ def test_a_bad_time_is_a_bad_line() -> None:
 def test_unix_times_count_only_when_named() -> None:
     assert values(LineParser.open("when,a").parse("1767225600,1")) == [1767225600, 1]
     parser = LineParser.open("when,a", time="when")
-    sample = parser.parse("1767225600123456789,1")
-    assert sample is not None
+    sample = present(parser.parse("1767225600123456789,1"))
     assert values(sample) == [1]
     assert sample.time == np.datetime64("2026-01-01T00:00:00.123456789", "ns")
 
@@ -250,8 +249,7 @@ def test_two_columns_of_times_need_a_choice() -> None:
         LineParser.open("start,end,a", time="end", drop="start"),
         LineParser.open("start,end,a", time="end", channels=("a",)),
     ):
-        sample = parser.parse(line)
-        assert sample is not None
+        sample = present(parser.parse(line))
         assert sample.time == np.datetime64("2026-01-02", "ns")
         assert values(sample) == [1]
 
@@ -297,9 +295,7 @@ def test_without_columns_to_spare_everything_is_known_from_the_header() -> None:
 
 def test_kept_columns_leave_the_time_to_be_found() -> None:
     parser = LineParser.open("when,a,b,host", columns=("b", "a"))
-    sample = parser.parse("2026-01-01,1,2,web-1")
-    assert sample is not None
-    assert sample.time is not None
+    assert present(parser.parse("2026-01-01,1,2,web-1")).time is not None
     assert parser.channels == ("a", "b")
 
 
@@ -331,8 +327,7 @@ def test_options_that_contradict_each_other_are_refused(options: Any, text: str)
     ("cell", "label"), [("0", 0), ("1", 1), ("1.0", 1), ("true", 1), ("False", 0)]
 )
 def test_a_label_is_zero_or_one(cell: str, label: int) -> None:
-    sample = LineParser.open("a,y", label="y").parse(f"5,{cell}")
-    assert sample is not None
+    sample = present(LineParser.open("a,y", label="y").parse(f"5,{cell}"))
     assert sample.label == label
     assert values(sample) == [5]
 
@@ -352,8 +347,7 @@ def test_json_keys_come_in_any_order() -> None:
     parser = LineParser.open('{"when": "2026-01-01T00:00:00Z", "a": 1, "b": null}')
     assert not parser.header_consumed
     assert (parser.channels, parser.time) == (("a", "b"), "when")
-    sample = parser.parse('{"b": 2.5, "when": "2026-01-01T00:00:01Z", "a": true}\n')
-    assert sample is not None
+    sample = present(parser.parse('{"b": 2.5, "when": "2026-01-01T00:00:01Z", "a": true}\n'))
     assert values(sample) == [1, 2.5]
     assert sample.time == np.datetime64("2026-01-01T00:00:01", "ns")
 
@@ -462,8 +456,7 @@ def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() 
     assert many.times.astype("M8[D]").astype(str).tolist() == [
         "2026-01-01", "2026-01-02", "2026-01-03", "2026-01-01"
     ]  # fmt: skip
-    assert many.labels is not None
-    assert many.labels.tolist() == [0, 0, 1, 1]
+    assert present(many.labels).tolist() == [0, 0, 1, 1]
     assert many.rows.tolist() == [1, 3, 4, 6]
     assert [(row, error.message) for row, _, error in many.errors] == [
         (0, "expected 4 cells, found 1"),
@@ -471,8 +464,7 @@ def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() 
         (7, "expected 4 cells, found 3"),
     ]
     for row, at in enumerate(many.rows.tolist()):
-        sample = parser.parse(lines[at])
-        assert sample is not None
+        sample = present(parser.parse(lines[at]))
         np.testing.assert_array_equal(many.values[row], sample.values)
         assert many.times[row] == sample.time
 

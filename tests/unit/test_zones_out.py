@@ -18,6 +18,7 @@ from newnormal.state.facts import Facts
 from newnormal.types import Times, Verdicts, time_text
 from newnormal.types.arrays import time_of_text, zone_of_text
 from newnormal.types.zones import zoned_texts
+from tests.present import present
 
 BERLIN = "Europe/Berlin"
 # The clock goes back at 01:00 UTC on 25 October 2026.
@@ -83,8 +84,7 @@ def test_both_hours_of_the_night_on_which_the_clock_goes_back() -> None:
     ],
 )
 def test_texts_are_read_back_with_and_without_an_offset(text: str, zone: str | None) -> None:
-    time = time_of_text(text)
-    assert time is not None
+    time = present(time_of_text(text))
     assert zone_of_text(text) == zone
     assert time_text(time, zone) == text
     assert time_of_text(None) is None
@@ -305,8 +305,7 @@ def test_an_index_of_other_things_is_taken_from_the_frame(fitted: M2N2) -> None:
     verdicts = found.run(live)
     assert live.join(verdicts.to_frame(like=live), how="inner").shape[0] == 60
     assert list(verdicts.to_frame().index) == list(range(60))
-    assert verdicts.frame is not None
-    assert verdicts.frame.index is None  # nothing of the user's data is held
+    assert present(verdicts.frame).index is None  # nothing of the user's data is held
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
