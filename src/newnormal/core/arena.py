@@ -7,6 +7,7 @@ arrays by address, a checkpoint is a copy of the block, and a file of blocks can
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Collection
 from contextlib import suppress
@@ -37,7 +38,7 @@ class Field:
     @property
     def nbytes(self) -> int:
         """How many bytes it takes."""
-        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+        return np.dtype(self.dtype).itemsize * math.prod(self.shape)
 
 
 @dataclass(frozen=True)

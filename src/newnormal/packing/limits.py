@@ -1,8 +1,8 @@
-"""What the counters of streams can be, for one stream of a file and for many of a fleet at once.
+"""What the arrays of streams can be, for one stream of a file and for many of a fleet at once.
 
-Kernels use counters as positions: a file that is whole but wrong must not make them read elsewhere.
-Most limits are on the line of an array (`newnormal.types.tables`); those that need more than
-another counter are here.
+Kernels use counters as positions and search levels up to where the tail begins: a file that is
+whole but wrong must not make them read elsewhere. Most limits are on the line of an array
+(`newnormal.types.tables`); those that need more than another counter are here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import StateError
 from newnormal.kernels import accepted, alarm, step
+from newnormal.kernels.step import StepState
 from newnormal.kernels.stream import (
     CHANGE_NUMBER,
     CHANGE_STATE,
@@ -25,10 +26,21 @@ from newnormal.kernels.stream import (
     LOG_PEAK,
     LOG_START,
     REVIEWS,
+    SHADOW_TRAINS,
     Baseline,
     Shadow,
 )
-from newnormal.types.tables import LARGEST_COUNT, Sizes, Wrong, declared, wrong_counters
+from newnormal.types.tables import (
+    BOUNDED,
+    FINITE,
+    LARGEST_COUNT,
+    LEVEL,
+    Sizes,
+    Wrong,
+    declared,
+    flatten,
+    wrong_counters,
+)
 
 Arrays = Mapping[str, NDArray[Any]]  # (N, ...) by name
 
@@ -43,35 +55,55 @@ def sizes_of(fitted: Fitted) -> dict[str, Any]:
     return sizes
 
 
-def check_counters(
+def check_arrays(
     kind: type[StreamState | Baseline | Shadow],
     arrays: Arrays,
-    fitted: Sequence[Fitted],
+    sizes: Sizes,
     names: Sequence[str],
+    fitted: Sequence[Fitted] = (),
 ) -> None:
-    """Raise a StateError unless the counters of N streams are what they can be.
+    """Raise a StateError unless the numbers of N streams are what they can be.
 
-    `arrays` has an array (N, ...) for each array of a stream, or of a part of one; `fitted` and
-    `names` are the streams'.
+    `arrays` has an array (N, ...) for each array of a stream, or of a part of one, whose shapes are
+    right; `sizes` are those of all streams, `names` theirs. A StreamState needs what was `fitted`.
     """
-    for expected, wrong in _wrong(kind, arrays, fitted):
+    for expected, wrong in _wrong(kind, arrays, sizes, fitted):
         if wrong.any():
             row = int(np.flatnonzero(wrong.reshape(len(names), -1).any(axis=1))[0])
             raise StateError(f"{names[row]}: expected {expected}, found others")
 
 
-def _wrong(kind: type, arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+def check_shadow(shadow: Shadow, stream: StepState, sizes: Sizes, name: str) -> None:
+    """Raise a StateError unless the numbers of a shadow are what they can be beside its stream."""
+    arrays = {each: array[None] for each, array in flatten(shadow)}
+    check_arrays(Shadow, arrays, sizes, [name])
+    pending = shadow.model.step.counts[step.PENDING]
+    if shadow.counts[SHADOW_TRAINS] and pending != stream.counts[step.PENDING]:
+        raise StateError(
+            f"{name}.model.step.counts: expected as many pending as the stream has, found others"
+        )
+
+
+def _wrong(kind: type, arrays: Arrays, sizes: Sizes, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
     table = declared(kind)
-    sizes: Sizes = sizes_of(fitted[0]) if fitted else {}
     for name, array in arrays.items():
-        if name in table and array.dtype.kind == "i" and not table[name].counters:
-            yield f"{name}: {table[name].range.words}", ~table[name].range.holds(array)
+        line = table.get(name)
+        if line is None:
+            continue
+        if not line.counters:
+            yield f"{name}: {line.range.words}", ~line.range.holds(array)
         if name.endswith("accepted.counts"):
             grows = array[:, accepted.GROWS]
             yield (
                 f"{name}: a pattern where one grows",
                 (grows > 0) & (array[:, accepted.NEXT_PATTERN] == 0),
             )
+        if name.endswith("tail_levels"):  # they are searched up to where the tail begins
+            start = arrays[name.replace("tail_levels", "tail_excess")][:, 0]
+            yield f"{name}: the start of the tail", array[:, -1] < start
+        if name.endswith("lows") and line.shape == ("4C",):
+            highs = name.replace("lows", "highs")
+            yield f"{name}: at most {highs}", array > arrays[highs]
     yield from wrong_counters(table, arrays, sizes)
     if kind is StreamState:
         yield from _wrong_stream(arrays, fitted)
@@ -114,6 +146,7 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         "log.counts.open: 0 or the newest",
         (log[:, LOG_NUMBER] != 0) & (log[:, LOG_NUMBER] != log[:, LOG_NEWEST]),
     )
+    yield from _wrong_alarms(arrays, fitted)
     active = np.array([each.alarms.active for each in fitted])
     yield (
         "log.counts.open: the open alarm",
@@ -139,6 +172,17 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         yield from _wrong_changes(arrays, fitted)
 
 
+def _wrong_alarms(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+    """Compare levels: rates are finite, and where there is a limit on alarms all are."""
+    levels = arrays["alarm.levels"]
+    rates = [alarm.RECENT_ALARMS, alarm.RECENT_SAMPLES]
+    yield "alarm.levels: finite rates", ~FINITE.holds(levels[:, rates])
+    limited = np.array([each.alarm.rate != 0 for each in fitted])[:, None]
+    kept = [alarm.LOCATION, alarm.START_LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]
+    yield "alarm.levels: finite numbers", limited & ~FINITE.holds(levels[:, kept])
+    yield f"alarm.recent: {BOUNDED.words}", limited & ~BOUNDED.holds(arrays["alarm.recent"])
+
+
 def _wrong_changes(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
     lengths = [
         each.acceptance.timing.review_length if isinstance(each.acceptance, TimedAcceptance) else 0
@@ -153,6 +197,10 @@ def _wrong_changes(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         "review.counts.reviews: as many as the samples seen make",
         (left < 1) | (left > length + window),
     )
+    C = arrays["drift.levels"].shape[1]
+    for name in ("position", "start"):  # a change's levels are taken from these
+        levels = arrays[f"drift.{name}"][:, C : 2 * C]
+        yield f"drift.{name}: {LEVEL.words}", ~LEVEL.holds(levels)
     changes = arrays["changes.counts"]
     number, state = changes[..., CHANGE_NUMBER], changes[..., CHANGE_STATE]
     yield "changes.counts.state: pending or rejected", (number > 0) != (state > 0)

@@ -27,8 +27,7 @@ from newnormal.core.rhythm import Rhythm
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Fitted, StreamState, aligned
 from newnormal.core.times import SampleTimes
-from newnormal.errors import ParameterError, StateError
-from newnormal.kernels import alarm, step
+from newnormal.errors import StateError
 from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
 from newnormal.kernels.channels import ChannelParams, ChannelState
 from newnormal.kernels.committee import CommitteeState, ObservedState
@@ -36,7 +35,6 @@ from newnormal.kernels.drift import DriftParams, DriftState
 from newnormal.kernels.members import BLOCKS, KINDS, LONG
 from newnormal.kernels.step import StepParams, StepState
 from newnormal.kernels.stream import (
-    SHADOW_TRAINS,
     Baseline,
     ChangeState,
     LogState,
@@ -50,10 +48,10 @@ from newnormal.models.committee import Committee
 from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find, find_for_file, path_of
 from newnormal.packing.events import EventReader
-from newnormal.packing.limits import check_counters, sizes_of
+from newnormal.packing.limits import check_arrays, check_shadow, sizes_of
 from newnormal.packing.reading import reading_of, rhythm_of, zone_of
 from newnormal.state import State, decode, encode, write
-from newnormal.state.facts import AGAIN, Facts
+from newnormal.state.facts import AGAIN, MALFORMED, Facts
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
 from newnormal.thresholds.base import MOST_STATE
 from newnormal.tuning import LATENT, WINDOW, Choice
@@ -63,7 +61,6 @@ from newnormal.types.tables import (
     ANY,
     BOUNDED,
     CHANCE,
-    LEVEL,
     NOT_NEGATIVE,
     Array,
     check_array,
@@ -115,15 +112,7 @@ def unpack(
         return _StateReader(state, model, threshold).unpacked()
     except StateError as error:
         raise StateError(f"{origin}: {error.message}", hint=error.hint or AGAIN) from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        ParameterError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except MALFORMED as error:
         raise StateError(
             f"{origin} is not a state this newnormal understands: {error}", hint=AGAIN
         ) from error
@@ -233,7 +222,7 @@ class _StateReader:
             step=params,
             alarm=alarm_params,
             tail_chances=self.take("fitted.tail_chances", Array(KNOTS, range=CHANCE)),
-            alarm_start=read(AlarmState, "fitted.alarm_start.", self.take),
+            alarm_start=self._alarm_start(),
             alarms=AlarmLog() if tracks_alarms else NO_ALARMS,
             acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
             channel=None if choice is None else read(ChannelParams, "fitted.channel.", self.take),
@@ -337,6 +326,15 @@ class _StateReader:
         self.sizes["S"] = len(start)
         return {"rule": self.rule, "moving_start": start}
 
+    def _alarm_start(self) -> AlarmState:
+        """Take out where alarms start; levels are searched up to where the tail begins."""
+        start = read(AlarmState, "fitted.alarm_start.", self.take)
+        if start.tail_levels[-1] < start.tail_excess[0]:
+            raise StateError(
+                "fitted.alarm_start.tail_levels: expected the start of the tail, found less"
+            )
+        return start
+
     def _spread(self) -> Floats | None:
         """Take the usual distance from what is expected out; some models have none."""
         if "fitted.spread" not in self.tensors:
@@ -386,8 +384,8 @@ class _StateReader:
             baseline = Baseline(**own)
         else:
             baseline = read(Baseline, name, take)
-        _check_range(baseline, name)
-        _check_tail(baseline, name)
+        arrays = {each: array[None] for each, array in flatten(baseline)}
+        check_arrays(Baseline, arrays, self.sizes, [name.removesuffix(".")])
         return baseline
 
     # ------------------------------------------------------------------ the live stream
@@ -412,7 +410,6 @@ class _StateReader:
             state.observed = read(ObservedState, "live.observed.", take)
         if fitted.drift is not None:
             state.drift = read(DriftState, "live.drift.", take)
-            self._check_drift(state.drift)
             state.review = read(ReviewState, "live.review.", take)
             state.changes = read(ChangeState, "live.changes.", take)
             state.last_quiet = self._baseline("live.last_quiet.")
@@ -420,11 +417,10 @@ class _StateReader:
                 state.accepted = self._baseline("live.accepted.")
             undo = [f"live.undo.{k}." for k in range(KEPT)]
             state.undo = tuple(self._baseline(name) for name in undo if self.has(name))
-        self._check_alarm(fitted, state.alarm)
         live = {name: array[None] for name, array in flatten(state) if name in table}
-        check_counters(StreamState, _as_ints(live), [fitted], ["live"])
+        check_arrays(StreamState, _as_ints(live), self.sizes, ["live"], [fitted])
         if fitted.drift is not None and self.has("live.shadow."):
-            state.shadow = self._shadow(fitted, state)
+            state.shadow = self._shadow(fitted, state.model.step)
         return state
 
     def _model_state(self, name: str, model: Any) -> ModelState:
@@ -433,7 +429,7 @@ class _StateReader:
             own = read(CommitteeState, f"{name}own.", self.take)
         return ModelState(read(StepState, f"{name}step.", self.take), own)
 
-    def _shadow(self, fitted: Fitted, state: StreamState) -> Shadow:
+    def _shadow(self, fitted: Fitted, stream: StepState) -> Shadow:
         table, name = declared(Shadow), "live.shadow."
         own = {each: self.take(name + each, table[each]) for each in ("scores", "positions")}
         shadow = Shadow(
@@ -441,33 +437,8 @@ class _StateReader:
             **own,
             counts=self.take(f"{name}counts", table["counts"]),
         )
-        arrays = {each: array[None] for each, array in flatten(shadow)}
-        check_counters(Shadow, arrays, [fitted], ["live.shadow"])
-        pending = shadow.model.step.counts[step.PENDING]
-        if shadow.counts[SHADOW_TRAINS] and pending != state.model.step.counts[step.PENDING]:
-            raise StateError(f"{name}model.step.counts: expected as many pending as the stream has")
+        check_shadow(shadow, stream, self.sizes, "live.shadow")
         return shadow
-
-    def _check_alarm(self, fitted: Fitted, state: AlarmState) -> None:
-        """Raise a StateError unless levels are finite: of rates, and where there is a limit."""
-        if not np.isfinite(state.levels[[alarm.RECENT_ALARMS, alarm.RECENT_SAMPLES]]).all():
-            raise StateError("live.alarm.levels: expected finite rates, found others")
-        for part in (state, fitted.alarm_start):
-            _check_tail(part, "live.alarm.")
-        if not fitted.alarm.rate:
-            return
-        kept = [alarm.LOCATION, alarm.START_LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]
-        if not np.isfinite(state.levels[kept]).all():
-            raise StateError("live.alarm.levels: expected finite numbers, found others")
-        if not BOUNDED.holds(state.recent).all():
-            raise StateError(f"live.alarm.recent: expected {BOUNDED.words}, found others")
-
-    def _check_drift(self, state: DriftState) -> None:
-        _check_range(state, "live.drift.")
-        C = len(state.levels)
-        for name in ("position", "start"):  # a change's levels are taken from these
-            if not LEVEL.holds(getattr(state, name)[C : 2 * C]).all():
-                raise StateError(f"live.drift.{name}: expected {LEVEL.words}, found others")
 
 
 def _as_ints(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -511,15 +482,3 @@ def _choice(facts: Facts) -> Choice:
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
         raise StateError("choice.plan: expected a rank and learning rates of at least 0")
     return choice
-
-
-def _check_tail(part: Baseline | AlarmState, name: str) -> None:
-    """Raise a StateError unless the tail begins within the levels: they are searched up to it."""
-    if part.tail_levels[-1] < part.tail_excess[0]:
-        raise StateError(f"{name}tail_levels: expected the start of the tail, found less")
-
-
-def _check_range(part: Baseline | DriftState, name: str) -> None:
-    """Raise a StateError unless the lows are at most the highs."""
-    if (part.lows > part.highs).any():
-        raise StateError(f"{name}lows: expected at most {name}highs, found more")

@@ -1,6 +1,7 @@
 """Facts of a state file or a fleet: JSON values, each checked as it is taken out."""
 
 import builtins
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,11 @@ import numpy as np
 from newnormal.errors import StateError
 from newnormal.types.tables import LARGEST_COUNT
 
+# What code raises that meets values of another form than it expects.
+MALFORMED = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError),
+    *(TypeError, ValueError, struct.error),
+)
 AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 
 

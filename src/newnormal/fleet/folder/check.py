@@ -15,7 +15,7 @@ from newnormal.fleet.folder.log import FileLog, LogPart, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
 from newnormal.fleet.folder.recovery import Lost, Read, read_streams
-from newnormal.fleet.folder.replaying import LogEnd, log_end
+from newnormal.fleet.folder.replaying import LogEnd, StreamPlaces, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
@@ -109,7 +109,7 @@ class _Check:
             return report
         self._manifests()
         read = self._streams(manifest)
-        damage = self._log(manifest) if manifest.log_id is not None else []
+        damage = self._log(manifest, read) if manifest.log_id is not None else []
         for file in leftovers(self.folder, manifest):
             text = f"{file.name} belongs to no checkpoint"
             report.add(text, "remove it", left_by_kill=True)
@@ -156,6 +156,11 @@ class _Check:
                 repair += f"{', ' if repair else ''}leave {left_out or 'them'} out"
             self.readable |= again > 0
             report.add(f"{streams}{lost.error.message}", repair, *lost.names)
+        try:
+            Fleet._of(folder, replace(read, lost=[]), *self.classes)
+        except StateError as error:
+            self.readable = False
+            report.add(error.message, "")
         self._listings(manifest)
         return read
 
@@ -171,10 +176,10 @@ class _Check:
                 self.report.add(text, repair)
                 self.rewrite = True
 
-    def _log(self, manifest: Manifest) -> list[tuple[Path, int, LogPart]]:
+    def _log(self, manifest: Manifest, read: Read) -> list[tuple[Path, int, LogPart]]:
         """Return what is damaged in the log's files: file, its position, the part."""
         assert manifest.log_id is not None
-        files = FileLog(self.folder, manifest.log_id).files
+        files, places = FileLog(self.folder, manifest.log_id).files, StreamPlaces(read)
         damage: list[tuple[Path, int, LogPart]] = []
         end = manifest.first
         if files and files[0][0] > manifest.first:
@@ -183,7 +188,8 @@ class _Check:
             if at and start != end:
                 self._hole(end, start)
             end = start
-            for part in scan(path, start):
+            for found in scan(path, start):
+                part, wrong = _checked(found, places, manifest.first)
                 end = part.end
                 if part.kind not in ("damage", "torn"):
                     continue
@@ -195,7 +201,7 @@ class _Check:
                     self.report.add(text, "cut it off: it was never judged", left_by_kill=True)
                 else:
                     self.damaged.add(path.name)
-                    text = f"{path.name}: {size} bytes at position {part.start} are damaged"
+                    text = f"{path.name}: {size} bytes at position {part.start} {wrong}"
                     self.report.add(text, "skip them: samples in them are lost, later ones are not")
         behind = manifest.first < manifest.position
         if behind and end < manifest.position:
@@ -261,6 +267,16 @@ class _Check:
         writer.write_changed(end.position)
         marker = end.marker, end.marked
         writer.publish(fleet._contents(), end.position, manifest.log_id, marker)
+
+
+def _checked(part: LogPart, places: StreamPlaces, first: int) -> tuple[LogPart, str]:
+    """Return a part of the log and what is wrong with it; a record that does not fit is damage."""
+    try:
+        if part.kind == "record" and part.end > first:
+            places.check(part.record, part.end)
+    except StateError as error:
+        return part._replace(kind="damage"), f"cannot be applied: {error.message}"
+    return part, "are damaged"
 
 
 def _fit(fits: FitReader | None, place: tuple[int, int] | None) -> Any:

@@ -16,7 +16,7 @@ from newnormal.base import BaseDetector, Parts
 from newnormal.core.state import Fitted
 from newnormal.detector import from_state
 from newnormal.errors import StateError
-from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.folder.names import AGAIN, new_name, ordinary
 from newnormal.fleet.stream import Shape, Stream
 from newnormal.state import decode, encode
 from newnormal.state.files import write_new
@@ -122,6 +122,7 @@ class FitReader:
         self, folder: Path, name: str, size: int, model: object = None, threshold: object = None
     ) -> None:
         self._path, self._size = folder / name, size
+        self._taken = 0  # bytes of all fits that were read
         self._given = model, threshold
         self._known: dict[tuple[int, int], Fit] = {}
         self._templates: dict[str, BaseDetector] = {}
@@ -136,8 +137,10 @@ class FitReader:
         key = offset, length
         if key not in self._known:
             origin = f"{self._path.name}, the fit at {offset}"
+            if not 0 <= offset <= self._size - length or self._taken + length > self._size:
+                raise StateError(f"{origin}: expected a place beside the others", hint=AGAIN)
             content = self._read(offset, length)
-            if len(content) < length or offset + length > self._size:
+            if len(content) < length:
                 raise StateError(f"{origin} is truncated", hint=AGAIN)
             try:
                 detector = from_state(decode(content, origin), origin, *self._given)
@@ -147,14 +150,16 @@ class FitReader:
             template = detector.unfitted()
             text = json.dumps(template.options_as_json(), sort_keys=True, default=str)
             template = self._templates.setdefault(text, template)
+            self._taken += length
             self._known[key] = Fit(fitted, template, Shape.of(fitted.initial()))
         return self._known[key]
 
     def _read(self, offset: int, length: int) -> bytes:
         try:
-            with self._path.open("rb") as file:
+            with ordinary(self._path).open("rb") as file:
+                room = os.fstat(file.fileno()).st_size - offset
                 file.seek(offset)
-                return file.read(length)
+                return file.read(max(0, min(length, room)))
         except FileNotFoundError:
             raise
         except OSError as error:

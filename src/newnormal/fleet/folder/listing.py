@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.errors import StateError
-from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.folder.names import AGAIN, new_name, ordinary
 from newnormal.fleet.results import FleetEvent
 from newnormal.packing.events import EventReader, event_facts
-from newnormal.state.facts import Facts
+from newnormal.state.facts import MALFORMED, Facts
 from newnormal.state.files import write_new
 from newnormal.types import Event
 
@@ -26,7 +26,7 @@ def write_listing(folder: Path, kind: str, text: str) -> str:
 def read_listing(folder: Path, name: str) -> Any:
     """Return the values of such a file."""
     try:
-        content = (folder / name).read_bytes()
+        content = ordinary(folder / name).read_bytes()
         digest, text = content[:67], content[67:-1]
         if digest == f'"{hashlib.sha256(text).hexdigest()}"\n'.encode():
             return json.loads(text)
@@ -76,4 +76,6 @@ def read_events(
                 events.append(FleetEvent(stream, event))
     except StateError as error:
         raise StateError(f"{name}: {error.message}", hint=AGAIN) from None
+    except MALFORMED as error:
+        raise StateError(f"{name}: {error}", hint=AGAIN) from error
     return events

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from newnormal.errors import StateError
-from newnormal.fleet.folder.names import AGAIN, log_name, log_start
+from newnormal.fleet.folder.names import AGAIN, log_name, log_start, ordinary
 from newnormal.state.files import remove_file, sync_folder
 
 _HEAD = struct.Struct("<4sQII")
@@ -38,7 +38,7 @@ class LogPart(NamedTuple):
 def scan(path: Path, begin: int, position: int = 0) -> Iterator[LogPart]:
     """Give the parts of a log file that begins at position `begin`, from a position on."""
     try:
-        content = path.read_bytes()
+        content = ordinary(path).read_bytes()
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -60,9 +60,9 @@ def _part(content: bytes, at: int) -> LogPart:
         record = content[at + _HEAD.size : end]
         if mark == _GAP:
             return LogPart("gap", at, end)
-        if crc == zlib.crc32(record):
-            return LogPart("record", at, end, record)
-    elif len(content) - at < _HEAD.size:
+        kind = "record" if crc == zlib.crc32(record) else "damage"
+        return LogPart(kind, at, end, record)
+    if len(content) - at < _HEAD.size:
         return LogPart("torn", at, len(content))
     following = at + 1
     while (following := content.find(_START, following)) >= 0:

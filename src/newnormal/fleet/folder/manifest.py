@@ -15,13 +15,13 @@ import numpy as np
 
 from newnormal.core.arena import ALIGNMENT, Field, Layout
 from newnormal.errors import StateError
-from newnormal.fleet.folder.names import AGAIN, COPY, MANIFEST, is_ours
-from newnormal.state.facts import Facts
+from newnormal.fleet.folder.names import AGAIN, COPY, MANIFEST, is_ours, ordinary
+from newnormal.state.facts import MALFORMED, Facts
 from newnormal.state.files import replace_file
 from newnormal.state.versions import VERSION, check_version
 
 FORMAT = "newnormal fleet"
-_LONGEST = 1 << 28  # bytes of a manifest
+_LONGEST = 1 << 26  # bytes of a manifest
 _MOST = 1 << 20  # shards, layouts
 _LARGEST = 2**62
 
@@ -119,7 +119,7 @@ class Manifest:
             raise
         except StateError as error:
             raise StateError(f"{origin}: {error.message}", hint=AGAIN) from None
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except MALFORMED as error:
             raise StateError(f"{origin}: {error}", hint=AGAIN) from error
 
     @classmethod
@@ -132,6 +132,8 @@ class Manifest:
         position = facts.count("position")
         if any(shard.position > position for shard in shards):
             raise StateError("shards: expected positions up to that of the manifest, found others")
+        if len({shard.name for shard in shards}) < len(shards):
+            raise StateError("shards: expected each file once, found one twice")
         manifest = cls(
             detector=facts.part("detector").rest(),
             limit=limit,
@@ -188,7 +190,7 @@ def _copy(folder: Path, error: StateError) -> Manifest:
 
 
 def _read(path: Path) -> Manifest:
-    with path.open("rb") as file:
+    with ordinary(path).open("rb") as file:
         content = file.read(_LONGEST)
     return Manifest.parse(content, str(path))
 

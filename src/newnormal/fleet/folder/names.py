@@ -2,6 +2,11 @@
 
 import re
 import secrets
+import stat
+from pathlib import Path
+
+from newnormal.errors import StateError
+from newnormal.state.targets import what_is
 
 MANIFEST = "manifest.json"
 COPY = "manifest.copy.json"  # the same, for a manifest that is damaged
@@ -41,3 +46,15 @@ def log_start(name: str, log_id: str) -> int | None:
 def is_ours(name: str) -> bool:
     """Whether a fleet writes files of such a name, besides the manifest."""
     return _OURS.fullmatch(name) is not None
+
+
+def ordinary(path: Path) -> Path:
+    """Return the path of a file of the folder; a StateError for a link, a pipe or a device.
+
+    A link could lead to a file of somebody else, which would be written to.
+    """
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a link" if stat.S_ISLNK(mode) else what_is(path)
+        raise StateError(f"{path}: expected an ordinary file, found {kind}", hint=AGAIN)
+    return path

@@ -19,7 +19,9 @@ from newnormal.errors import InputError, StateError
 from newnormal.fleet.group import Group, Rows
 from newnormal.fleet.results import StreamError
 from newnormal.fleet.work import Gathered
+from newnormal.state.facts import MALFORMED
 from newnormal.types import Floats, Ints
+from newnormal.types.tables import COUNT, LARGEST_COUNT
 
 SAMPLES, ACT, MARKER = 1, 2, 3
 _HEAD = struct.Struct("<BI")  # kind, length of the marker
@@ -71,13 +73,17 @@ class LoggedBlock(NamedTuple):
             counts = body.array("<i8", streams).astype(np.int64)
         times = body.array("<i8", 1 if flags & _ONE_TIME else rows)
         origin = body.array("<i8", 1 if flags & _IN_ORDER else rows).astype(np.int64)
+        # Before anything is made of so many rows: they are there, and each is a stream's.
+        samples = body.array("<f8", rows * channels).reshape(rows, channels)
+        within = (counts >= 0) & (counts <= rows)
+        if not channels or not within.all() or counts.sum() != rows or np.isinf(samples).any():
+            raise ValueError("rows")
+        if len(np.unique(ids)) < streams or not COUNT.holds(origin).all():
+            raise ValueError("streams and rows of the input")
         if flags & _ONE_TIME:
             times = np.full(rows, times[0])
         if flags & _IN_ORDER:
             origin = np.arange(origin[0], origin[0] + rows)
-        samples = body.array("<f8", rows * channels).reshape(rows, channels)
-        if (counts < 0).any() or counts.sum() != rows:
-            raise ValueError("rows")
         return cls(ids, counts, samples.astype(np.float64), times.astype(np.int64), origin)
 
     def only(self, keep: NDArray[np.bool_]) -> LoggedBlock:
@@ -161,7 +167,9 @@ class Act(NamedTuple):
         facts = json.loads(body.take(body.left))
         if facts["verb"] not in ("accept", "reject", "rollback"):
             raise ValueError("verb")
-        return cls(int(facts["id"]), facts["verb"], facts["alarm"], facts["change"])
+        if type(facts["id"]) is not int or not 0 <= facts["id"] <= LARGEST_COUNT:
+            raise ValueError("id")
+        return cls(facts["id"], facts["verb"], facts["alarm"], facts["change"])
 
 
 class LogRecord(NamedTuple):
@@ -197,7 +205,7 @@ def parse(record: bytes, position: int) -> LogRecord:
         parsed = LogRecord(kind, readers[kind](body), marker)
         if body.left:
             raise ValueError("length")
-    except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as error:
+    except MALFORMED as error:
         raise StateError(
             f"the record before position {position} of the log is not one of newnormal's: {error}",
             hint="give the log that the fleet's folder belongs to",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from newnormal.core.state import StreamState
 from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import Fit, FitReader
 from newnormal.fleet.folder.listing import read_events, read_listing
@@ -20,7 +19,7 @@ from newnormal.fleet.results import FleetEvent
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
 from newnormal.packing.events import EventReader
-from newnormal.packing.limits import check_counters
+from newnormal.state.facts import MALFORMED
 
 _TRIES = 20  # while another process writes
 _MOST_EVENTS = 10_000
@@ -153,26 +152,19 @@ def _streams_of(reader: ShardReader, read: Read, skip: bool) -> list[_Placed]:
             read.lost.append(_lost(reader, row, error))
         except StateError as error:
             read.lost.append(_lost(reader, row, error))
-    fields = reader.fields()
-    whole = len(fits) == reader.file.rows
-    try:
-        if whole:
-            names = [f"stream {name!r}" for name in reader.name]
-            check_counters(StreamState, fields, [fit.fitted for fit in fits.values()], names)
-    except StateError:
-        whole = False
+    whole = reader.is_whole(list(fits.values()))
     for row, fit in fits.items():
         try:
-            if not whole:
-                one = {name: array[row : row + 1] for name, array in fields.items()}
-                check_counters(StreamState, one, [fit.fitted], [f"stream {reader.name[row]!r}"])
             block, shape = read.streams.common(fit.fitted, fit.shape)
             live = reader.block(row) if shape.layout == reader.layout else None
             stream = Stream(reader.name[row], fit.template, block, shape, live)
-            reader.place(row, stream)
+            reader.place(row, stream, checked=whole)
             placed.append((reader.order[row], stream, row, reader))
         except StateError as error:
             text = f"{reader.file.name}: {error.message}"
+            read.lost.append(_lost(reader, row, StateError(text, hint=AGAIN)))
+        except MALFORMED as error:
+            text = f"{reader.file.name}: stream {reader.name[row]!r}: {error}"
             read.lost.append(_lost(reader, row, StateError(text, hint=AGAIN)))
     return placed
 
@@ -197,7 +189,7 @@ def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[Shard
             for number, order, name, fit in columns
             if number not in readable
         ]
-    except (FileNotFoundError, StateError, LookupError, TypeError, ValueError):
+    except (FileNotFoundError, StateError, *MALFORMED):
         return
     first, *others = nameless
     read.lost = [lost for lost in read.lost if lost.names]

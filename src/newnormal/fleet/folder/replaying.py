@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.core.times import is_late
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import Manifest
@@ -19,7 +20,7 @@ from newnormal.fleet.folder.recovery import Read, consistent
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetVerdicts
 from newnormal.fleet.work import Gathered
-from newnormal.types import Bools, Ints
+from newnormal.types import NO_TIME, Bools, Ints
 
 _LOG = logging.getLogger("newnormal")
 
@@ -89,7 +90,7 @@ def replay(
     all streams, and `judged` with what `advance` returned. What comes before changes streams only:
     the rest is in the manifest.
     """
-    where = _Where(read)
+    where = StreamPlaces(read)
     for end, record in log.read(read.manifest.first):
         if not record:
             continue
@@ -135,8 +136,8 @@ def _feedback(read: Read, name: str, body: Act) -> None:
     group.refresh(at)
 
 
-class _Where:
-    """Where the streams of a record are."""
+class StreamPlaces:
+    """Where the streams of records are; a record that does not fit them is a StateError."""
 
     def __init__(self, read: Read) -> None:
         groups: list[Group] = read.streams.groups
@@ -148,6 +149,7 @@ class _Where:
                 group, at = read.streams.where(member.stream.name)
                 rows.append((member.id, numbers[id(group)], at, shard.file.position))
         rows.sort()
+        self._newest = [group.newest.copy() for group in groups]  # times, by group and position
         table = np.array(rows, np.int64).reshape(-1, 4)
         self._groups = groups
         self._ids, self._group, self._at, self._position = (table[:, k].copy() for k in range(4))
@@ -168,6 +170,12 @@ class _Where:
         name: str = group.streams[self._at[at[0]]].name
         return name
 
+    def check(self, record: bytes, end: int) -> None:
+        """Raise a StateError unless the record that ends at a position can be applied."""
+        body = parse(record, end).body
+        if isinstance(body, Samples):
+            self.gathered(body, end)
+
     def gathered(self, body: Samples, end: int) -> Gathered:
         """Return what groups have to take of a record."""
         gathered = Gathered()
@@ -176,14 +184,26 @@ class _Where:
             at, applies = self._find(block.ids, end)
             for number in np.unique(self._group[at[applies]]).tolist():
                 keep: NDArray[Any] = applies & (self._group[at] == number)
-                self._take(gathered, block.only(keep), self._groups[number], at[keep])
+                self._take(gathered, block.only(keep), number, at[keep])
         return gathered
 
-    def _take(self, gathered: Gathered, block: LoggedBlock, group: Group, at: Ints) -> None:
+    def _take(self, gathered: Gathered, block: LoggedBlock, number: int, at: Ints) -> None:
+        group, newest = self._groups[number], self._newest[number]
         if block.samples.shape[1] != group.channels:
             raise StateError(
                 f"expected samples of {group.channels} channels in the log, found "
                 f"{block.samples.shape[1]}",
                 hint="give the log that the fleet's folder belongs to",
             )
-        gathered.work.append((group, block.rows(self._at[at]), block.origin))
+        rows = block.rows(self._at[at])
+        some = rows.first < rows.last
+        streams, first, last = rows.streams[some], rows.first[some], rows.last[some]
+        before = np.roll(rows.times, 1)
+        before[first] = newest[streams]
+        if ((rows.times != NO_TIME) & is_late(rows.times, before)).any():
+            raise StateError(
+                "expected samples in the order of their times in the log, found others",
+                hint="give the log that the fleet's folder belongs to",
+            )
+        newest[streams] = np.maximum(newest[streams], rows.times[last - 1])
+        gathered.work.append((group, rows, block.origin))

@@ -20,16 +20,21 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.review import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
+from newnormal.alarms.moving import threshold_of
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
+from newnormal.core.state import StreamState
 from newnormal.errors import StateError
+from newnormal.fleet.folder.fits import Fit
 from newnormal.fleet.folder.manifest import ShardFile, layouts_to_json, take_layouts
-from newnormal.fleet.folder.names import AGAIN, new_name
+from newnormal.fleet.folder.names import AGAIN, new_name, ordinary
 from newnormal.fleet.stream import Stream
+from newnormal.kernels.stream import Baseline
 from newnormal.packing.events import EventReader, past_facts
-from newnormal.packing.limits import check_counters
-from newnormal.state.facts import Facts
+from newnormal.packing.limits import check_arrays, check_shadow, sizes_of
+from newnormal.state.facts import MALFORMED, Facts
 from newnormal.state.files import write_new
 from newnormal.state.versions import VERSION, migrated_arrays
+from newnormal.types.tables import flatten
 
 _DIGEST = 8  # bytes of a block's
 _MOST = 1 << 24
@@ -135,7 +140,7 @@ class ShardReader:
         """Map the file, and read what its streams are."""
         path = folder / file.name
         try:
-            size = path.stat().st_size
+            size = ordinary(path).stat().st_size
             if size != file.size or not file.rows * layout.nbytes <= file.facts_at <= size:
                 raise StateError(
                     f"{file.name} is truncated or corrupted: expected {file.size} bytes, "
@@ -156,7 +161,7 @@ class ShardReader:
             reader._read_facts(json.loads(bytes(content[file.facts_at :])))
         except StateError as error:
             raise StateError(f"{file.name}: {error.message}", hint=AGAIN) from None
-        except (LookupError, TypeError, ValueError, RecursionError) as error:
+        except MALFORMED as error:
             raise StateError(f"{file.name}: {error}", hint=AGAIN) from error
         return reader
 
@@ -180,6 +185,8 @@ class ShardReader:
         self._rare: dict[int, dict[str, tuple[Layout, int]]] = {}
         start = rows * self.layout.nbytes
         for row, name, layout, offset in facts.list("rare", _MOST):
+            if not all(type(number) is int for number in (row, layout, offset)):
+                raise StateError("rare: expected whole numbers, found others")
             part = self._layouts[layout]
             end = start + offset + part.nbytes
             if name not in _PARTS or not 0 <= row < rows or layout < 0 or offset % ALIGNMENT:
@@ -199,12 +206,27 @@ class ShardReader:
         start = row * self.layout.nbytes
         return self.content[start : start + self.layout.nbytes]
 
-    def fields(self) -> dict[str, NDArray[Any]]:
-        """Return each array of all streams, stacked."""
-        return _stacked(self.layout, self.content, self.file.rows)
+    def is_whole(self, fits: Sequence[Fit]) -> bool:
+        """Whether the arrays of all streams are what they can be: checked at once, where alike."""
+        if len(fits) < self.file.rows or self.version != VERSION:
+            return False
+        different = list({id(fit): fit for fit in fits}.values())
+        sizes = sizes_of(different[0].fitted)
+        layouts = all(fit.shape.layout == self.layout for fit in different)
+        if not layouts or any(sizes_of(fit.fitted) != sizes for fit in different):
+            return False
+        arrays = _stacked(self.layout, self.content, self.file.rows)
+        try:
+            check_arrays(StreamState, arrays, sizes, self.name, [fit.fitted for fit in fits])
+        except StateError:
+            return False
+        return True
 
-    def place(self, row: int, stream: Stream) -> None:
-        """Give a stream what the file has of it; its block may be that of the file already."""
+    def place(self, row: int, stream: Stream, *, checked: bool = False) -> None:
+        """Give a stream what the file has of it; its block may be that of the file already.
+
+        `checked` says that the arrays of all streams were.
+        """
         wanted = stream.shape.layout
         block = self.block(row)
         if wanted is not self.layout and wanted == self.layout:
@@ -213,8 +235,18 @@ class ShardReader:
             stream.block = block
         else:
             _copy_fields(self.layout, block, wanted, stream.block, self.version)
-        parts = self._rare.get(row, {})
-        arrays = stream.shape.arrays
+        fitted, title = stream.fitted, f"stream {stream.name!r}"
+        if not checked:
+            live = _stacked(wanted, stream.block, 1)
+            check_arrays(StreamState, live, sizes_of(fitted), [title], [fitted])
+        if fitted.moving_start is not None:
+            threshold_of(fitted.rule, stream.open().moving)
+        self._place_rare(stream, self._rare.get(row, {}), title)
+        if str(row) in self._past:
+            self._remember(row, stream)
+
+    def _place_rare(self, stream: Stream, parts: dict[str, tuple[Layout, int]], title: str) -> None:
+        arrays, sizes = stream.shape.arrays, sizes_of(stream.fitted)
         for name in (part for part in _PARTS if part in parts):
             layout, offset = parts[name]
             if name != "shadow":
@@ -227,27 +259,23 @@ class ShardReader:
                 tree = None
             if tree is None:
                 raise StateError(f"stream {stream.name!r}: expected no {name} without acceptance")
-            filled = self._tree(tree, layout, offset, stream, name)
+            filled = self._tree(tree, layout, offset)
             if name == "shadow":
+                check_shadow(filled, stream.open().model.step, sizes, f"{title}, its shadow")
                 stream.keep_shadow(filled)
-            elif name == "accepted":
+                continue
+            arrays_of = {each: array[None] for each, array in flatten(filled)}
+            check_arrays(Baseline, arrays_of, sizes, [f"{title}, its {name.strip('012')}"])
+            if name == "accepted":
                 stream.accepted = filled
             else:
                 stream.undo = (*stream.undo, filled)
-        if str(row) in self._past:
-            self._remember(row, stream)
 
-    def _tree(self, tree: Any, layout: Layout, offset: int, stream: Stream, name: str) -> Any:
+    def _tree(self, tree: Any, layout: Layout, offset: int) -> Any:
         wanted = Layout.of(tree)
         block = blank_block(wanted.nbytes)
         _copy_fields(
             layout, self.content[offset : offset + layout.nbytes], wanted, block, self.version
-        )
-        check_counters(
-            type(tree),
-            _stacked(wanted, block, 1),
-            [stream.fitted],
-            [f"stream {stream.name!r}, its {name.strip('012')}"],
         )
         return view(tree, wanted, block)
 
