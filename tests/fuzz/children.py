@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+# Kernels that check every index: compiled so, they have a cache of their own.
+CHECKED = {
+    "NUMBA_BOUNDSCHECK": "1",
+    "NUMBA_CACHE_DIR": f"{os.environ.get('NUMBA_CACHE_DIR', ROOT / '.numba_cache')}-checked",
+}
 START = 600.0  # seconds, compiling included
 HANG = 60.0  # seconds without an answer
 
@@ -27,6 +32,12 @@ class Found:
 
     outcomes: Counter[str] = field(default_factory=Counter)
     bad: list[str] = field(default_factory=list)  # one text a case, with how to repeat it
+
+
+def told(found: Found) -> str:
+    """Return what became of all cases as a text, for a failure."""
+    shown = "\n".join(found.bad[:12])
+    return f"{len(found.bad)} of {found.outcomes.total()}: {dict(found.outcomes)}\n{shown}"
 
 
 class _Child:

@@ -1,170 +1,298 @@
 """Spoilt folders of a fleet: case `index` of a `seed` is always the same."""
 
+import hashlib
 import json
 import os
+import shutil
+import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from newnormal.fleet.folder import log
-from newnormal.fleet.folder.manifest import _digest, read_manifest
+import newnormal
+from newnormal import Fleet
+from newnormal.core.arena import Layout
+from newnormal.fleet.folder import log, records
+from newnormal.fleet.folder.manifest import read_manifest
+from newnormal.types import Floats
+from tests.fuzz.mutations import (
+    GAP,
+    GOLDEN,
+    KINDS,
+    change_facts,
+    change_numbers,
+    odd_json,
+    samples,
+    set_fact,
+)
 
-_ODD: list[Any] = [None, True, [], {}, "", "x", -1, 0, 1, 7, 2**31, 2**62, 2**63, 0.5, "inf", [[]]]
-_NUMBERS = [-1, -2, 5, 6, 60, 61, 100, 101, 2**31, 2**40, 2**62, 2**63 - 1, -(2**63)]
+# Streams in alarm, in a change, silent, with what was accepted; each fleet has two shapes.
+FLEETS = (
+    ("accepted", "pending", "alarm", "m2n2-budget"),
+    ("pattern", "silent", "m2n2-alarms"),
+    ("rejected", "quantile", "m2n2-plain"),
+)
+FILES = (
+    "manifest.json",
+    "manifest.copy.json",
+    "fits-*",
+    "streams-*",
+    "events-*",
+    "live-*",
+    "log-*",
+)
+_TIME = np.datetime64("2026-01-03T00:00:00", "ns")  # after all of them
+_HOWS = ["value", "value", "value", "all", "noise"]
 
 
-def twin(folder: Path, target: Path) -> None:
-    """Make a folder of links to the files of another: what is spoilt is written anew."""
-    target.mkdir()
-    for path in folder.iterdir():
-        os.link(path, target / path.name)
+def tick(fleet: Fleet, number: int) -> tuple[dict[str, Floats], np.datetime64]:
+    """Return a sample of each stream, and the time of all."""
+    found = {
+        name: samples(len(channels), 1, seed=100 * number + at)[0] + 40 * (number % 9 > 5)
+        for at, (name, channels) in enumerate(fleet.channels_.items())
+    }
+    return found, _TIME + np.timedelta64(number, "m")
 
 
-def _replace(path: Path, content: bytes) -> None:
-    path.unlink()
-    path.write_bytes(content)
+def write_fleet(folder: Path, names: tuple[str, ...]) -> None:
+    """Write the folder of a fleet, with events and a log since."""
+    fleet = Fleet(alarms_per_day=1.0)
+    for name in names:
+        fleet.add(name, newnormal.load(GOLDEN / "runs" / f"{name}.nn"))
+    for number in range(8):
+        fleet.step(*tick(fleet, number))
+    fleet.save(folder)
+    opened = Fleet.open(folder)
+    for number in range(8, 12):
+        opened.mark(b"%d" % number, with_next=number > 9)
+        opened.step(*tick(opened, number))
+    for name in list(opened.changes_ or opened.alarms_)[:1]:
+        opened.accept(name)
+    opened.run({name: samples(len(own), 6) for name, own in opened.channels_.items()})
+    opened.close(save=False)
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name != "lock")
+def _file(folder: Path, kind: str, rng: Random) -> Path:
+    """Return a file of a kind; their sizes differ, and their names are others each time."""
+    return rng.choice(sorted(folder.glob(kind), key=lambda path: path.stat().st_size))
 
 
 # ---------------------------------------------------------------------- damage
 
 
-def flipped(folder: Path, rng: Random) -> None:
-    path = rng.choice(_files(folder))
-    content = bytearray(path.read_bytes())
+def _bits(content: bytearray, rng: Random) -> None:
+    end = rng.choice([min(60, len(content)), len(content), len(content)])
     for _ in range(rng.choice([1, 1, 1, 20])):
-        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
-    _replace(path, bytes(content))
+        content[rng.randrange(end)] ^= 1 << rng.randrange(8)
 
 
-def truncated(folder: Path, rng: Random) -> None:
-    path = rng.choice(_files(folder))
-    content = path.read_bytes()
-    _replace(path, content[: rng.choice([0, 1, len(content) // 2, len(content) - 1])])
+def _cut(content: bytearray, rng: Random) -> None:
+    del content[rng.choice([0, 1, rng.randrange(len(content)), len(content) - 1]) :]
 
 
-def lengthened(folder: Path, rng: Random) -> None:
-    path = rng.choice(_files(folder))
-    _replace(path, path.read_bytes() + rng.randbytes(rng.choice([1, 16, 4096])))
+def _hole(content: bytearray, rng: Random) -> None:
+    at = rng.randrange(len(content))
+    del content[at : at + rng.choice([1, 16, 4096])]
 
 
-def deleted(folder: Path, rng: Random) -> None:
-    rng.choice(_files(folder)).unlink()
+def _more(content: bytearray, rng: Random) -> None:
+    at = rng.choice([len(content), rng.randrange(len(content))])
+    content[at:at] = rng.randbytes(rng.choice([1, 16, 4096]))
 
 
-def swapped(folder: Path, rng: Random) -> None:
-    one, other = rng.sample(_files(folder), 2)
-    first, second = one.read_bytes(), other.read_bytes()
-    _replace(one, second)
-    _replace(other, first)
-
-
-def zeroed(folder: Path, rng: Random) -> None:
-    path = rng.choice(_files(folder))
-    content = bytearray(path.read_bytes())
+def _zeros(content: bytearray, rng: Random) -> None:
     at = rng.randrange(len(content))
     content[at : at + 4096] = bytes(len(content[at : at + 4096]))
-    _replace(path, bytes(content))
+
+
+def damage(folder: Path, rng: Random, at: int) -> str:
+    """Damage one file, or put another in its place, or none."""
+    path = _file(folder, FILES[at % len(FILES)], rng)
+    other = _file(folder, rng.choice(FILES), rng)
+    how = rng.choice([_bits, _bits, _cut, _hole, _more, _zeros, None])
+    if how is None:
+        path.unlink()
+        if other != path:
+            rng.choice([os.symlink, shutil.copyfile])(other, path)
+        return f"{path.name}: gone, or {other.name} by that name"
+    content = bytearray(path.read_bytes())
+    how(content, rng)
+    path.write_bytes(content)
+    return f"{path.name}: {how.__name__}"
 
 
 # ---------------------------------------------------------------------- wrong, with digests
 
 
-def _change(value: Any, rng: Random) -> Any:
-    """Replace one value somewhere in a tree of JSON."""
-    if isinstance(value, dict) and value and rng.random() < 0.9:
-        name = rng.choice(sorted(value))
-        if rng.random() < 0.1:
-            return {key: each for key, each in value.items() if key != name}
-        return {**value, name: _change(value[name], rng)}
-    if isinstance(value, list) and value and rng.random() < 0.9:
-        at = rng.randrange(len(value))
-        return [*value[:at], _change(value[at], rng), *value[at + 1 :]]
-    return rng.choice(_ODD)
+def _text(facts: Any, rng: Random) -> tuple[str, str]:
+    """Change one value in a tree of JSON; return its text, and what was done."""
+    if rng.random() < 0.1:
+        text, told = odd_json(rng)
+        path = set_fact(rng, facts, lambda _: GAP)
+        return json.dumps(facts).replace(json.dumps(GAP), text), f"{path} is {told}"
+    told = change_facts(rng, facts)
+    return json.dumps(facts), told
 
 
-def _write_manifest(folder: Path, facts: dict[str, Any]) -> None:
-    facts.pop("sha256", None)
-    facts["sha256"] = _digest(facts)
+def _write_manifest(folder: Path, text: str) -> None:
+    """Write a manifest with the digest that belongs to it, where it is JSON."""
+    try:
+        facts = json.loads(text)
+        if isinstance(facts, dict):
+            facts.pop("sha256", None)
+            plain = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+            facts["sha256"] = hashlib.sha256(plain.encode()).hexdigest()
+            text = json.dumps(facts)
+    except (ValueError, RecursionError):
+        pass
     for name in ("manifest.json", "manifest.copy.json"):
-        _replace(folder / name, json.dumps(facts).encode())
+        (folder / name).write_text(text)
 
 
-def wrong_manifest(folder: Path, rng: Random) -> None:
-    found = json.loads((folder / "manifest.json").read_bytes())
-    name = rng.choice(sorted(found.keys() - {"sha256"}))
-    _write_manifest(folder, {**found, name: _change(found[name], rng)})
+def _manifest(folder: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads((folder / "manifest.json").read_bytes())
+    return facts
+
+
+def _wrong_manifest(folder: Path, rng: Random) -> str:
+    text, told = _text(_manifest(folder), rng)
+    _write_manifest(folder, text)
+    return told
+
+
+def _wrong_listing(folder: Path, rng: Random) -> str:
+    manifest = read_manifest(folder)
+    path = folder / str(rng.choice([manifest.streams, manifest.events, manifest.events]))
+    text, told = _text(json.loads(path.read_bytes()[67:]), rng)
+    path.write_text(f'"{hashlib.sha256(text.encode()).hexdigest()}"\n{text}\n')
+    return f"{path.name}: {told}"
 
 
 def _with_shard(
-    folder: Path, rng: Random, change: Callable[[bytearray, Any, Any, Any], Any]
-) -> None:
+    folder: Path, rng: Random, change: Callable[[bytearray, Any, Layout], tuple[str, str]]
+) -> str:
     """Change the blocks or the facts of a shard, and make all digests fit."""
-    manifest = read_manifest(folder)
+    manifest, facts = read_manifest(folder), _manifest(folder)
     at = rng.randrange(len(manifest.shards))
     shard = manifest.shards[at]
     layout = manifest.layouts[shard.layout]
-    content = bytearray((folder / shard.name).read_bytes())
-    facts = json.loads(content[shard.facts_at :])
-    facts = change(content, facts, layout, shard)
-    text = json.dumps(facts).encode()
-    tail = bytes(content[shard.rows * layout.nbytes : shard.facts_at]) + text
+    content = (folder / shard.name).read_bytes()
+    blocks = bytearray(content[: shard.facts_at])
+    text, told = change(blocks, json.loads(content[shard.facts_at :]), layout)
+    rows = [
+        blake2b(blocks[k * layout.nbytes :][: layout.nbytes], digest_size=8).hexdigest()
+        for k in range(shard.rows)
+    ]
+    text = text.replace("DIGESTS", "".join(rows))
+    blocks += text.encode()
+    tail = bytes(blocks[shard.rows * layout.nbytes :])
+    (folder / shard.name).write_bytes(blocks)
     digest = blake2b(tail, digest_size=32).hexdigest()
-    blocks = bytes(content[: shard.rows * layout.nbytes])
-    _replace(folder / shard.name, blocks + tail)
-    shards = list(manifest.shards)
-    shards[at] = replace(shard, size=len(blocks + tail), digest=digest)
-    facts_now = json.loads((folder / "manifest.json").read_bytes())
-    _write_manifest(folder, {**facts_now, "shards": [vars(each) for each in shards]})
+    facts = _manifest(folder)
+    facts["shards"][at] |= {"size": len(blocks), "digest": digest}
+    _write_manifest(folder, json.dumps(facts))
+    return told
 
 
-def wrong_facts(folder: Path, rng: Random) -> None:
-    _with_shard(folder, rng, lambda content, facts, layout, shard: _change(facts, rng))
+def _wrong_facts(folder: Path, rng: Random) -> str:
+    return _with_shard(folder, rng, lambda blocks, facts, layout: _text(facts, rng))
 
 
-def wrong_counters(folder: Path, rng: Random) -> None:
-    def change(content: bytearray, facts: Any, layout: Any, shard: Any) -> Any:
-        row = rng.randrange(shard.rows)
-        start = row * layout.nbytes
-        whole = [each for each in layout.fields if np.dtype(each.dtype).kind == "i"]
-        field = rng.choice(whole)
-        array = np.ndarray(field.shape, field.dtype, content, start + field.offset)
-        array.reshape(-1)[rng.randrange(array.size)] = rng.choice(_NUMBERS)
-        digest = blake2b(bytes(content[start : start + layout.nbytes]), digest_size=8).hexdigest()
-        own = facts["digests"]
-        facts["digests"] = own[: 16 * row] + digest + own[16 * (row + 1) :]
-        return facts
+def _wrong_arrays(folder: Path, rng: Random) -> str:
+    """Change arrays of a stream, or of what it has only sometimes."""
 
-    _with_shard(folder, rng, change)
+    def change(blocks: bytearray, facts: Any, layout: Layout) -> tuple[str, str]:
+        rows = len(facts["id"])
+        parts = [(name, facts["layouts"][own], at) for _, name, own, at in facts["rare"]]
+        told = []
+        for _ in range(rng.choice([1, 1, 1, 3])):
+            start, fields, part = rng.randrange(rows) * layout.nbytes, layout.to_json(), "stream"
+            if parts and rng.random() < 0.4:
+                part, own, at = rng.choice(parts)
+                start, fields = rows * layout.nbytes + at, own["fields"]
+            name, dtype, shape, offset = rng.choice(fields)
+            array: NDArray[Any] = np.ndarray(shape, dtype, blocks, start + offset)
+            array = array.view(np.int64) if array.dtype.kind == "M" else array
+            told.append(f"{part} {name} {change_numbers(rng, array, rng.choice(_HOWS))}")
+        return json.dumps({**facts, "digests": "DIGESTS"}), "; ".join(told)
+
+    return _with_shard(folder, rng, change)
 
 
-def wrong_record(folder: Path, rng: Random) -> None:
-    (path, *_) = sorted(folder.glob("log-*"))
-    content = bytearray(path.read_bytes())
-    (mark, _crc, end) = log._header(bytes(content), 0)  # type: ignore[misc]
-    record = bytearray(content[log._HEAD.size : end])
+def _wrong_fit(folder: Path, rng: Random) -> str:
+    """Change what fitting left of a stream: a state file among others."""
+
+    def change(blocks: bytearray, facts: Any, layout: Layout) -> tuple[str, str]:
+        manifest = _manifest(folder)
+        path = folder / manifest["fits"]
+        content, place = path.read_bytes(), rng.choice(facts["fit"])
+        offset, length = place
+        kind = rng.choice(["fact", "tensor", "tensor", "several"])
+        spoilt, told = KINDS[kind](rng, content[offset : offset + length])
+        path.write_bytes(content + spoilt)
+        new = [len(content), len(spoilt)]
+        facts["fit"] = [new if each == place else each for each in facts["fit"]]
+        manifest["fits_size"] = len(content) + len(spoilt)
+        _write_manifest(folder, json.dumps(manifest))
+        return json.dumps(facts), f"a fit: {told}"
+
+    return _with_shard(folder, rng, change)
+
+
+def _wrong_record(folder: Path, rng: Random) -> str:
+    """Change a record of the log; the others, from which on it counts, stay where they are."""
+    path = sorted(folder.glob("log-*"))[-1]
+    start = int(path.stem.rpartition("-")[2])
+    parts = list(log.scan(path, start))
+    part = rng.choice(parts)
+    record, told = _other_record(bytearray(part.record), part.end, rng)
+    head = log._head(b"nnL1", len(record), zlib.crc32(record))
+    content = path.read_bytes()
+    path.write_bytes(content[: part.start - start] + head + record + content[part.end - start :])
+    return f"record at {part.start}: {told}"
+
+
+def _other_record(record: bytearray, end: int, rng: Random) -> tuple[bytes, str]:
+    found = records.parse(bytes(record), end)
+    if isinstance(found.body, records.Act) and rng.random() < 0.8:
+        text, told = _text(found.body._asdict(), rng)
+        return bytes(record[: -len(b"".join(found.body.write()))]) + text.encode(), told
+    if isinstance(found.body, records.Samples) and rng.random() < 0.7:
+        arrays: dict[str, NDArray[Any]] = {
+            name: np.array(array) for name, array in found.body.blocks[0]._asdict().items()
+        }
+        name = rng.choice(sorted(arrays))
+        told = f"{name} {change_numbers(rng, arrays[name], rng.choice(_HOWS))}"
+        blocks = (records.LoggedBlock(**arrays), *found.body.blocks[1:])
+        body = found.body._replace(blocks=blocks)
+        return records.LogRecord(found.kind, body, found.marker).write(), told
+    if isinstance(found.body, records.Samples) and rng.random() < 0.5:
+        numbers = [rng.choice([0, 1, 2, 4, 2**31, 2**61, 2**62, 10**12]) for _ in range(2)]
+        flags, streams = rng.randrange(8), rng.randrange(5)
+        block = records._BLOCK.pack(streams, numbers[0], rng.choice([0, 1, 3, 2**31]), flags)
+        counts = [rng.choice([1, 2**62, 2**63 - 1, -1, numbers[1]]) for _ in range(streams + 4)]
+        made = records._HEAD.pack(1, 0) + records._SAMPLES.pack(0, rng.choice([1, 2**31]), 0)
+        made += block + struct.pack(f"<{streams}I", *range(streams))
+        return made + struct.pack(f"<{len(counts)}q", *counts), f"numbers {numbers}, {counts}"
     for _ in range(rng.choice([1, 4])):
         record[rng.randrange(min(len(record), 80))] = rng.randrange(256)
-    head = log._head(mark, len(record), zlib.crc32(record))
-    _replace(path, head + bytes(record) + bytes(content[end:]))
+    return bytes(record), "its first bytes"
 
 
-PLAIN = (flipped, truncated, lengthened, deleted, swapped, zeroed)
-CHECKSUMMED = (wrong_manifest, wrong_facts, wrong_counters, wrong_record)
+_RESIGNED = (
+    *[_wrong_arrays] * 6,
+    *(_wrong_facts, _wrong_facts, _wrong_manifest, _wrong_manifest),
+    *(_wrong_record, _wrong_record, _wrong_fit, _wrong_fit, _wrong_listing),
+)
 
 
-def spoil(folder: Path, kinds: Any, seed: int, index: int) -> str:
-    """Spoil a folder; return how."""
-    rng = Random(f"{seed} {index}")
-    kind = kinds[index % len(kinds)]
-    kind(folder, rng)
-    return f"{kind.__name__} {index}"
+def resign(folder: Path, rng: Random, at: int) -> str:
+    """Change something in a folder, and make all digests fit."""
+    kind = _RESIGNED[at % len(_RESIGNED)]
+    return f"{kind.__name__}: {kind(folder, rng)}"

@@ -74,7 +74,7 @@ def attempt(content: bytes, folder: Path) -> dict[str, Any]:
     """Load a file and, if it loads, use it; return what happened."""
     path = folder / "plant.nn"
     path.write_bytes(content)
-    before = _resident(reset=True)
+    before = resident(reset=True)
     began = time.process_time()
     answer: dict[str, Any] = {"outcome": "refused"}
     seconds = None
@@ -93,7 +93,7 @@ def attempt(content: bytes, folder: Path) -> dict[str, Any]:
         answer["message"] = "".join(traceback.format_exception(error)[-3:])[-600:]
     if seconds is None:
         seconds = time.process_time() - began
-    grown = _resident() - before
+    grown = resident() - before
     if seconds > LOAD_SECONDS:
         answer["outcome"] += f", {seconds:.1f} s to load"
     if grown > MEMORY:
@@ -101,7 +101,7 @@ def attempt(content: bytes, folder: Path) -> dict[str, Any]:
     return answer
 
 
-def _resident(*, reset: bool = False) -> int:
+def resident(*, reset: bool = False) -> int:
     """Return the most memory that was resident since the last reset, in bytes."""
     if reset:
         with suppress(OSError):

@@ -20,7 +20,7 @@ from newnormal.base import BaseDetector
 from tests.fuzz.envelope import canonical, digest, file_bytes, framed, pack, parts_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-_GAP = "@ the gap @"
+GAP = "@ the gap @"
 
 WHOLE = [0, -1, 1, 2, 3, 7, 100, 1_000_000, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, 2**63]
 NUMBERS = [*WHOLE, -2, -(2**31), -(2**63), 2**64, 10**30, 10**400, 0.5, -0.0, 1e-320, 1e-9]
@@ -127,8 +127,8 @@ def _header(random: Random, content: bytes) -> tuple[bytes, str]:
     return framed(json.dumps(header), body), f"header: {what} {name!r} {key} {value!r}"
 
 
-def _nested(random: Random, content: bytes) -> tuple[bytes, str]:
-    """JSON that is very deep or very long: in the header, in the envelope, in the facts."""
+def odd_json(random: Random) -> tuple[str, str]:
+    """Return JSON that is very deep, very long or ambiguous, and what it is."""
     depth = random.choice([10, 100, 900, 1100, 5_000, 100_000, 1_000_000])
     kinds = {
         "lists": "[" * depth + "]" * depth,
@@ -140,9 +140,15 @@ def _nested(random: Random, content: bytes) -> tuple[bytes, str]:
         "keys": "{" + ",".join(f'"{n:07d}":0' for n in range(min(depth, 100_000))) + "}",
         "NaN": "NaN",
         "infinite": "1e999",
+        "names twice": '{"a":' + str(depth) + ',"a":[]}',
     }
     kind = random.choice(sorted(kinds))
-    text = kinds[kind]
+    return kinds[kind], f"{kind} of {depth}"
+
+
+def _nested(random: Random, content: bytes) -> tuple[bytes, str]:
+    """JSON that is very deep or very long: in the header, in the envelope, in the facts."""
+    text, kind = odd_json(random)
     where = random.choice(["header", "envelope", "version", "state", "fact", "fact", "fact"])
     parts = parts_of(content)
     facts = canonical(parts.facts)
@@ -160,10 +166,10 @@ def _nested(random: Random, content: bytes) -> tuple[bytes, str]:
         made = file_bytes(envelope, parts.tensors)
     else:
         parts = copy.deepcopy(parts)
-        path = _set(random, parts.facts, lambda _: _GAP)
+        path = set_fact(random, parts.facts, lambda _: GAP)
         where = f"facts{path}"
-        made = pack(parts, (_GAP, text))
-    return made, f"{where} is {kind} of {depth}"
+        made = pack(parts, (GAP, text))
+    return made, f"{where} is {kind}"
 
 
 # ------------------------------------------------------------------ with a right digest
@@ -193,7 +199,7 @@ def _place(random: Random, facts: Any) -> tuple[Any, ...]:
     return random.choice(places or [()])
 
 
-def _set(random: Random, facts: Any, change: Callable[[Any], Any]) -> tuple[Any, ...]:
+def set_fact(random: Random, facts: Any, change: Callable[[Any], Any]) -> tuple[Any, ...]:
     path = _place(random, facts)
     if path:
         _at(facts, path[:-1])[path[-1]] = change(_at(facts, path))
@@ -229,11 +235,11 @@ def _other(random: Random, value: Any) -> Any:
 
 def _fact(random: Random, content: bytes) -> tuple[bytes, str]:
     parts = copy.deepcopy(parts_of(content))
-    told = _change_facts(random, parts.facts)
+    told = change_facts(random, parts.facts)
     return pack(parts), told
 
 
-def _change_facts(random: Random, facts: Any) -> str:
+def change_facts(random: Random, facts: Any) -> str:
     path = _place(random, facts)
     if not path:
         return "facts as they were"
@@ -262,16 +268,8 @@ def _change_tensors(random: Random, tensors: dict[str, NDArray[Any]]) -> str:
         ["value", "value", "value", "all", "dtype", "shape", "noise", "remove", "add", "swap"]
     )
     told = how
-    if how in ("value", "all") and array.size:
-        kind = array.dtype.kind
-        small = [np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 1e-310, 1e30, 1e300, 1e308, -1e308]
-        whole = [0, -1, 1, 2, 255, 1_000_000, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**62]
-        value = random.choice(small if kind == "f" else [True, False] if kind == "b" else whole)
-        at = random.randrange(array.size) if how == "value" else slice(None)
-        flat = array.reshape(-1)
-        with np.errstate(all="ignore"):
-            flat[at] = np.array(value).astype(array.dtype)
-        tensors[name], told = flat.reshape(array.shape), f"[{at}] = {value!r}"
+    if how in ("value", "all", "noise"):
+        told = change_numbers(random, array, how)
     elif how == "dtype":
         dtype = random.choice(["<f8", "<f4", "<i8", "<i4", "|u1", "|b1", "<u8", "<f2"])
         with np.errstate(all="ignore"):
@@ -280,11 +278,6 @@ def _change_tensors(random: Random, tensors: dict[str, NDArray[Any]]) -> str:
     elif how == "shape":
         tensors[name] = np.ascontiguousarray(random.choice(_shapes(array)))
         told = f"of shape {tensors[name].shape}"
-    elif how == "noise":
-        noise = np.frombuffer(random.randbytes(array.nbytes), np.uint8)
-        if array.dtype.kind == "b":
-            noise = noise % 2
-        tensors[name] = noise.view(array.dtype).reshape(array.shape).copy()
     elif how == "remove":
         del tensors[name]
     elif how == "add":
@@ -294,6 +287,24 @@ def _change_tensors(random: Random, tensors: dict[str, NDArray[Any]]) -> str:
         tensors[name], tensors[other] = tensors[other], tensors[name]
         told = f"swapped with {other}"
     return f"tensor {name} {told}"
+
+
+def change_numbers(random: Random, array: NDArray[Any], how: str) -> str:
+    """Change a value of an array, all values, or its bytes, and tell how."""
+    kind, flat = array.dtype.kind, array.reshape(-1)
+    if how == "noise":
+        noise = np.frombuffer(random.randbytes(array.nbytes), np.uint8)
+        flat[...] = (noise % 2 if kind == "b" else noise).view(array.dtype)
+        return how
+    if not array.size:
+        return "as it was"
+    small = [np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 1e-310, 1e30, 1e300, 1e308, -1e308]
+    whole = [0, -1, 1, 2, 255, 1_000_000, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**62]
+    value = random.choice(small if kind == "f" else [True, False] if kind == "b" else whole)
+    at = random.randrange(array.size) if how == "value" else slice(None)
+    with np.errstate(all="ignore"):
+        flat[at] = np.array(value).astype(array.dtype)
+    return f"[{at}] = {value!r}"
 
 
 def _shapes(array: NDArray[Any]) -> list[NDArray[Any]]:
@@ -320,7 +331,7 @@ def _several(random: Random, content: bytes) -> tuple[bytes, str]:
     told = []
     for _ in range(random.randrange(2, 5)):
         if random.random() < 0.6 and parts.facts:
-            told.append(_change_facts(random, parts.facts))
+            told.append(change_facts(random, parts.facts))
         elif parts.tensors:
             told.append(_change_tensors(random, parts.tensors))
     return pack(parts), "; ".join(told)

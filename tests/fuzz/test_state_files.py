@@ -16,7 +16,7 @@ import newnormal
 from newnormal import StateError
 from newnormal.state import VERSION
 from tests.counts import count
-from tests.fuzz.children import Found, tried
+from tests.fuzz.children import CHECKED, told, tried
 from tests.fuzz.envelope import pack, parts_of
 from tests.fuzz.mutations import GOLDEN, spoilt
 
@@ -26,12 +26,6 @@ pytestmark = [
 ]
 MODULE = "tests.fuzz.load_case"
 SEED = 9
-ROOT = Path(__file__).parents[2]
-
-
-def told(found: Found) -> str:
-    shown = "\n".join(found.bad[:12])
-    return f"{len(found.bad)} of {found.outcomes.total()}: {dict(found.outcomes)}\n{shown}"
 
 
 def described(seed: int, index: int) -> str:
@@ -76,11 +70,7 @@ def test_spoilt_files_reach_no_place_outside_an_array(
     record_property: Callable[[str, object], None],
 ) -> None:
     """The same with kernels that check every index."""
-    cases = count(40, 1_000)
+    cases = count(40, 2_500)
     record_property("cases", cases)
-    checked = {
-        "NUMBA_BOUNDSCHECK": "1",
-        "NUMBA_CACHE_DIR": f"{os.environ.get('NUMBA_CACHE_DIR', ROOT / '.numba_cache')}-checked",
-    }
-    found = tried(MODULE, SEED + 1, range(cases), environment=checked, describe=described)
+    found = tried(MODULE, SEED + 1, range(cases), environment=CHECKED, describe=described)
     assert not found.bad, told(found)

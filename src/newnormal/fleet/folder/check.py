@@ -14,7 +14,7 @@ from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog, LogPart, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
 from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
-from newnormal.fleet.folder.recovery import Lost, Read, read_streams
+from newnormal.fleet.folder.recovery import Lost, Read, events_of, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, StreamPlaces, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
@@ -161,16 +161,19 @@ class _Check:
         except StateError as error:
             self.readable = False
             report.add(error.message, "")
-        self._listings(manifest)
+        self._listings(manifest, read)
         return read
 
-    def _listings(self, manifest: Manifest) -> None:
+    def _listings(self, manifest: Manifest, read: Read) -> None:
         repairs = {manifest.streams: "write it from the streams"}
         if manifest.events is not None:
             repairs[manifest.events] = "go on without these events, which nobody has taken"
         for name, repair in repairs.items():
             try:
-                read_listing(self.folder, name)
+                if name == manifest.events:
+                    events_of(self.folder, name, read.streams)
+                else:
+                    read_listing(self.folder, name)
             except (FileNotFoundError, StateError) as error:
                 text = error.message if isinstance(error, StateError) else f"no file {name}"
                 self.report.add(text, repair)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -105,7 +106,8 @@ def read_streams(
             shard.changed = shard.layout != reader.layout or len(kept) < reader.file.rows
             read.shards.append((shard, kept))
     if manifest.events is not None:
-        read.events = _events(folder, manifest.events, read, skip_damaged)
+        with suppress(*(FileNotFoundError, StateError) if skip_damaged else ()):
+            read.events = events_of(folder, manifest.events, read.streams)
     return read
 
 
@@ -223,14 +225,10 @@ def _check_once(folder: Path, placed: list[_Placed]) -> None:
         raise StateError(f"{folder}: expected each stream once, found one twice", hint=AGAIN)
 
 
-def _events(folder: Path, name: str, read: Read, skip: bool) -> list[FleetEvent]:
+def events_of(folder: Path, name: str, streams: FleetStreams) -> list[FleetEvent]:
+    """Return the events of these streams that nobody has taken, from the file of that name."""
     readers = {
         stream.name: EventReader(stream.fitted.channels, stream.fitted.model.vote_count)
-        for stream in read.streams
+        for stream in streams
     }
-    try:
-        return read_events(folder, name, readers, _MOST_EVENTS)
-    except (FileNotFoundError, StateError):
-        if not skip:
-            raise
-        return []
+    return read_events(folder, name, readers, _MOST_EVENTS)

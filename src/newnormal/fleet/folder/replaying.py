@@ -196,14 +196,15 @@ class StreamPlaces:
                 hint="give the log that the fleet's folder belongs to",
             )
         rows = block.rows(self._at[at])
-        some = rows.first < rows.last
-        streams, first, last = rows.streams[some], rows.first[some], rows.last[some]
-        before = np.roll(rows.times, 1)
-        before[first] = newest[streams]
-        if ((rows.times != NO_TIME) & is_late(rows.times, before)).any():
+        known = rows.times != NO_TIME
+        owners, times = np.repeat(rows.streams, block.counts)[known], rows.times[known]
+        before = np.roll(times, 1)
+        starts = np.diff(owners, prepend=-1) != 0
+        before[starts] = newest[owners[starts]]
+        if is_late(times, before).any():
             raise StateError(
                 "expected samples in the order of their times in the log, found others",
                 hint="give the log that the fleet's folder belongs to",
             )
-        newest[streams] = np.maximum(newest[streams], rows.times[last - 1])
+        np.maximum.at(newest, owners, times)
         gathered.work.append((group, rows, block.origin))
