@@ -131,13 +131,13 @@ class RemoteWrite:
         self.by, self.without, self.patterns = by, without, counters
         self.rates, self.buckets = rates, buckets
         self.counters = Counters()
-        self.names: set[str] = set()
+        self.names: set[tuple[str, str]] = set()  # of each stream
         self.first: dict[Any, int] = {}
 
     def rows(self, request: bytes) -> list[Row]:
         """Return the samples of a request, which is decompressed."""
         series = [self._series(each) for number, each in fields(request) if number == 1]
-        self.names |= {labels.get("__name__", "") for labels, _ in series}
+        self.names |= {(self._stream(labels), labels.get("__name__", "")) for labels, _ in series}
         points: list[Point] = []
         for labels, samples in series:
             points += self._points(labels, samples)
@@ -155,6 +155,9 @@ class RemoteWrite:
                 samples.append((time * 10**6, struct.unpack("<d", inner.get(1, bytes(8)))[0]))
         return {key: value for key, value in labels.items() if value}, samples
 
+    def _stream(self, labels: Mapping[str, str]) -> str:
+        return named([labels[each] for each in self.by if each in labels], "", {})[0]
+
     def _points(
         self, labels: Mapping[str, str], samples: Sequence[tuple[int, float]]
     ) -> Iterator[Point]:
@@ -169,7 +172,7 @@ class RemoteWrite:
         key = tuple(sorted(labels.items()))
         base = name.removesuffix("_count").removesuffix("_sum")
         pair = base not in ("", name)
-        both = {f"{base}_count", f"{base}_sum"} <= self.names
+        both = {(stream, f"{base}_count"), (stream, f"{base}_sum")} <= self.names
         counter = bucket or name.endswith("_total") or (pair and both)
         counter = counter or any(fnmatchcase(name, each) for each in self.patterns)
         pair = pair and not counter

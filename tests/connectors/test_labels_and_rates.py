@@ -7,16 +7,61 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from newnormal.errors import ParameterError
-from newnormal.io.labels import Naming, fitting_name, series_name
+from newnormal.io.decoders.base import QUERY
+from newnormal.io.decoders.influx import InfluxDecoder
+from newnormal.io.labels import Naming, digest_of, fitting_name, series_name
 from newnormal.io.rates import CounterRates
+from newnormal.io.topics import TopicPatterns
 from tests.connectors.naive_series import Counters
 
 SECOND = 10**9
 
 
-# --- names
+# --- names, and what they are known by
+
+Parts = tuple[str | bytes, ...]
+PARTS = st.lists(st.binary(max_size=3) | st.text(max_size=3), max_size=4).map(tuple)
+
+
+@settings(max_examples=200)
+@given(PARTS, PARTS)
+def test_different_parts_have_different_digests(one: Parts, other: Parts) -> None:
+    assert (digest_of(*one) == digest_of(*other)) == (one == other)
+    joined = b"".join(each if isinstance(each, bytes) else each.encode() for each in one)
+    assert one == (joined,) or digest_of(joined) != digest_of(*one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((b"m,host=a b=1,c=2", ""), (rb"m,host=a b\,c=1", "")),
+        ((b"m,a=x,b=y v=1", "by=a&by=b"), (b"m,a=x,b=y v=1", "by=a%2Cb")),
+        ((b"m,host=a\\,b=c v=1", ""), (b"m,host=a,b=c v=1", "")),
+    ],
+)
+def test_lines_alike_but_for_their_boundaries_share_no_layout(
+    one: tuple[bytes, str], other: tuple[bytes, str]
+) -> None:
+    def names(to: InfluxDecoder, sent: tuple[bytes, str]) -> list[tuple[str, tuple[str, ...]]]:
+        return [each[:2] for each in to.decode(sent[0], {QUERY: sent[1]})]
+
+    to = InfluxDecoder()
+    assert names(to, one) != names(to, other) == names(InfluxDecoder(), other)
+
+
+def test_topics_alike_but_for_their_boundaries_share_no_name() -> None:
+    topics = TopicPatterns("bus", ["{stream}/x/{channel}", "{stream}/#"])
+    named = [topics.named(topic) for topic in ("a/x/b", "a/xb", "ax/b", "a/x/b")]
+    assert [each and each[1:] for each in named] == [
+        ("a", "b"),
+        ("a", "xb"),
+        ("ax", "b"),
+        ("a", "b"),
+    ]
 
 
 def test_a_stream_has_the_values_of_its_labels_and_a_channel_the_others() -> None:

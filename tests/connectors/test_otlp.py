@@ -324,6 +324,20 @@ def test_counters_of_two_resources_or_scopes_are_two() -> None:
     ]  # one sample, and what the service counts as duplicates
 
 
+def test_a_scope_named_like_a_piece_of_a_resource_has_counters_of_its_own() -> None:
+    to, process = decoder(), Sent(**SHOP, pid=1)
+    whole = process.message.resource_metrics[0].resource.SerializeToString()
+    piece = whole[len(Sent().message.resource_metrics[0].resource.SerializeToString()) :]
+    forged = Sent()
+    forged.scope.scope.name = piece.decode()
+    process.sum("hits", 0, 10)
+    forged.sum("hits", 5, 1_000_000)
+    assert send(to, process) == send(to, forged) == []
+    process = Sent(**SHOP, pid=1)
+    process.sum("hits", 10, 30)
+    assert cells(to, process) == {"rate(hits)": 2.0}
+
+
 def test_a_request_that_is_sent_again_before_it_was_durable_is_the_same() -> None:
     to = decoder()
     first, second = Sent(), Sent()

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from newnormal.errors import InputError, StateError
 from newnormal.io import remote_write
@@ -218,6 +220,55 @@ def test_a_count_waits_for_a_sum_that_comes_in_the_next_request() -> None:
             assert first == [[], []] and then == []
     assert first[0] == [("node/db1:9100", at(15), (("rate(wait_count)", 3.0),))]
     assert then == [("node/db1:9100", at(15), (("rate(wait_sum)", 6.0),))]
+
+
+def test_a_count_of_one_host_decides_nothing_about_the_sum_of_another() -> None:
+    to, other = decoder(), {**NODE, "instance": "db2:9100"}
+    assert send(to, ("queue_sum", NODE, [(0, 5.0)])) == []  # a count may come
+    for second in (40, 80):
+        found = send(to, ("queue_sum", NODE, [(second, 5.0)]))
+        assert found == [("node/db1:9100", at(second), (("queue_sum", 5.0),))]
+        send(to, ("queue_count", other, []), ("queue_sum", other, [(0, 1.0)]))
+
+
+def test_labels_in_one_piece_do_not_stand_for_another_host_s_labels() -> None:
+    """All labels as one: protobuf takes the last name and value of it alone."""
+    to, series = decoder(), ("load", NODE, [(0, 1.0)])
+    forged = raw(plain(series))
+    joined = b"".join(forged.timeseries[0].labels)
+    del forged.timeseries[0].labels[:], forged.timeseries[0].samples[:]
+    forged.timeseries[0].labels.append(joined)
+    to.response(to.decode(remote_write.pack(forged), HEADERS), 1)
+    assert (
+        send(to, series) == send(decoder(), series) == [("node/db1:9100", at(0), (("load", 1.0),))]
+    )
+
+
+def raw(request: bytes) -> Any:
+    """Return a request whose labels are bytes."""
+    return remote_write.parse(request, remote_write.raw_kind())
+
+
+@settings(max_examples=count(50, 2000), deadline=None)
+@given(st.data())
+def test_what_was_sent_before_changes_no_series_with_other_labels(data: st.DataObject) -> None:
+    """The same bytes of labels, cut into labels at two sets of places."""
+    text = st.sampled_from(["", "a", "b", "le", "job", "instance", "__name__", "x_sum"])
+    sent: Series = ("x", data.draw(st.dictionaries(text, text, max_size=4)), [(40, 1.0)])
+    both = [raw(plain(sent)) for _ in range(2)]
+    pieces = list(both[0].timeseries[0].labels)
+    ends = st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces))
+    for request in both:
+        labels = [b""]
+        for piece, ends_here in zip(pieces, data.draw(ends), strict=True):
+            labels[-1] += piece
+            labels += [b""] * ends_here
+        del request.timeseries[0].labels[:]
+        request.timeseries[0].labels.extend(filter(None, labels))
+    bodies = [remote_write.pack(request) for request in both]
+    to = decoder()
+    to.decode(bodies[0], HEADERS)
+    assert rows(to.decode(bodies[1], HEADERS)) == rows(decoder().decode(bodies[1], HEADERS))
 
 
 def test_buckets_are_taken_where_that_is_asked_for() -> None:

@@ -1,6 +1,7 @@
 """Series with labels as channels of streams: how Prometheus, OTLP and InfluxDB name things."""
 
 import hashlib
+import marshal
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -9,6 +10,7 @@ from newnormal.errors import ParameterError
 
 _LONGEST = 200  # characters of the name of a stream or a channel
 _SEPARATORS = re.compile(r'[\s"=,{}\\]')
+_DIGEST = hashlib.blake2b(digest_size=16)
 
 
 class Naming:
@@ -16,7 +18,8 @@ class Naming:
 
     The stream's name is the values of the labels `by`, joined with ``/``; a label that a series
     does not have is left out. The channel's name is that of the series, with its other labels
-    behind it. So two series never share a channel of a stream.
+    behind it. So two series share no channel of a stream, unless their values of `by` are the same
+    once they are joined: ``a/b`` and ``c``, ``a`` and ``b/c``.
 
     Parameters
     ----------
@@ -90,6 +93,17 @@ def _escaped(value: str) -> str:
     if value.isprintable():
         return value
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in value)
+
+
+def digest_of(*parts: str | bytes) -> bytes:
+    """Return 16 bytes that tell these parts from any others, for caches.
+
+    >>> digest_of(b"ab", b"c") == digest_of(b"a", b"bc")
+    False
+    """
+    digest = _DIGEST.copy()
+    digest.update(marshal.dumps(parts, 2))  # each with its length; from version 3 on it varies
+    return digest.digest()
 
 
 def fitting_name(name: str) -> str:

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from math import isfinite, nan
 from typing import Any, ClassVar, NamedTuple
 
@@ -22,7 +21,7 @@ from newnormal.io.decoders.series import (
     query_options,
     rate_name,
 )
-from newnormal.io.labels import fitting_name
+from newnormal.io.labels import digest_of, fitting_name
 from newnormal.io.rates import RateConversion
 
 _KNOWN = ("by", "without", "rates")
@@ -126,14 +125,12 @@ class _Resource:
         attributes[_INSTANCE] = named
         self._own = {name: attributes[name] for name in options.by if name in attributes}
         # Counters of two resources are two, also where both are one stream.
-        start = options.text.encode("utf-8", "surrogatepass") + b"\0"
-        self._key = blake2b(start + sent.resource.SerializeToString(), digest_size=16)
+        self._key = digest_of(options.text, sent.resource.SerializeToString())
 
     def read(self) -> None:
         """Collect all values."""
         for scope in self._sent.scope_metrics:
-            key = self._key.copy()
-            key.update(scope.scope.name.encode("utf-8", "surrogatepass") + b"\0")
+            key = digest_of(self._key, scope.scope.name)
             for metric in scope.metrics:
                 kind = metric.WhichOneof("data")
                 if kind is None:
@@ -142,7 +139,7 @@ class _Resource:
                 for point in data.data_points:
                     self._point(metric.name, kind, data, point, key)
 
-    def _point(self, name: str, kind: str, data: Any, point: Any, key: Any) -> None:
+    def _point(self, name: str, kind: str, data: Any, point: Any, key: bytes) -> None:
         time = point.time_unix_nano
         if not 0 < time <= _LATEST:
             self._points.refuse(f"metric {name[:60]!a}: expected a time, found {time}")
@@ -158,9 +155,7 @@ class _Resource:
                 if delta:
                     number = _per_second(number, time - point.start_time_unix_nano, time)
                 else:
-                    own = key.copy()
-                    own.update(f"{stream}\0{channel}".encode())
-                    number = self._conversion.rate(own.digest(), time, number)
+                    number = self._conversion.rate(digest_of(key, stream, channel), time, number)
             channels, times, values = self._points.of(stream)
             channels.append(channel)
             times.append(time)

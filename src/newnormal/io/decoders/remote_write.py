@@ -5,10 +5,10 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from hashlib import blake2b
 from itertools import islice
 from math import isfinite, nan
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from newnormal.errors import MissingExtraError
 from newnormal.io.arrivals import Arrival
@@ -23,7 +23,7 @@ from newnormal.io.decoders.series import (
     query_options,
     rate_name,
 )
-from newnormal.io.labels import fitting_name
+from newnormal.io.labels import digest_of, fitting_name
 from newnormal.io.remote_write import decompress, named_kind, parse, raw_kind
 
 _KNOWN = ("by", "without", "rates", "counters", "buckets")
@@ -33,10 +33,17 @@ _SECOND_VERSION = "io.prometheus.write.v2.request"
 _PLAIN = ("gzip", "x-gzip", "identity")  # undone by the service, or none
 _LATEST = 9_223_372_036_000  # ms: later times cannot be ns in 64 bits
 _MOST_SERIES = 200_000  # whose names are remembered
-_MOST_FAMILIES = 100_000
-_GAUGE, _COUNTER, _PAIR = range(3)
 _COUNT, _SUM = 1, 2
 _PATIENCE = 30_000  # ms in which the other one of a count and a sum must come
+
+
+class _Family:
+    """The series of a stream whose names are one but for ``_count`` and ``_sum`` at the end."""
+
+    __slots__ = ("__weakref__", "parts")
+
+    def __init__(self) -> None:
+        self.parts = 0  # which of the two there are
 
 
 class _SentSeries:
@@ -49,17 +56,19 @@ class _SentSeries:
     channel, rate
         The names of its channel, and of that of its rate.
     family
-        The name that a count and a sum share.
+        What a count and a sum share; None: it is neither.
     first
         The time in ms of its first sample; None: there was none.
     """
 
-    __slots__ = ("channel", "family", "first", "key", "kind", "rate", "stream")
+    __slots__ = ("channel", "counter", "family", "first", "key", "rate", "stream")
 
-    def __init__(self, key: bytes, stream: str, channel: str, kind: int, family: str) -> None:
+    def __init__(
+        self, key: bytes, stream: str, channel: str, counter: bool, family: _Family | None
+    ) -> None:
         self.key, self.stream, self.channel = key, stream, channel
-        self.rate = fitting_name(rate_name(channel)) if kind != _GAUGE else ""
-        self.kind, self.family = kind, family
+        self.rate = fitting_name(rate_name(channel)) if counter or family else ""
+        self.counter, self.family = counter, family
         self.first: int | None = None
 
     def waits(self, time: int) -> bool:
@@ -95,7 +104,8 @@ class RemoteWriteDecoder(SeriesDecoder):
         super().__init__(*args, **options)
         self._lock = threading.Lock()
         self._series: dict[bytes, _SentSeries | None] = {}  # None: left out
-        self._families: dict[str, int] = {}
+        # By options, stream and name: what one sender has decides nothing about another's series.
+        self._families: WeakValueDictionary[bytes, _Family] = WeakValueDictionary()
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
@@ -120,10 +130,9 @@ class RemoteWriteDecoder(SeriesDecoder):
         ):
             if known is None:
                 continue
-            counter = known.kind == _COUNTER
-            pair = known.kind == _PAIR
-            if pair:
-                counter = self._families.get(known.family) == _COUNT | _SUM
+            counter, family = known.counter, known.family
+            if family is not None:
+                counter = family.parts == _COUNT | _SUM
             name = known.rate if counter else known.channel
             channels, times, values = points.of(known.stream)
             for sample in series.samples:
@@ -131,7 +140,7 @@ class RemoteWriteDecoder(SeriesDecoder):
                 if not -_LATEST < time < _LATEST:
                     points.refuse(f"expected times in ms since 1970, found {time}")
                     continue
-                alone = pair and not counter and known.waits(time)
+                alone = family is not None and not counter and known.waits(time)
                 time *= 1_000_000
                 if counter or alone:
                     value = conversion.rate(known.key, time, value)
@@ -156,11 +165,8 @@ class RemoteWriteDecoder(SeriesDecoder):
         """Return what is known of each series; None: it is left out."""
         named: list[_SentSeries | None] = []
         read: Any = None  # with its labels, where one is new
-        start = blake2b(options.text.encode("utf-8", "surrogatepass"), digest_size=16)
         for at, sent in enumerate(request.timeseries):
-            digest = start.copy()
-            digest.update(b"".join(sent.labels))
-            key = digest.digest()
+            key = digest_of(options.text, *sent.labels)
             try:
                 known = self._series[key]
             except KeyError:
@@ -191,21 +197,22 @@ class RemoteWriteDecoder(SeriesDecoder):
         if bucket and not options.buckets:
             return None
         stream, channel = options.naming(name, labels)
-        kind, family = _GAUGE, ""
+        counter, family = False, None
         if options.rates:
             base, _, end = name.rpartition("_")
             if bucket or end == "total" or any(fnmatchcase(name, p) for p in options.counters):
-                kind = _COUNTER
+                counter = True
             elif end in ("count", "sum") and base:
-                kind, family = _PAIR, sys.intern(base)
-                self._note(family, _COUNT if end == "count" else _SUM)
-        return _SentSeries(key, sys.intern(stream), channel, kind, family)
+                part = _COUNT if end == "count" else _SUM
+                family = self._family(digest_of(options.text, stream, base), part)
+        return _SentSeries(key, sys.intern(stream), channel, counter, family)
 
-    def _note(self, family: str, part: int) -> None:
-        """Take note that a family has a count or a sum."""
+    def _family(self, key: bytes, part: int) -> _Family:
+        """Return a family, and take note that it has a count or a sum."""
         with self._lock:
-            if family in self._families or len(self._families) < _MOST_FAMILIES:
-                self._families[family] = self._families.get(family, 0) | part
+            family = self._families.setdefault(key, _Family())
+            family.parts |= part
+        return family
 
 
 def _check_form(header: str) -> None:
