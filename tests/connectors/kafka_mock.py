@@ -12,7 +12,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, NamedTuple, Self
 
 import pytest
@@ -99,9 +99,8 @@ class Kafka(Peer):
 
     def messages(self, topic: str) -> list[Sent]:
         """Return all messages of a topic."""
-        reader = self._reader("reader")
         found: list[Sent] = []
-        try:
+        with closing(self._reader("reader")) as reader:
             numbers = reader.list_topics(topic, timeout=10.0).topics[topic].partitions
             left = {
                 number: reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10.0)[1]
@@ -112,18 +111,13 @@ class Kafka(Peer):
                 for each in reader.consume(100, timeout=0.1):
                     assert each.error() is None
                     found.append(_sent(each))
-        finally:
-            reader.close()
         return found
 
     def committed(self, group: str, topic: str, partition: int = 0) -> int:
         """Return the offset that a group has committed; -1001: none."""
-        reader = self._reader(group)
-        try:
+        with closing(self._reader(group)) as reader:
             (found,) = reader.committed([TopicPartition(topic, partition)], timeout=10.0)
             return int(found.offset)
-        finally:
-            reader.close()
 
     def _reader(self, group: str) -> Consumer:
         return Consumer({"bootstrap.servers": self.server, "group.id": group, **_QUIET})

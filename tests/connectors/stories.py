@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,7 @@ class Logged(NamedTuple):
 
 def logged(folder: Path) -> list[Logged]:
     """Return every value in the log of a service's data."""
-    log = SqliteLog(folder / "log.sqlite")
-    try:
+    with closing(SqliteLog(folder / "log.sqlite")) as log:
         return [
             Logged(entry.source, each.stream, channel, int(moment), float(value))
             for _, record in log.read(log.first)
@@ -46,8 +46,6 @@ def logged(folder: Path) -> list[Logged]:
             for channel, value in zip(each.channels, row, strict=True)
             if not np.isnan(value)
         ]
-    finally:
-        log.close()
 
 
 def stored(service: Newnormal, name: str) -> dict[str, list[float | None]]:

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -347,8 +348,7 @@ def test_alarms_fire_and_resolve_and_notify_once_each(tmp_path: Path, listener: 
     )
     amtool = found("amtool")
     with Alertmanager(tmp_path / "am", config.replace("URL", listener.url)) as manager:
-        case = Case(tmp_path, manager.url)
-        try:
+        with closing(Case(tmp_path, manager.url)) as case:
             now = int(np.datetime64("now", "ns").astype(np.int64))
             year = 365 * 86_400 * 10**9
             case.put(1, opened=now)
@@ -400,8 +400,6 @@ def test_alarms_fire_and_resolve_and_notify_once_each(tmp_path: Path, listener: 
             assert told == [
                 (each, how) for each in sorted(streams) for how in ("firing", "resolved")
             ]
-        finally:
-            case.close()
 
         def received() -> set[str]:
             """Return keys: an alarm that is not there any more was resolved."""
@@ -423,25 +421,21 @@ def test_alarms_fire_and_resolve_and_notify_once_each(tmp_path: Path, listener: 
 
 
 def test_nothing_is_lost_when_alertmanager_is_killed_under_load(tmp_path: Path) -> None:
-    with Alertmanager(tmp_path / "am") as manager:
-        case = Case(tmp_path, manager.url)
-        try:
-            for number in range(50):
-                case.put(number)
-            until(lambda: len(case.active()) > 10, "alerts that fire")
-            manager.kill()
-            for number in range(50, 100):
-                case.put(number)
-            for number in range(0, 100, 2):  # some of what it had, and some that it never saw
-                case.put(number, ended=10**9)
-            manager.start()
-            expected = {f"press-{number}" for number in range(1, 100, 2)}
-            until(lambda: case.active() == expected, "what is open, and nothing else")
-            case.settle()
+    with Alertmanager(tmp_path / "am") as manager, closing(Case(tmp_path, manager.url)) as case:
+        for number in range(50):
+            case.put(number)
+        until(lambda: len(case.active()) > 10, "alerts that fire")
+        manager.kill()
+        for number in range(50, 100):
+            case.put(number)
+        for number in range(0, 100, 2):  # some of what it had, and some that it never saw
+            case.put(number, ended=10**9)
+        manager.start()
+        expected = {f"press-{number}" for number in range(1, 100, 2)}
+        until(lambda: case.active() == expected, "what is open, and nothing else")
+        case.settle()
 
-            manager.kill()
-            shutil.rmtree(manager.folder / "data", ignore_errors=True)
-            manager.start()
-            until(lambda: case.active() == expected, "what is open, after all was lost")
-        finally:
-            case.close()
+        manager.kill()
+        shutil.rmtree(manager.folder / "data", ignore_errors=True)
+        manager.start()
+        until(lambda: case.active() == expected, "what is open, after all was lost")

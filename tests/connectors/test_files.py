@@ -9,6 +9,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,22 +79,23 @@ def lines(*numbers: int) -> str:
     return "".join(map(line, numbers))
 
 
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    ("name", "text"),
     [
-        ("a.csv", "time,x,y\n2026-01-01T00:00:01Z,1.5,2\n2026-01-01T00:00:02Z,,3\n", None),
-        ("a.csv", "x;Zeit;y\r\n1,5;01.01.2026 00:00:01;2\r\n;01.01.2026 00:00:02;3,0\r\n", None),
-        ("a.log", "Plant 7\n\nts\tx\ty\n1767225601\t1.5\t2\n1767225602\tNaN\t3\n", None),
-        ("a.jsonl", '{"time": 1767225601, "x": 1.5, "y": 2}\n{"time": 1767225602, "y": 3}\n', None),
-        (
-            "a.txt",
-            '\ufeff{"ts": 1767225601, "x": 1.5, "y": 2, "s": "a"}\n\n{"ts":1767225602,"y":3}\n',
-            None,
-        ),
-        ("a", "time,state,x,y\n1767225601,OK,1.5,2\n1767225602,BAD,,3\n", None),
+        ("a.csv", "time,x,y\n2026-01-01T00:00:01Z,1.5,2\n2026-01-01T00:00:02Z,,3\n"),
+        ("a.csv", "x;Zeit;y\r\n1,5;01.01.2026 00:00:01;2\r\n;01.01.2026 00:00:02;3,0\r\n"),
+        ("a.log", "Plant 7\n\nts\tx\ty\n1767225601\t1.5\t2\n1767225602\tNaN\t3\n"),
+        ("a.jsonl", '{"time": 1767225601, "x": 1.5, "y": 2}\n{"time": 1767225602, "y": 3}\n'),
+        ("a.txt", '\ufeff{"ts":1767225601,"x":1.5,"y":2,"s":"a"}\n\n{"ts":1767225602,"y":3}\n'),
+        ("a", "time,state,x,y\n1767225601,OK,1.5,2\n1767225602,BAD,,3\n"),
     ],
 )
-def test_the_form_of_files_is_found(tmp_path: Path, name: str, text: str, expected: None) -> None:
+def test_the_form_of_files_is_found(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, newline="")
     source = following(tmp_path)
     assert drained(source) == [("a", 1, {"x": 1.5, "y": 2.0}), ("a", 2, {"y": 3.0})]
@@ -153,8 +155,7 @@ def test_a_channel_that_had_a_value_stays_one_after_a_restart(tmp_path: Path) ->
     drained(source)
     again = following(tmp_path)
     assert again.resume(source.snapshot())
-    with path.open("a") as file:
-        file.write(f"{BEGIN + 1},,4\n")
+    append(path, f"{BEGIN + 1},,4\n")
     (arrival,) = again.next_batch(10)
     assert arrival.channels == ("x", "y") and np.isnan(arrival.values[0, 0])
 
@@ -193,11 +194,9 @@ def test_only_complete_lines_are_read(tmp_path: Path) -> None:
     path.write_text(HEADER + line(0) + line(1)[:5])
     source = following(tmp_path)
     assert counts(drained(source)) == [0]
-    with path.open("a") as file:
-        file.write(line(1)[5:] + line(2)[:-1])
+    append(path, line(1)[5:] + line(2)[:-1])
     assert counts(drained(source)) == [1]
-    with path.open("a") as file:
-        file.write("\n")
+    append(path, "\n")
     assert counts(drained(source)) == [2]
     assert drained(source) == [] and source.notice() == ""
 
@@ -272,8 +271,7 @@ def test_files_are_read_from_their_ends_where_that_is_asked_for(tmp_path: Path) 
         packed.write(HEADER + lines(900))
     source = following(tmp_path, **{"from": "end"})
     assert drained(source) == []
-    with path.open("a") as file:
-        file.write(line(300)[7:] + "bad\n" + line(301))
+    append(path, line(300)[7:] + "bad\n" + line(301))
     (tmp_path / "other.csv").write_text(HEADER + line(0))
     found = drained(source)
     assert [(stream, values["count"]) for stream, _, values in sorted(found, key=str)] == [
@@ -286,8 +284,7 @@ def test_files_are_read_from_their_ends_where_that_is_asked_for(tmp_path: Path) 
     only_header.write_text(HEADER)
     late = following(only_header, **{"from": "end"})
     assert drained(late) == []
-    with only_header.open("a") as file:
-        file.write(lines(1, 2))
+    append(only_header, lines(1, 2))
     assert counts(drained(late)) == [1, 2]
 
 
@@ -300,8 +297,7 @@ def test_a_last_line_without_an_end_is_taken_once_a_newer_file_has_lines(tmp_pat
     assert counts(drained(source)) == [2]  # the old one was written just now: it may go on
     os.utime(old, (BEGIN, BEGIN))
     assert counts(drained(source)) == [1] and drained(source) == []
-    with old.open("a") as file:  # it goes on all the same
-        file.write("\n" + line(3))
+    append(old, "\n" + line(3))  # it goes on all the same
     assert counts(drained(source)) == [3] and source.notice() == ""
 
 
@@ -354,16 +350,13 @@ def test_each_kind_of_rotation_gives_every_line_once(tmp_path: Path, pattern: st
         file.write(line(2))
     path.write_text(HEADER + line(3))
     assert counts(drained(source)) == [2, 3]
-    with path.open("a") as file:
-        file.write(line(4))
+    append(path, line(4))
     first.rename(second)
     shutil.copy(path, first)  # copied and cut short, before it was read
     os.truncate(path, 0)
-    with path.open("a") as file:
-        file.write(line(5))
+    append(path, line(5))
     assert counts(drained(source)) == [4, 5]
-    with path.open("a") as file:
-        file.write(line(6))
+    append(path, line(6))
     with gzip.open(f"{first}.gz", "wb") as packed:  # renamed and compressed, before it was read
         packed.write(path.read_bytes())
     first.unlink()
@@ -420,8 +413,7 @@ def test_a_file_that_is_renamed_to_something_else_keeps_its_stream(tmp_path: Pat
     path.write_text(HEADER + lines(0, 1))
     source = following(tmp_path)
     assert counts(drained(source)) == [0, 1]
-    with path.open("a") as file:
-        file.write(line(2))
+    append(path, line(2))
     path.rename(other)
     path.write_text(HEADER + line(3))
     found = drained(source)
@@ -442,8 +434,7 @@ def test_what_is_written_to_an_old_file_comes_before_a_new_one(
     def late() -> None:
         scan()
         monkeypatch.setattr(source._tailing, "scan", scan)
-        with old.open("a") as file:  # after the folder was looked at
-            file.write(line(1))
+        append(old, line(1))  # after the folder was looked at
 
     monkeypatch.setattr(source._tailing, "scan", late)
     assert counts(drained(source)) == [1, 2]
@@ -745,13 +736,10 @@ def test_the_service_is_killed_under_load_and_stores_each_line_once(tmp_path: Pa
         with service.client() as client:
             streams = {name: client.stream(name) for name in expected}
         service.stop()
-    store = Store(service.folder / "data" / "store.sqlite")
-    try:
+    with closing(Store(service.folder / "data" / "store.sqlite")) as store:
         for name, numbers in expected.items():
             stream = streams[name]
             assert {stream["counts"].get(each, 0) for each in ("late", "duplicate")} == {0}
             rows = store.samples.rows(stream["id"], 0, len(numbers) - 1)
             assert (rows.times // SECOND - BEGIN).tolist() == numbers
             assert rows.values[:, rows.channels.index("count")].tolist() == numbers
-    finally:
-        store.close()

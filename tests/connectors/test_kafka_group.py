@@ -262,26 +262,14 @@ def test_a_removed_topic_is_looked_for_at_once(consumer: StandIn) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "text", "hint"),
-    [
-        (
-            KafkaError.TOPIC_AUTHORIZATION_FAILED,
-            "expected leave to read, found no",
-            "and the group",
-        ),
-        (
-            KafkaError.GROUP_AUTHORIZATION_FAILED,
-            "expected leave to read, found no",
-            "and the group",
-        ),
-    ],
+    "code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED]
 )
-def test_errors_for_people_are_raised(consumer: StandIn, code: int, text: str, hint: str) -> None:
+def test_errors_for_people_are_raised(consumer: StandIn, code: int) -> None:
     source = joined(consumer, 0)
     consumer.then(StandInMessage(0, error=KafkaError(code, "no")))
-    with pytest.raises(InputError, match=text) as caught:
+    with pytest.raises(InputError, match="expected leave to read, found no") as caught:
         source.next_batch(10)
-    assert hint in str(caught.value.hint)
+    assert "and the group" in str(caught.value.hint)
 
 
 def test_a_fatal_error_is_raised(consumer: StandIn) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,24 +63,20 @@ Values = dict[tuple[str, str, int], float]
 
 def stored(folder: Path) -> tuple[Values, dict[str, int]]:
     """Return the values that a service has kept, by stream, channel and time; and its counts."""
-    log = SqliteLog(folder / "log.sqlite")
     values: Values = {}
     counts: dict[str, int] = {}
-    try:
-        with opened(folder, log, ()) as applier:
-            for stream in applier.streams:
-                rows = applier.store.samples.rows(stream.id, 0, stream.count - 1)
-                assert (np.diff(rows.times) > 0).all()
-                for at, channel in enumerate(rows.channels):
-                    there = ~np.isnan(rows.values[:, at])
-                    listed = zip(
-                        rows.times[there].tolist(), rows.values[there, at].tolist(), strict=True
-                    )
-                    values |= {(stream.name, channel, moment): value for moment, value in listed}
-                for name, count in stream.aligner.counts.items():
-                    counts[name] = counts.get(name, 0) + count
-    finally:
-        log.close()
+    with closing(SqliteLog(folder / "log.sqlite")) as log, opened(folder, log, ()) as applier:
+        for stream in applier.streams:
+            rows = applier.store.samples.rows(stream.id, 0, stream.count - 1)
+            assert (np.diff(rows.times) > 0).all()
+            for at, channel in enumerate(rows.channels):
+                there = ~np.isnan(rows.values[:, at])
+                listed = zip(
+                    rows.times[there].tolist(), rows.values[there, at].tolist(), strict=True
+                )
+                values |= {(stream.name, channel, moment): value for moment, value in listed}
+            for name, count in stream.aligner.counts.items():
+                counts[name] = counts.get(name, 0) + count
     return values, counts
 
 

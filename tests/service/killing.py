@@ -6,7 +6,7 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -32,28 +32,22 @@ _FOREVER = 2**62
 @contextmanager
 def opened(folder: Path, log: SqliteLog, sinks: tuple[str, ...] = (SINK,)) -> Iterator[Applier]:
     """Give what the data folder of a service and its log come to; at the end as after a kill."""
-    store = Store(folder / "store.sqlite")
-    try:
+    with closing(Store(folder / "store.sqlite")) as store:
         report = Reporter(store, Hub(), lambda: sinks, lambda: URL)
         applier = recover(folder, log, store, report, lambda *_: None)
         try:
             yield applier
         finally:
             applier.fleet.close(save=False)
-    finally:
-        store.close()
 
 
 def replayed(log: Path, models: Path, folder: Path, sinks: tuple[str, ...] = (SINK,)) -> Any:
     """Return the contents of a log that is applied from its beginning, in a new folder."""
     shutil.copytree(models, folder / "models")
-    kept = SqliteLog(log)
-    try:
+    with closing(SqliteLog(log)) as kept:
         assert kept.first == 1, "the log was trimmed: set retention.log"
         with opened(folder, kept, sinks) as applier:
             return contents(applier)
-    finally:
-        kept.close()
 
 
 def contents(applier: Applier) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The disk: full or gone, and nothing is lost; and what the service removes from it by itself."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +226,7 @@ def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
 
 def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a folder comes to, and its log from the beginning; samples that both keep."""
-    log = SqliteLog(data / "log.sqlite")
-    try:
+    with closing(SqliteLog(data / "log.sqlite")) as log:
         with opened(data, log, ()) as applier:
             comp = contents(applier)
             first = {
@@ -243,8 +243,6 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             for each in applier.streams:
                 other = applier.store.samples.rows(each.id, first[each.name], each.count - 1)
                 assert_same_rows(rows[each.name], other)
-    finally:
-        log.close()
     for part in ("rows", "levels"):
         del comp[part], ref[part]
     return comp, ref
@@ -318,12 +316,9 @@ def test_a_model_not_yet_taken_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
         retain(service)
         assert files(service) == {*named(service), job.path.name}
     data = config.data
-    log = SqliteLog(data / "log.sqlite")
-    try:
+    with closing(SqliteLog(data / "log.sqlite")) as log:
         with opened(data, log, ()) as applier:
             log.append(pack([FitTaken(job.stream, job.began, job.path.name)]))
             remove_models(applier)  # the record is behind the checkpoint, and not applied
         with opened(data, log, ()) as applier:
             assert [stream.generation for stream in applier.streams] == [2]
-    finally:
-        log.close()

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -44,28 +45,24 @@ def is_settled(serving: Serving) -> bool:
 
 def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) -> int:
     """Check that every acknowledged sample is there with its values; return how many."""
-    log = SqliteLog(folder / "log.sqlite")
     total = 0
-    try:
-        with opened(folder, log) as applier:
-            for machine in machines:
-                for stream, acknowledged in machine.acknowledged.items():
-                    if not acknowledged:
-                        continue
-                    kept = applier.streams.named(stream_name(stream))
-                    assert kept is not None
-                    rows = applier.store.samples.rows(kept.id, 0, kept.count - 1)
-                    times = rows.times // 10**9 - START
-                    np.testing.assert_array_equal(times, np.arange(len(times)))
-                    assert len(times) >= acknowledged
-                    for first, size in machine.sent[stream]:
-                        np.testing.assert_array_equal(
-                            rows.values[first : first + size], sample_values(stream, first, size)
-                        )
-                    total += acknowledged
-            assert_same(contents(applier), found)  # to recover twice changes nothing
-    finally:
-        log.close()
+    with closing(SqliteLog(folder / "log.sqlite")) as log, opened(folder, log) as applier:
+        for machine in machines:
+            for stream, acknowledged in machine.acknowledged.items():
+                if not acknowledged:
+                    continue
+                kept = applier.streams.named(stream_name(stream))
+                assert kept is not None
+                rows = applier.store.samples.rows(kept.id, 0, kept.count - 1)
+                times = rows.times // 10**9 - START
+                np.testing.assert_array_equal(times, np.arange(len(times)))
+                assert len(times) >= acknowledged
+                for first, size in machine.sent[stream]:
+                    np.testing.assert_array_equal(
+                        rows.values[first : first + size], sample_values(stream, first, size)
+                    )
+                total += acknowledged
+        assert_same(contents(applier), found)  # to recover twice changes nothing
     return total
 
 
@@ -101,12 +98,8 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
 
     copied = tmp_path / "copy"
     shutil.copytree(serving.data, copied)
-    log = SqliteLog(serving.data / "log.sqlite")
-    try:
-        with opened(serving.data, log) as applier:
-            found = contents(applier)
-    finally:
-        log.close()
+    with closing(SqliteLog(serving.data / "log.sqlite")) as log, opened(serving.data, log) as kept:
+        found = contents(kept)
     again = tmp_path / "again"
     again.mkdir()
     assert_same(found, replayed(serving.data / "log.sqlite", serving.data / "models", again))

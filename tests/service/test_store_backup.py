@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,8 @@ def go_on(story: Story, applier: Applier, log: SqliteLog, records: int) -> None:
 @contextmanager
 def running(folder: Path) -> Iterator[tuple[Applier, SqliteLog]]:
     log = SqliteLog(folder / "log.sqlite", sync=False)
-    try:
-        with opened(folder, log) as applier:
-            yield applier, log
-    finally:
-        log.close()
+    with closing(log), opened(folder, log) as applier:
+        yield applier, log
 
 
 def kept(folder: Path) -> Any:

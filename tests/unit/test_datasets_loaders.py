@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,159 +14,117 @@ from newnormal.errors import DatasetError, MissingExtraError, ParameterError
 from tests.present import present
 
 
-def write(path: Path, text: str) -> Path:
+def write(path: Path, content: Any) -> Path:
+    """Write text, or an array."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+    else:
+        np.save(path, np.asarray(content))
     return path
 
 
-def rows(table: Sequence[Sequence[object]]) -> str:
-    return "".join(",".join(map(str, row)) + "\n" for row in table)
+def rows(table: Iterable[Sequence[object]], delimiter: str = ",") -> str:
+    return "".join(delimiter.join(map(str, row)) + "\n" for row in table)
 
 
-def save(path: Path, values: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.save(path, np.asarray(values))
-
-
-def write_smd(root: Path) -> None:
-    write(root / "SMD/train/machine-1-4.txt", "0.5,1\n0.25,2\n")
-    write(root / "SMD/test/machine-1-4.txt", "0.5,1\n9.0,2\n0.75,3\n")
-    write(root / "SMD/test_label/machine-1-4.txt", "0\n1\n0\n")
-
-
-def write_nasa(root: Path) -> None:
-    folder = root / "SMAP_MSL"
-    write(
-        folder / "labeled_anomalies.csv",
+HOURS = [f"2014-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(40)]
+SECONDS = [str(np.datetime64("2020-03-09T10:14:33") + n).replace("T", " ") for n in range(403)]
+# Exported from the workbooks: group names above the header, padded names, one cell of text.
+SWAT_HEAD = ",P1,P1,\n Timestamp,FIT101, LIT101,Normal/Attack\n"
+NASA = {
+    "SMAP_MSL/labeled_anomalies.csv": (
         "chan_id,spacecraft,anomaly_sequences,class,num_values\n"
         'P-2,SMAP,"[[1, 3]]",[point],6\n'
         'P-15,MSL,"[[2, 4], [5, 6]]","[point, contextual]",6\n'
-        'P-2,SMAP,"[[2, 4]]",[point],6\n',
-    )
-    for channel in ("P-2", "P-15"):
-        save(folder / f"train/{channel}.npy", np.arange(12.0).reshape(4, 3))
-        save(folder / f"test/{channel}.npy", np.arange(18.0).reshape(6, 3))
-
-
-def write_creditcard(root: Path) -> None:
-    write(
-        root / "CreditCard/creditcard.csv",
-        '"Time","V1","V2","Amount","Class"\n'
-        '0,1.5,-2.5,10,"1"\n1,2.5,0.5,20,"0"\n2,3.5,0.25,30,"0"\n3,4.5,1,40,"1"\n4,5,6,50,"0"\n',
-    )
-
-
-def write_nab(root: Path) -> None:
-    hours = [f"2014-01-{1 + hour // 24:02d} {hour % 24:02d}:00:00" for hour in range(40)]
-    table = "timestamp,value\n" + rows([(time, n) for n, time in enumerate(hours)])
-    write(root / "NAB/data/realKnownCause/clock.csv", table)
-    windows = {"realKnownCause/clock.csv": [[f"{hours[10]}.000000", f"{hours[12]}.000000"]]}
-    write(root / "NAB/labels/combined_windows.json", json.dumps(windows))
-
-
-def write_asd(root: Path) -> None:
-    save(root / "ASD/omi-1_train.npy", np.ones((5, 2), dtype=np.float32))
-    save(root / "ASD/omi-1_test.npy", np.ones((3, 2), dtype=np.float32))
-    save(root / "ASD/omi-1_test_label.npy", [0.0, 1.0, 1.0])
-
-
-def write_jumpstarter(root: Path) -> None:
-    folder = root / "JumpStarter/Dataset2"
-    write(folder / "train/service10.csv", "1.5,0.0\n2.5,1.0\n")
-    write(folder / "test/service10.csv", "1.5,0.0\n2.5,1.0\n3.5,2.0\n")
-    write(folder / "test_label/service10.csv", "0\r\n0\r\n1\r\n")
-
-
-def write_skab(root: Path) -> None:
-    start = np.datetime64("2020-03-09T10:14:33")
-    head = "datetime;Current;Volume Flow RateRMS;anomaly;changepoint\n"
-    table = [
-        (str(start + n).replace("T", " "), n / 4, 32.0, float(n >= 401), float(n == 401))
-        for n in range(403)
-    ]
-    text = "".join(";".join(map(str, row)) + "\n" for row in table)
-    write(root / "SKAB/valve1/0.csv", head + text)
-
-
-def write_ucr(root: Path) -> None:
-    table = [(n / 2, int(n == 60)) for n in range(100)]
-    write(root / "UCR/011_ECG1.csv", "value,anomaly\n" + rows(table))
-
-
-def write_swat(root: Path) -> None:
-    # Exported from the workbooks: group names above the header, padded names, one cell of text.
-    head = ",P1,P1,\n Timestamp,FIT101, LIT101,Normal/Attack\n"
-    write(
-        root / "SWaT/SWaT_Dataset_Normal_v0.csv",
-        head
+        'P-2,SMAP,"[[2, 4]]",[point],6\n'
+    ),
+    **{f"SMAP_MSL/train/{each}.npy": np.arange(12.0).reshape(4, 3) for each in ("P-2", "P-15")},
+    **{f"SMAP_MSL/test/{each}.npy": np.arange(18.0).reshape(6, 3) for each in ("P-2", "P-15")},
+}
+FILES: dict[str, dict[str, Any]] = {
+    "SMD/1-4": {
+        "SMD/train/machine-1-4.txt": "0.5,1\n0.25,2\n",
+        "SMD/test/machine-1-4.txt": "0.5,1\n9.0,2\n0.75,3\n",
+        "SMD/test_label/machine-1-4.txt": "0\n1\n0\n",
+    },
+    "SMAP/P-2": NASA,
+    "MSL/P-15": NASA,
+    "CreditCard": {
+        "CreditCard/creditcard.csv": '"Time","V1","V2","Amount","Class"\n0,1.5,-2.5,10,"1"\n'
+        '1,2.5,0.5,20,"0"\n2,3.5,0.25,30,"0"\n3,4.5,1,40,"1"\n4,5,6,50,"0"\n'
+    },
+    "NAB/realKnownCause/clock": {
+        "NAB/data/realKnownCause/clock.csv": "timestamp,value\n"
+        + rows((time, n) for n, time in enumerate(HOURS)),
+        "NAB/labels/combined_windows.json": json.dumps(
+            {"realKnownCause/clock.csv": [[f"{HOURS[10]}.000000", f"{HOURS[12]}.000000"]]}
+        ),
+    },
+    "ASD/omi-1": {
+        "ASD/omi-1_train.npy": np.ones((5, 2), dtype=np.float32),
+        "ASD/omi-1_test.npy": np.ones((3, 2), dtype=np.float32),
+        "ASD/omi-1_test_label.npy": [0.0, 1.0, 1.0],
+    },
+    "JumpStarter/Dataset2/service10": {
+        "JumpStarter/Dataset2/train/service10.csv": "1.5,0.0\n2.5,1.0\n",
+        "JumpStarter/Dataset2/test/service10.csv": "1.5,0.0\n2.5,1.0\n3.5,2.0\n",
+        "JumpStarter/Dataset2/test_label/service10.csv": "0\r\n0\r\n1\r\n",
+    },
+    "SKAB/valve1/0": {
+        "SKAB/valve1/0.csv": "datetime;Current;Volume Flow RateRMS;anomaly;changepoint\n"
+        + rows(
+            ((at, n / 4, 32.0, float(n >= 401), float(n == 401)) for n, at in enumerate(SECONDS)),
+            ";",
+        )
+    },
+    "UCR/011_ECG1": {
+        "UCR/011_ECG1.csv": "value,anomaly\n" + rows((n / 2, int(n == 60)) for n in range(100))
+    },
+    "SWaT": {
+        "SWaT/SWaT_Dataset_Normal_v0.csv": SWAT_HEAD
         + " 22/12/2015 4:00:00 PM,2.5,500,Normal\n 22/12/2015 4:00:01 PM,Bad Input,501,Normal\n",
-    )
-    write(
-        root / "SWaT/SWaT_Dataset_Attack_v0.csv",
-        head + " 28/12/2015 10:00:00 AM,2.5,500,Normal\n 28/12/2015 10:00:01 AM,2.6,,Attack\n"
+        "SWaT/SWaT_Dataset_Attack_v0.csv": SWAT_HEAD
+        + " 28/12/2015 10:00:00 AM,2.5,500,Normal\n 28/12/2015 10:00:01 AM,2.6,,Attack\n"
         " 28/12/2015 10:00:02 AM,2.7,502,A ttack\n",
-    )
-
-
-def write_wadi(root: Path) -> None:
-    write(
-        root / "WADI/WADI_14days_new.csv",
-        "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV\n"
+    },
+    "WADI": {
+        "WADI/WADI_14days_new.csv": "Row,Date,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV\n"
         "1,9/25/2017,00:00.0,171.1,,\n2,9/25/2017,00:01.0,,,5.5\n3,,,,,\n"
         "4,9/25/2017,00:02.0,171.3,,5.7\n",
-    )
-    write(
-        root / "WADI/WADI_attackdataLABLE.csv",
-        ",,,,,,\n"
+        "WADI/WADI_attackdataLABLE.csv": ",,,,,,\n"
         "Row ,Date ,Time,1_AIT_001_PV,2_LS_001_AL,2_PIT_001_PV,"
         '"Attack LABLE (1:No Attack, -1:Attack)"\n'
         "1,10/9/17,00:00.0,164.2,,1.5,1\n2,10/9/17,00:01.0,164.3,,,-1\n3,,,,,,1\n",
-    )
-
-
-def write_yahoo(root: Path) -> None:
-    table = [(n + 1, n / 2, int(n in (5, 403))) for n in range(405)]
-    write(root / "Yahoo/A1Benchmark/real_20.csv", "timestamp,value,is_anomaly\n" + rows(table))
-
-
-def write_anoshift(root: Path) -> None:
-    pl = pytest.importorskip("polars", reason="needs the extra parquet")
-    folder = root / "AnoShift/subset"
-    folder.mkdir(parents=True)
-    for year in range(2006, 2016):
-        columns: dict[str, list[Any]] = {
-            str(number): [f"{year}", f"{number}", "0.5"] for number in range(4, 13)
-        }
-        columns |= {"0": ["low", "high", "low"], "18": ["1", "-1", "-2"]}
-        pl.DataFrame(columns).write_parquet(folder / f"{year}_subset.parquet")
-
-
-WRITERS: dict[str, Callable[[Path], None]] = {
-    "SMD/1-4": write_smd,
-    "SMAP/P-2": write_nasa,
-    "MSL/P-15": write_nasa,
-    "CreditCard": write_creditcard,
-    "NAB/realKnownCause/clock": write_nab,
-    "ASD/omi-1": write_asd,
-    "JumpStarter/Dataset2/service10": write_jumpstarter,
-    "SKAB/valve1/0": write_skab,
-    "UCR/011_ECG1": write_ucr,
-    "SWaT": write_swat,
-    "WADI": write_wadi,
-    "Yahoo/A1-R20": write_yahoo,
-    "AnoShift/near": write_anoshift,
+    },
+    "Yahoo/A1-R20": {
+        "Yahoo/A1Benchmark/real_20.csv": "timestamp,value,is_anomaly\n"
+        + rows((n + 1, n / 2, int(n in (5, 403))) for n in range(405))
+    },
+    "AnoShift/near": {},
 }
 
 
+def write_files(name: str, root: Path) -> None:
+    for path, content in FILES[name].items():
+        write(root / path, content)
+    if name == "AnoShift/near":
+        pl = pytest.importorskip("polars", reason="needs the extra parquet")
+        (root / "AnoShift/subset").mkdir(parents=True)
+        for year in range(2006, 2016):
+            columns = {str(each): [f"{year}", f"{each}", "0.5"] for each in range(4, 13)}
+            columns |= {"0": ["low", "high", "low"], "18": ["1", "-1", "-2"]}
+            pl.DataFrame(columns).write_parquet(root / f"AnoShift/subset/{year}_subset.parquet")
+
+
 def made(name: str, root: Path, **options: Any) -> Dataset:
-    WRITERS[name](root)
+    write_files(name, root)
     return load(name, root, **options)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FILES)
 def test_a_stream_loads_from_the_parent_folder_and_its_own(name: str, tmp_path: Path) -> None:
-    WRITERS[name](tmp_path)
+    write_files(name, tmp_path)
     (own,) = tmp_path.iterdir()
     for root in (tmp_path, own):
         assert name in available(root)
@@ -178,7 +136,7 @@ def test_a_stream_loads_from_the_parent_folder_and_its_own(name: str, tmp_path: 
         assert 0 < data.labels.sum() < len(data.labels)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FILES)
 def test_where_nothing_is_the_error_says_where_to_get_it(name: str, tmp_path: Path) -> None:
     assert available(tmp_path) == []
     entry = next(entry for entry in catalogue() if entry.name == name.partition("/")[0])
@@ -191,9 +149,9 @@ def test_where_nothing_is_the_error_says_where_to_get_it(name: str, tmp_path: Pa
     assert all(file in text for file in entry.files)
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", FILES)
 def test_each_file_of_a_stream_is_missed_by_name(name: str, tmp_path: Path) -> None:
-    WRITERS[name](tmp_path)
+    write_files(name, tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     stream = name.partition("/")[2]
     others = {"SMAP/P-2": "P-15", "MSL/P-15": "P-2"}
@@ -240,7 +198,7 @@ def test_nasa_intervals_leave_out_their_end_and_those_of_a_channel_add_up(tmp_pa
 
 
 def test_nasa_channel_of_the_other_spacecraft_is_refused(tmp_path: Path) -> None:
-    write_nasa(tmp_path)
+    write_files("SMAP/P-2", tmp_path)
     assert available(tmp_path) == ["SMAP/P-2", "MSL/P-15"]
     with pytest.raises(DatasetError, match="expected the channel P-2 of MSL, found P-2 of SMAP"):
         load("MSL/P-2", tmp_path)
@@ -273,7 +231,7 @@ def test_nab_probationary_period_ends_at_750_samples_unless_told(tmp_path: Path)
 
 
 def test_nab_times_that_repeat_are_left_out(tmp_path: Path) -> None:
-    write_nab(tmp_path)
+    write_files("NAB/realKnownCause/clock", tmp_path)
     path = tmp_path / "NAB/data/realKnownCause/clock.csv"
     path.write_text(path.read_text().replace("2014-01-02 03:00:00", "2014-01-02 02:00:00"))
     data = load("NAB/realKnownCause/clock", tmp_path)
@@ -300,7 +258,7 @@ def test_skab_trains_on_400_samples_and_keeps_times_and_channels(tmp_path: Path)
 
 
 def test_skab_without_labels_is_not_listed_and_has_no_repeated_times(tmp_path: Path) -> None:
-    write_skab(tmp_path)
+    write_files("SKAB/valve1/0", tmp_path)
     write(tmp_path / "SKAB/anomaly-free/anomaly-free.csv", "datetime;Current\n")
     assert available(tmp_path) == ["SKAB/valve1/0"]
     path = tmp_path / "SKAB/valve1/0.csv"
@@ -324,13 +282,13 @@ def test_ucr_trains_on_35_percent_or_80_percent_of_what_is_before_the_mark(tmp_p
 
 
 def test_ucr_lists_no_other_tables_of_a_folder(tmp_path: Path) -> None:
-    write_ucr(tmp_path)
+    write_files("UCR/011_ECG1", tmp_path)
     write(tmp_path / "UCR/readings.csv", "value,anomaly\n1,0\n")
     assert available(tmp_path / "UCR") == ["UCR/011_ECG1"]
 
 
 def test_asd_never_unpickles(tmp_path: Path) -> None:
-    write_asd(tmp_path)
+    write_files("ASD/omi-1", tmp_path)
     pickled = np.array([{"a": 1}], dtype=object)
     np.save(tmp_path / "ASD/omi-1_train.npy", pickled, allow_pickle=True)
     with pytest.raises(DatasetError, match="expected a NumPy array of numbers"):
@@ -358,7 +316,7 @@ def test_swat_exports_with_semicolons_and_decimal_commas_are_read(tmp_path: Path
 
 
 def test_swat_label_that_is_neither_is_refused(tmp_path: Path) -> None:
-    write_swat(tmp_path)
+    write_files("SWaT", tmp_path)
     path = tmp_path / "SWaT/SWaT_Dataset_Attack_v0.csv"
     path.write_text(path.read_text().replace("A ttack", "Maybe"))
     with pytest.raises(DatasetError, match=r"expected Normal or Attack .* found 'Maybe'"):
@@ -454,7 +412,7 @@ MALFORMED = {
 def test_a_malformed_file_is_named_with_what_was_expected(
     name: str, file: str, tmp_path: Path
 ) -> None:
-    WRITERS[name](tmp_path)
+    write_files(name, tmp_path)
     for content, expected in MALFORMED[name, file].items():
         write(tmp_path / file, content)
         with pytest.raises(DatasetError, match=expected) as caught:
@@ -465,7 +423,7 @@ def test_a_malformed_file_is_named_with_what_was_expected(
 def test_an_unknown_name_or_option_is_refused_with_what_is_known(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="expected the name of a data set, found 'SMB/1-4'"):
         load("SMB/1-4", tmp_path)
-    write_smd(tmp_path)
+    write_files("SMD/1-4", tmp_path)
     with pytest.raises(ParameterError, match=r"several streams.*\nhint: load one of SMD/1-4"):
         load("SMD", tmp_path)
     with pytest.raises(ParameterError, match="SWaT is one stream"):
@@ -477,12 +435,12 @@ def test_an_unknown_name_or_option_is_refused_with_what_is_known(tmp_path: Path)
 
 
 def test_case_before_the_slash_does_not_matter(tmp_path: Path) -> None:
-    write_smd(tmp_path)
+    write_files("SMD/1-4", tmp_path)
     assert load("smd/1-4", tmp_path).name == "SMD/1-4"
 
 
 def test_the_hint_of_a_missing_stream_lists_those_found(tmp_path: Path) -> None:
-    write_smd(tmp_path)
+    write_files("SMD/1-4", tmp_path)
     with pytest.raises(DatasetError, match="found there: SMD/1-4"):
         load("SMD/9-9", tmp_path)
 
