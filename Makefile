@@ -25,9 +25,9 @@ test: .venv/dev ## Install the development tools and run the whole test suite.
 	@$(BIN)/python -m pytest -n auto --dist worksteal
 	@echo "==> all tests passed; next: 'make check' for lint, types and imports, 'make bench' for speed"
 
-soak: .venv/dev ## Run the long tests in full and write docs/soak.md.
+soak: .venv/dev ## Go on with the long tests (MINUTES=30) and write docs/soak.md.
 	@echo "==> running the long tests in full (two hours or so)"
-	@$(BIN)/python -m tests.soak
+	@$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES))
 
 check: lint types imports ## Lint, format check, types, import direction.
 

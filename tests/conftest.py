@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from benchmarks.browser import chromium
+from tests.counts import numbers
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -42,6 +43,12 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             monkeypatch.setitem(sys.modules, name, None)
 
     return remove
+
+
+@pytest.fixture
+def cases(request: pytest.FixtureRequest) -> range:
+    """The numbers of the cases of a test marked `cases(small, full)`: each number is one case."""
+    return numbers(*request.node.get_closest_marker("cases").args)
 
 
 @pytest.fixture(scope="session")

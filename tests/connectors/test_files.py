@@ -541,14 +541,15 @@ def poll(rng: random.Random, source: Following, files: Sequence[Rotating]) -> No
         each.look()
 
 
-def test_random_rotations_and_kills_lose_no_line(tmp_path: Path, record_property: Any) -> None:
+@pytest.mark.cases(150, 20_000)
+def test_random_rotations_and_kills_lose_no_line(tmp_path: Path, cases: range) -> None:
     def case(seed: int) -> None:
         folder = tmp_path / str(seed)
         folder.mkdir()
         random_rotation(folder, seed)
         shutil.rmtree(folder)
 
-    each_seed(150, 20_000, case, record_property)
+    each_seed(cases, case)
 
 
 def test_it_keeps_what_pull_sources_promise(tmp_path: Path) -> None:
@@ -607,9 +608,9 @@ def test_files_are_found_again_on_another_disk(tmp_path: Path) -> None:
     assert counts(drained(again)) == list(range(10, 50))
 
 
-@pytest.mark.slow
-def test_a_thousand_files_take_little_memory_and_no_handles(tmp_path: Path) -> None:
-    number = count(300, 1000)
+@pytest.mark.cases(300, 1_000, whole=True)
+def test_a_thousand_files_take_little_memory_and_no_handles(tmp_path: Path, cases: range) -> None:
+    number = len(cases)
     for at in range(number):
         (tmp_path / f"press-{at}.csv").write_text(HEADER + lines(0, 1, 2))
     source = following(tmp_path)
@@ -639,7 +640,8 @@ def test_files_have_their_turns(tmp_path: Path) -> None:
     assert set("".join(turns[:2])) == {"a", "b", "c"} and len(set(turns)) > 1
 
 
-def test_arbitrary_bytes_never_stop_it(tmp_path: Path, record_property: Any) -> None:
+@pytest.mark.cases(150, 20_000)
+def test_arbitrary_bytes_never_stop_it(tmp_path: Path, cases: range) -> None:
     path = tmp_path / "a.csv"
     pieces = [b"\0", b"\xff", b"\n", b",", b'"', b"{", b"time,x\n", b"1767225600,1\n", b"\r", b" "]
 
@@ -657,7 +659,7 @@ def test_arbitrary_bytes_never_stop_it(tmp_path: Path, record_property: Any) -> 
             again.resume(source.snapshot())
             source = again
 
-    each_seed(150, 20_000, case, record_property)
+    each_seed(cases, case)
 
 
 def test_check_says_what_it_found(tmp_path: Path) -> None:

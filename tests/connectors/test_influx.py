@@ -288,7 +288,8 @@ def random_body(rng: random.Random) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def test_every_body_is_read_as_by_the_slow_twin(record_property: Any) -> None:
+@pytest.mark.cases(1500, 100_000)
+def test_every_body_is_read_as_by_the_slow_twin(cases: range) -> None:
     read = dropped = 0
 
     def case(seed: int) -> None:
@@ -310,7 +311,7 @@ def test_every_body_is_read_as_by_the_slow_twin(record_property: Any) -> None:
             assert (np.diff(each.times) > 0).all() and np.isfinite(each.values).all()
         read, dropped = read + len(points), dropped + bad
 
-    each_seed(1500, 100_000, case, record_property)
+    each_seed(cases, case)
     assert read > 3000 and dropped > 1000
 
 
@@ -318,7 +319,8 @@ def _candidates(points: Any, key: tuple[str, str, int]) -> set[float]:
     return {naive_values([each], NOW).get(key, np.nan) for each in points}
 
 
-def test_arbitrary_bytes_are_refused_and_nothing_else_happens(record_property: Any) -> None:
+@pytest.mark.cases(500, 100_000)
+def test_arbitrary_bytes_are_refused_and_nothing_else_happens(cases: range) -> None:
     found = decoder()
 
     def case(seed: int) -> None:
@@ -326,7 +328,7 @@ def test_arbitrary_bytes_are_refused_and_nothing_else_happens(record_property: A
         body = rng.randbytes(rng.randrange(200))
         answer(found, found.decode(body, {}))
 
-    each_seed(500, 100_000, case, record_property)
+    each_seed(cases, case)
 
 
 @pytest.mark.parametrize(

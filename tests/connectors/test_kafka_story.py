@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +25,6 @@ from tests.connectors.stories import (
     stored,
     until_live,
 )
-from tests.counts import count
 from tests.waiting import until
 
 PARTITIONS = 3
@@ -60,17 +58,16 @@ def sending(kafka: Kafka) -> Numbers:
     return Numbers(send)
 
 
-@pytest.mark.slow
-def test_each_message_is_logged_once_despite_kills(tmp_path: Path, record_property: Any) -> None:
-    rounds = count(4, 60)
-    size = min(600, 40_000 // rounds)  # the cluster keeps 5 MB of a partition
+@pytest.mark.cases(4, 60)
+def test_each_message_is_logged_once_despite_kills(tmp_path: Path, cases: range) -> None:
+    size = min(600, 40_000 // len(cases))  # the cluster keeps 5 MB of a partition
     with Kafka() as kafka, Relay(kafka.port) as relay:
         kafka.topic("metrics", PARTITIONS)
         service = Newnormal(tmp_path, source(relay.server) + NO_FITS)
         plant = sending(kafka)
         with service, service.client() as client:
             plant.start()
-            for each in range(rounds):
+            for each in cases:
                 mark = client.health()["position"]
                 plant.most += size
                 until(
@@ -113,8 +110,7 @@ def test_each_message_is_logged_once_despite_kills(tmp_path: Path, record_proper
     assert "Traceback" not in service.output, service.output[-3000:]
     found = Counter((each.time // 10**9 - START, each.value) for each in logged(data))
     assert found == Counter({(n, float(n)): 2 for n in range(plant.count)})
-    record_property("cases", rounds)
-    print(f"{rounds} kills and cuts, {2 * plant.count:,} messages")
+    print(f"{len(cases)} kills and cuts, {2 * plant.count:,} messages")
 
 
 def produce(kafka: Kafka, first: int, steps: int, *, fault: float = 0.0, keys: bool = True) -> None:

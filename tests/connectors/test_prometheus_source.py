@@ -4,7 +4,7 @@ import json
 import math
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -684,7 +684,8 @@ def naive_matrix(body: bytes, grid: QueryGrid) -> list[tuple[dict[str, str], dic
     return found
 
 
-def test_answers_are_read_as_by_a_twin(record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.cases(200, 20_000)
+def test_answers_are_read_as_by_a_twin(cases: range) -> None:
     def case(seed: int) -> None:
         rng = random.Random(seed)
         step = rng.choice([200, 1000, 15_000]) * 1_000_000
@@ -710,10 +711,11 @@ def test_answers_are_read_as_by_a_twin(record_property: Callable[[str, object], 
         ]
         assert shown == naive_matrix(body, grid)
 
-    each_seed(200, 20_000, case, record_property)
+    each_seed(cases, case)
 
 
-def test_any_bytes_are_series_or_an_error(record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.cases(2_000, 100_000)
+def test_any_bytes_are_series_or_an_error(cases: range) -> None:
     grid = QueryGrid(1_700_000_000 * SECOND, 3, 10 * SECOND)
     values = [[1_700_000_000, "1"], [1_700_000_010, "NaN"], [1_700_000_020.0, "2"]]
     result = [{"metric": {"__name__": "up", "a": "b"}, "values": values}]
@@ -737,7 +739,7 @@ def test_any_bytes_are_series_or_an_error(record_property: Callable[[str, object
         assert all(each.values.shape == (3,) for each in found.series)
         assert not any(np.isinf(each.values).any() for each in found.series)
 
-    each_seed(2_000, 100_000, case, record_property)
+    each_seed(cases, case)
 
 
 def naive_samples(found: Mapping[tuple[str, str], Sequence[float]], grid: QueryGrid) -> Values:
@@ -750,8 +752,9 @@ def naive_samples(found: Mapping[tuple[str, str], Sequence[float]], grid: QueryG
     }
 
 
+@pytest.mark.cases(300, 30_000)
 def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
-    record_property: Callable[[str, object], None],
+    cases: range,
 ) -> None:
     def case(seed: int) -> None:
         rng = random.Random(seed)
@@ -790,7 +793,7 @@ def test_samples_are_given_out_once_in_order_and_goes_on_from_every_place(
             assert values_of([*seen, *left]) == whole
         assert values_of(seen) == whole
 
-    each_seed(300, 30_000, case, record_property)
+    each_seed(cases, case)
 
 
 def pasts(source: PrometheusSource, limit: int = 5000) -> list[tuple[int, bool]]:

@@ -1,4 +1,4 @@
-"""Prints a digest of every column of some runs: ``python -m tests.fuzz.memory_case SEED COUNT``."""
+"""Prints digests of columns of runs: ``python -m tests.fuzz.memory_case SEED FIRST END``."""
 
 import hashlib
 import sys
@@ -10,9 +10,9 @@ from tests.fuzz.paths import case_of, followed, fresh, quiet
 
 def main() -> None:
     """Print one line for each case and way, a digest a column."""
-    seed, count = map(int, sys.argv[1:])
+    seed, first, end = map(int, sys.argv[1:])
     with quiet():
-        for index in range(count):
+        for index in range(first, end):
             case = case_of(seed, index)
             for way in ("run", "step", "pieces"):
                 columns = followed(case, way, fresh(case.name))

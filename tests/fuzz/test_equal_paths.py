@@ -1,7 +1,6 @@
 """Run, step, pieces, saved and loaded, pickled, copied: the same bits, ten times over."""
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,21 +8,15 @@ import pytest
 from tests.counts import count
 from tests.fuzz.paths import case_of, compared, difference, followed, fresh, quiet
 
-pytestmark = pytest.mark.slow
 SEED = 9
-PARTS = 4
 CASES = 36
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_all_ways_through_a_stream_give_the_same_bits(
-    part: int, record_property: Callable[[str, object], None]
-) -> None:
-    cases, repeats = count(CASES, 2_000), count(1, 10)
-    mine = range(part, cases, PARTS)
-    record_property("cases", len(mine) * repeats)
+@pytest.mark.cases(CASES, 2_000)
+def test_all_ways_through_a_stream_give_the_same_bits(cases: range) -> None:
+    repeats = count(1, 10)
     found: list[str] = []
-    for index in mine:
+    for index in cases:
         found += compared(SEED, index, repeats)
         if len(found) > 20:
             break

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -14,7 +13,6 @@ from tests.fuzz.paths import case_of, difference, followed, fresh, quiet
 from tests.fuzz.placing import arrays_of, place, placed
 from tests.processes import python
 
-pytestmark = pytest.mark.slow
 SEED = 11
 ROOT = Path(__file__).parents[2]
 # Sums over many channels are those that a compiler takes in another order where it cannot rule out
@@ -39,12 +37,11 @@ def test_every_array_of_a_detector_is_moved_and_keeps_its_values() -> None:
     assert {name: each.tobytes() for name, each in detector.to_state().tensors.items()} == tensors
 
 
-def test_the_place_of_arrays_changes_no_bit(record_property: Callable[[str, object], None]) -> None:
-    cases = count(12, 1_000)
-    record_property("cases", cases)
+@pytest.mark.cases(12, 1_000)
+def test_the_place_of_arrays_changes_no_bit(cases: range) -> None:
     found = []
     with quiet():
-        for index in range(cases):
+        for index in cases:
             case = case_of(SEED, index, WIDE if index % 2 else ())
             random = Random(index)
             ref = followed(case, "run", fresh(case.name))
@@ -59,25 +56,24 @@ def test_the_place_of_arrays_changes_no_bit(record_property: Callable[[str, obje
     assert not found, "\n".join(found[:20])
 
 
-def digests(perturb: str | None, cases: int) -> list[str]:
+def digests(perturb: str | None, cases: range) -> list[str]:
     environment = {key: value for key, value in os.environ.items() if key != "MALLOC_PERTURB_"}
     if perturb is not None:
         environment["MALLOC_PERTURB_"] = perturb
-    done = python("-m", "tests.fuzz.memory_case", SEED, cases, cwd=ROOT, env=environment)
+    done = python(
+        "-m", "tests.fuzz.memory_case", SEED, cases.start, cases.stop, cwd=ROOT, env=environment
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.splitlines()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc's MALLOC_PERTURB_")
-def test_what_fresh_memory_holds_changes_no_bit(
-    record_property: Callable[[str, object], None],
-) -> None:
+@pytest.mark.cases(10, 300)
+def test_what_fresh_memory_holds_changes_no_bit(cases: range) -> None:
     """glibc fills memory that is given out, and what is given back, with a byte of our choice."""
-    cases = count(10, 300)
     values = ["1", "85", "127", "128", "255"][: count(2, 5)]
-    record_property("cases", cases * len(values))
     ref = digests(None, cases)
-    assert len(ref) == 3 * cases
+    assert len(ref) == 3 * len(cases)
     for value in values:
         for one, two in zip(ref, digests(value, cases), strict=True):
             assert one == two, f"MALLOC_PERTURB_={value}: {_first(one, two)}"
@@ -88,9 +84,10 @@ def _first(one: str, two: str) -> str:
     return next(f"{a} is not {b}" for a, b in pairs if a != b) + f" in {one.partition(':')[0]}"
 
 
-def test_an_input_may_lie_anywhere() -> None:
+@pytest.mark.cases(5, 100)
+def test_an_input_may_lie_anywhere(cases: range) -> None:
     with quiet():
-        for index in range(count(5, 100)):
+        for index in cases:
             case = case_of(SEED + 1, index)
             ref = fresh(case.name).run(case.values, flush=True)
             room = np.empty(case.values.nbytes + 64, np.uint8)

@@ -1,13 +1,11 @@
 """A spoilt state file is refused with a StateError, or it loads and the detector works.
 
-`make soak` tries 6,000 of them. No other exception, no signal, no hang; within a second of
-processor time and 500 MB.
+No other exception, no signal, no hang; within a second of processor time and 500 MB.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,15 +13,11 @@ import pytest
 import newnormal
 from newnormal import StateError
 from newnormal.state import VERSION
-from tests.counts import count
 from tests.fuzz.children import CHECKED, told, tried
 from tests.fuzz.envelope import pack, parts_of
 from tests.fuzz.mutations import GOLDEN, spoilt
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name != "posix", reason="needs POSIX: limits of a process"),
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX: limits of a process")
 MODULE = "tests.fuzz.load_case"
 SEED = 9
 
@@ -57,20 +51,16 @@ def test_the_version_is_covered_by_the_digest(tmp_path: Path) -> None:
         newnormal.load(path)
 
 
-def test_spoilt_files_are_refused_or_usable(record_property: Callable[[str, object], None]) -> None:
-    cases = count(150, 6_000)
-    record_property("cases", cases)
-    found = tried(MODULE, SEED, range(cases), describe=described)
+@pytest.mark.cases(150, 6_000)
+def test_spoilt_files_are_refused_or_usable(cases: range) -> None:
+    found = tried(MODULE, SEED, cases, describe=described)
     assert not found.bad, told(found)
-    assert found.outcomes["refused"] > cases / 4
-    assert found.outcomes["loaded"] > cases / 20
+    assert found.outcomes["refused"] > len(cases) / 4
+    assert found.outcomes["loaded"] > len(cases) / 20
 
 
-def test_spoilt_files_reach_no_place_outside_an_array(
-    record_property: Callable[[str, object], None],
-) -> None:
+@pytest.mark.cases(40, 2_500)
+def test_spoilt_files_reach_no_place_outside_an_array(cases: range) -> None:
     """The same with kernels that check every index."""
-    cases = count(40, 2_500)
-    record_property("cases", cases)
-    found = tried(MODULE, SEED + 1, range(cases), environment=CHECKED, describe=described)
+    found = tried(MODULE, SEED + 1, cases, environment=CHECKED, describe=described)
     assert not found.bad, told(found)

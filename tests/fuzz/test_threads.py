@@ -1,6 +1,5 @@
 """Threads and processes: one detector used at once, several side by side, mapped weights."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,41 +10,33 @@ from newnormal import M2N2, Detector
 from newnormal.base import BaseDetector
 from newnormal.detector import from_state
 from newnormal.types import Floats
-from tests.counts import count
 from tests.fuzz.children import tried
 from tests.fuzz.paths import case_of, difference, followed, fresh, quiet, series
 
-pytestmark = pytest.mark.slow
 SEED = 9
 CHANNELS = 60  # at which joblib maps the weights by default
 
 
-def test_one_detector_in_several_threads_never_crashes(
-    record_property: Callable[[str, object], None],
-) -> None:
-    cases = count(6, 100)
-    record_property("cases", cases)
-    found = tried("tests.fuzz.thread_case", SEED, range(cases), good=("good",), processes=1)
+@pytest.mark.cases(6, 100)
+def test_one_detector_in_several_threads_never_crashes(cases: range) -> None:
+    found = tried("tests.fuzz.thread_case", SEED, cases, good=("good",), processes=1)
     assert not found.bad, f"{dict(found.outcomes)}\n" + "\n".join(found.bad[:8])
 
 
-def test_detectors_in_threads_of_their_own_give_the_bits_they_give_alone(
-    record_property: Callable[[str, object], None],
-) -> None:
-    cases = count(16, 400)
-    record_property("cases", cases)
+@pytest.mark.cases(16, 400)
+def test_detectors_in_threads_of_their_own_give_the_bits_they_give_alone(cases: range) -> None:
 
     def run(index: int) -> dict[str, Any]:
         case = case_of(SEED + 1, index)
         return followed(case, ("run", "step", "pieces")[index % 3], fresh(case.name))
 
     with quiet():
-        ref = [run(index) for index in range(cases)]
+        ref = [run(index) for index in cases]
         with ThreadPoolExecutor(8) as pool:
-            comp = list(pool.map(run, range(cases)))
+            comp = list(pool.map(run, cases))
     found = [
         f"case {index}: {text}"
-        for index, (one, two) in enumerate(zip(ref, comp, strict=True))
+        for index, one, two in zip(cases, ref, comp, strict=True)
         for name in one
         if (text := difference(name, one[name], two[name]))
     ]

@@ -9,9 +9,9 @@ from newnormal.fleet.stream import Stream, is_compiled
 from newnormal.kernels import fleet as kernel
 from newnormal.kernels.stream import SHADOW_TRAINS
 from newnormal.tabular import Table
-from tests.counts import count
 from tests.fleet_story import COMPILED, FITS, Feed, Story, assert_same_state, fitted, rows_of
 from tests.present import present
+from tests.service.seeds import each_seed
 
 SAMPLES = 1400
 
@@ -54,9 +54,12 @@ def tell(told: Story, longest: int) -> Story:
     return told
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(count(3, 60)))
-def test_streams_of_all_kinds_are_detectors_alone(seed: int) -> None:
+@pytest.mark.cases(3, 60)
+def test_streams_of_all_kinds_are_detectors_alone(cases: range) -> None:
+    each_seed(cases, are_detectors_alone)
+
+
+def are_detectors_alone(seed: int) -> None:
     kinds = [*FITS, "daily", "learning", "counted", "broad"]
     longest, samples = ((40, 800), (150, SAMPLES), (400, SAMPLES))[seed % 3]
     told = tell(story(seed, kinds, samples), longest)

@@ -15,7 +15,6 @@ from newnormal.reports.packing import base_of, packed
 from newnormal.reports.pages import SCRIPTS, STYLES
 from newnormal.reports.writing import page_of
 from newnormal.types import Floats, Timeline
-from tests.counts import count
 from tests.reports.made import Page, alarm_at, changed, minutes, read_page, timeline
 from tests.reports.schema import check_meta
 
@@ -177,10 +176,10 @@ def test_a_page_stays_within_its_budget(budget: int, channels: int) -> None:
     assert stream["channels"][0]["name"] == "c0"  # the one concerned stays
 
 
-@pytest.mark.slow
+@pytest.mark.cases(100_000, 1_000_000, whole=True)
 @pytest.mark.parametrize("channels", [5, 38])
-def test_a_long_series_is_below_ten_megabytes(channels: int) -> None:
-    length = count(100_000, 1_000_000)
+def test_a_long_series_is_below_ten_megabytes(channels: int, cases: range) -> None:
+    length = len(cases)
     rng = np.random.default_rng(1)
     values = rng.normal(size=(length, channels))
     spike = length // 3

@@ -14,12 +14,10 @@ import pytest
 from newnormal.service.api.app import make_app
 from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.service import Service
-from tests.counts import count
 from tests.fuzz.requests import ROUTES, Request, ask, request_of
 from tests.service.asgi import run_apart
 from tests.service.fake_service import FakeService, app_of, fake_config, served
 
-REQUESTS = (2_000, 100_000)
 _GROWTH = 300_000  # bytes of the API's own objects
 LIMITS = {
     "max_body": 100_000,
@@ -45,12 +43,13 @@ def checked(request: Request, status: int, headers: dict[str, str], body: bytes)
         assert len(body) < 2_000, request
 
 
-@pytest.mark.slow
-def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind() -> None:
+@pytest.mark.cases(2_000, 100_000)
+def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind(
+    cases: range,
+) -> None:
     service = FakeService(60, config=fake_config(limits=LIMITS))
     app = app_of(service)
     statuses: Counter[int] = Counter()
-    total = count(*REQUESTS)
     sizes: list[int] = []
 
     def size() -> int:
@@ -61,14 +60,14 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind()
         return sum(each.size for each in kept.statistics("filename"))
 
     async def run() -> None:
-        for seed in range(total):
+        for seed in cases:
             request = request_of(seed)
             status, headers, body = await ask(app, request)
             checked(request, status, headers, body)
             statuses[status] += 1
             if seed % 250 == 249:
                 restored(service)
-            if seed in (total // 2, total - 1):
+            if seed in (cases[len(cases) // 2], cases[-1]):
                 sizes.append(size())
 
     tracemalloc.start()
@@ -80,20 +79,22 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind()
     assert sizes[1] - sizes[0] < _GROWTH
     assert len(service.hub) == 0 and app.state.seats == set()
     # They go far enough to matter: some succeed, and every kind of refusal is met.
-    assert statuses[200] > total // 20
+    assert statuses[200] > len(cases) // 20
     assert {400, 403, 404, 405, 409, 413, 415, 421, 422} <= set(statuses)
 
 
-@pytest.mark.slow
-def test_the_service_itself_refuses_malformed_requests_and_goes_on(tmp_path: Path) -> None:
+@pytest.mark.cases(1_000, 20_000)
+def test_the_service_itself_refuses_malformed_requests_and_goes_on(
+    tmp_path: Path, cases: range
+) -> None:
     limits = Limits(requests_per_second=1e9, max_body=100_000, decompressed=200_000)
     service = Service(ServiceConfig(data=tmp_path / "data", limits=limits, workers=1))
     service.start()
     app = make_app(service)
 
     async def run() -> None:
-        for seed in range(count(1_000, 20_000)):
-            if seed % 200 == 0:
+        for seed in cases:
+            if (seed - cases.start) % 200 == 0:
                 for stream in range(25):
                     body = b'{"stream": "s%d", "time": %d, "values": {"x": 1}}' % (stream, seed)
                     host = (b"host", b"127.0.0.1")
@@ -147,11 +148,14 @@ def answered(address: tuple[str, int], text: bytes) -> bytes:
             return b""
 
 
-def test_bytes_that_are_nearly_http_get_no_5xx_and_the_server_goes_on(caplog: Any) -> None:
+@pytest.mark.cases(200, 5_000)
+def test_bytes_that_are_nearly_http_get_no_5xx_and_the_server_goes_on(
+    caplog: Any, cases: range
+) -> None:
     service = FakeService(60, config=fake_config(limits=LIMITS))
     with served(service) as address:
         host, port = address.removeprefix("http://").split(":")
-        for seed in range(count(200, 5_000)):
+        for seed in cases:
             first = answered((host, int(port)), raw(seed))
             assert b" 5" not in first[8:11], (raw(seed), first)
             if seed % 100 == 99:

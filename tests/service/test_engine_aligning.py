@@ -1,7 +1,6 @@
 """The aligner beside a slow and obvious twin, and what it promises."""
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -82,9 +81,9 @@ class Sender:
         return int(self.period * 10 ** self.rng.uniform(1.5, 4.5))
 
 
-@pytest.mark.slow
-def test_the_aligner_closes_as_its_twin(record_property: Callable[[str, object], None]) -> None:
-    each_seed(150, 5000, compare, record_property)
+@pytest.mark.cases(150, 5000)
+def test_the_aligner_closes_as_its_twin(cases: range) -> None:
+    each_seed(cases, compare)
 
 
 def compare(seed: int) -> None:

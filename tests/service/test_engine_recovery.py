@@ -1,7 +1,6 @@
 """After a kill, checkpoint and log give what the same log gives without one."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +52,9 @@ def killed(*_: object) -> None:
     raise Killed
 
 
-@pytest.mark.slow
+@pytest.mark.cases(8, 200)
 def test_after_kills_everything_is_as_the_uninterrupted_log_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: range
 ) -> None:
     def case(seed: int) -> None:
         folder = tmp_path / str(seed)
@@ -63,7 +62,7 @@ def test_after_kills_everything_is_as_the_uninterrupted_log_has_it(
         compare(seed, folder, monkeypatch)
         shutil.rmtree(folder)
 
-    each_seed(8, 200, case, record_property)
+    each_seed(cases, case)
 
 
 def compare(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

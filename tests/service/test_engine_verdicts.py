@@ -1,7 +1,6 @@
 """Streams of the service get the verdicts, alarms and changes of plain detectors, bit for bit."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,14 +83,14 @@ def compare(service: Service, name: str, values: Floats, history: int) -> None:
     assert reported
 
 
-@pytest.mark.slow
+@pytest.mark.cases(3, 50)
 def test_streams_in_batches_of_any_size_get_the_verdicts_of_plain_detectors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: range
 ) -> None:
     def case(seed: int) -> None:
         follow(seed, tmp_path / str(seed), monkeypatch)
 
-    each_seed(3, 50, case, record_property)
+    each_seed(cases, case)
 
 
 def follow(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

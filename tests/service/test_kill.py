@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from newnormal.service.log.sqlite_log import SqliteLog
-from tests.counts import count
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.receiver import Receiver
 from tests.waiting import until
@@ -66,12 +65,11 @@ def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) 
     return total
 
 
-@pytest.mark.slow
+@pytest.mark.cases(4, 200)
 def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
-    tmp_path: Path, receiver: Receiver, record_property: Any
+    tmp_path: Path, receiver: Receiver, cases: range
 ) -> None:
-    rng = np.random.default_rng()
-    kills = count(4, 50)
+    rng = np.random.default_rng(cases.start)
     serving = Serving(tmp_path, receiver.url)
     machines = [Machine(serving.url, range(at, at + 2), 0.02) for at in range(0, STREAMS, 2)]
     person = Person(serving.url, STREAMS)
@@ -81,7 +79,7 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
         users: list[Machine | Person] = [*machines, person]
         for each in users:
             each.start()
-        for _ in range(kills):
+        for _ in cases:
             if rng.random() < 0.7:
                 serving.wait_until_ready()
             person.join(rng.uniform(0.0, 3.0))  # it goes on: this is time that passes
@@ -113,6 +111,5 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
             assert bodies.setdefault(request.key, request.json) == request.json
     assert {key: body for (key, _), body in found["alerts"].items()} == bodies
     assert person.decided
-    record_property("cases", kills)
     models = sum(len(each["models"]) for each in found["streams"].values())
-    print(f"{kills} kills, {total:,} samples, {len(keys)} alerts, {models} models")
+    print(f"{len(cases)} kills, {total:,} samples, {len(keys)} alerts, {models} models")

@@ -1,12 +1,9 @@
 """The memory of the service under load: flat over the hour of `make soak`."""
 
-import os
 from collections.abc import Callable
 from statistics import median
 
 import pytest
-
-from tests.counts import count
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
@@ -15,16 +12,15 @@ from benchmarks.service import measure
 _MORE = 0.03  # of the memory, that may be added from the first third to the end
 
 
-@pytest.mark.slow
+@pytest.mark.cases(8, 3_600, whole=True)
 def test_the_memory_of_the_service_stays_as_it_is_under_load(
-    record_property: Callable[[str, object], None],
+    cases: range, record_property: Callable[[str, object], None]
 ) -> None:
-    seconds = count(8, round(60 * float(os.environ.get("NEWNORMAL_SOAK_MINUTES") or 60)))
+    seconds = len(cases)
     is_long = seconds >= 300
     streams, rate = (1000, 5200.0) if is_long else (20, 200.0)
     _, figures = measure(streams, seconds, rate)
     memory = figures["memory"]
-    record_property("cases", figures["samples"])
     third = len(memory) // 3
     before, after = median(memory[third : third + 60]), median(memory[-60:])
     if is_long:
