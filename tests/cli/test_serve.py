@@ -18,11 +18,13 @@ import pytest
 
 from newnormal.cli import serving as serving_module
 from newnormal.cli.serving import listening
-from newnormal.service.config import ServiceConfig
+from newnormal.service.config import ServiceConfig, TokenConfig
 from newnormal.service.secrets import hash_token
 from newnormal.service.store import Store
 from tests.cli.conftest import Command
 from tests.processes import python
+from tests.service.asgi import Client
+from tests.service.fake_service import FakeService, fake_config
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("service_folder")
@@ -341,6 +343,45 @@ def test_sighup_at_the_start_or_our_error_ends_nothing(capfd: pytest.CaptureFixt
     running._gate.open = True
     running._reload()
     assert "error: not reloaded: AttributeError: _delivery" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("trusted", "believed"),
+    [((), False), (("127.0.0.1",), True), (("10.0.0.0/8",), False), (("127.0.0.0/8",), True)],
+)
+def test_the_address_of_a_client_is_taken_of_proxies_that_are_named_alone(
+    trusted: tuple[str, ...], believed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logins that fail are counted by client."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own way to say it
+    config = fake_config(
+        trusted_proxies=trusted, tokens=(TokenConfig("me", "read", hash_token("a")),)
+    )
+    service: Any = FakeService(1, config=config)
+    with Client(service) as client:
+        running = serving_module._Running(service, client.app, config, lambda: config)
+        running._gate.open = True
+        running._server.config.load()
+        app, client.app = client.app, running._server.config.loaded_app
+        client.client, client.app = client.another(), app
+        found = [
+            client.post(
+                "/api/v1/login",
+                json={"token": "b"},
+                headers={"X-Forwarded-For": f"192.0.2.{number}"},
+            ).status_code
+            for number in range(15)
+        ]
+    assert found == [401] * 10 + [401 if believed else 429] * 5
+
+
+def test_a_trusted_proxy_is_an_address(newnormal: Command, tmp_path: Path) -> None:
+    (tmp_path / "service.toml").write_text('trusted_proxies = ["*"]\n')
+    done = newnormal("serve", "service.toml", status=1)
+    assert done.stderr.startswith(
+        "error: service.toml, trusted_proxies: expected a list of addresses and networks, such as "
+        '["127.0.0.1", "10.1.0.0/16"], found [\'*\']\nhint: trusted_proxies is reverse proxies'
+    )
 
 
 def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ def test_every_setting_can_come_from_the_environment(name: str) -> None:
         "data": ("elsewhere", Path("elsewhere")),
         "public_url": ("https://a.example", "https://a.example"),
         "allowed_hosts": ("a.example, b.example", ("a.example", "b.example")),
+        "trusted_proxies": ("::1, 10.0.0.0/8", ("::1", "10.0.0.0/8")),
         "insecure": ("yes", True),
         "demo": ("1", True),
         "streams.accept_after": ("2h", "2h"),

@@ -134,6 +134,8 @@ class _Running:
                 log_level="warning",
                 access_log=False,
                 server_header=False,
+                proxy_headers=bool(config.trusted_proxies),
+                forwarded_allow_ips=list(config.trusted_proxies),
                 lifespan="on",
                 timeout_keep_alive=_KEEP_ALIVE,
                 timeout_graceful_shutdown=_IN_FLIGHT,

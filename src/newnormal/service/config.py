@@ -14,6 +14,7 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 from newnormal.service.settings import (
+    Addresses,
     Duration,
     DurationOrNever,
     Flag,
@@ -206,6 +207,12 @@ class ServiceConfig:
     )
     allowed_hosts: tuple[str, ...] = setting(
         (), Texts(), "names under which browsers may reach it besides host and loopback"
+    )
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        Addresses(),
+        "reverse proxies that are believed from where a request comes, and whether by HTTPS",
+        live=False,
     )
     insecure: bool = setting(
         False, Flag(), "whether others may reach it without a token", live=False

@@ -4,6 +4,7 @@ Each setting is a field of a frozen dataclass with a `Kind`: what it takes, as a
 code. `settings_of` lists them, for reading a table, for the environment and for the reference.
 """
 
+import ipaddress
 import json
 import math
 import re
@@ -90,6 +91,19 @@ class Texts(Kind):
     def shown(self, value: Any) -> str:
         """Return it as a list."""
         return json.dumps(list(value))
+
+
+class Addresses(Texts):
+    """Addresses of IP in figures, and networks of them."""
+
+    expected = 'a list of addresses and networks, such as ["127.0.0.1", "10.1.0.0/16"]'
+
+    def holds(self, value: Any) -> bool:
+        """Whether all are addresses or networks."""
+        try:
+            return super().holds(value) and all(map(ipaddress.ip_network, value))
+        except ValueError:
+            return False
 
 
 class Flag(Kind):
