@@ -30,7 +30,12 @@ from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.database import Database
 from newnormal.service.engine.aligning import Aligner
 from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.streams import FittedModel, StreamRecord, StreamRecords
+from newnormal.service.engine.streams import (
+    FittedModel,
+    StreamRecord,
+    StreamRecords,
+    check_without_model,
+)
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.store import Store
 from newnormal.service.store.samples import SampleTable
@@ -369,6 +374,8 @@ class FakeService:
     ) -> Future[int]:
         if self.fails is not None:
             raise self.fails
+        if history:
+            check_without_model(self.records, [each.stream for each in arrivals])
         self.pushed.append((arrivals, history))
         with self._happening():
             for arrival in arrivals:

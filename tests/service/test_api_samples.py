@@ -199,6 +199,12 @@ def test_history_of_several_streams_has_columns(client: Client, service: FakeSer
         (gzip.compress(bytes(70 << 20), mtime=0), "stream=a", 413, "once it is decompressed"),
         (b"time,load\nx,y\n", "stream=a&zone=Mars", 400, "time zone"),
         (b"time,load\n2026-01-01,1\n", "by=host", 400, "host"),
+        (
+            b"time,load\n2026-01-01,1\n",
+            "stream=hall-03/press-0003",
+            409,
+            "found 'hall-03/press-0003', which is live",
+        ),
     ],
 )
 def test_history_that_cannot_be_read_is_refused_with_the_reason(

@@ -1,6 +1,8 @@
 """Streams by themselves: from the first sample to a model, and from one model to the next."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +11,10 @@ from newnormal.errors import FeedbackError, InputError, NewnormalError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock
+from newnormal.service.engine.streams import HasModelError
 from newnormal.service.hub import Resync, Tick
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.log import entries as log
-from newnormal.service.log.entries import SamplesArrived
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
 from newnormal.service.values import Item
@@ -124,9 +126,30 @@ def test_an_uploaded_history_is_fitted_at_once_before_what_was_pushed(service: S
     assert rows.times.tolist() == [START + k * PERIOD for k in range(100, 307)]
     np.testing.assert_array_equal(rows.values, samples(100, 207))
     assert np.isnan(rows.scores[:203]).all() and not np.isnan(rows.scores[203:]).any()
-    entry = SamplesArrived((arrival(0, samples(0, 50)),), history=True)
-    with pytest.raises(InputError, match="expected a stream without a model"):
-        service._take(entry).applied.result()
+    with pytest.raises(InputError, match="expected a stream without a model, found 'm', which is"):
+        service.push([arrival(0, samples(0, 50))], history=True)
+
+
+def test_of_two_histories_at_once_one_is_taken_and_the_other_refused_as_a_whole(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, apply = threading.Event(), service.applier.apply
+
+    def apply_later(*record: Any) -> Any:
+        assert go_on.wait(30)
+        return apply(*record)
+
+    monkeypatch.setattr(service.applier, "apply", apply_later)
+    first = service.push([arrival(0, samples(0, HISTORY))], history=True)
+    others = [arrival(0, samples(0, 200), name) for name in ("other", "m")]
+    second = service.push(others, history=True)
+    go_on.set()
+    assert first.result() > 0
+    with pytest.raises(HasModelError, match="found 'm', which is fitting") as caught:
+        second.result()
+    assert caught.value.status == 409
+    assert [each.name for each in service.streams()] == ["m"]
+    assert service.streams()[0].samples == HISTORY
 
 
 def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> None:

@@ -22,7 +22,7 @@ from newnormal.service.engine.fitting import FitJob, FitPool
 from newnormal.service.engine.items import key_of
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.running import Engine, Submitted
-from newnormal.service.engine.streams import StreamRecord
+from newnormal.service.engine.streams import StreamRecord, check_without_model
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
 from newnormal.service.limits import Arriving, ServiceBusy
@@ -187,7 +187,10 @@ class Service:
         input_position: Mapping[str, Any] | None = None,
         past: bool = False,
     ) -> Future[int]:
-        """Hand samples in; the future has their position in the log once they are durable."""
+        """Hand samples in; the future has their position in the log once they are durable.
+
+        History is acknowledged once it is applied: a fit that began meanwhile makes it fail.
+        """
         if not self.ready:
             raise ServiceBusy("expected a service that runs, found one that does not", hint=_LATER)
         if self._engine.lag > self.config.limits.lag:
@@ -197,7 +200,10 @@ class Service:
                 hint=_LATER,
             )
         entry = log.SamplesArrived(tuple(arrivals), source, input_position, history, past)
-        return self._take(entry).durable
+        if not history:
+            return self._take(entry).durable
+        check_without_model(self._engine.applier.streams, [each.stream for each in arrivals])
+        return _once_applied(self._take(entry))
 
     def _take(self, entry: log.SamplesArrived) -> Submitted:
         streams, limits = self._engine.applier.streams, self.config.limits
@@ -431,3 +437,19 @@ class Service:
             if touched:
                 self.hub.publish(Tick(touched))
             self._health.tick()
+
+
+def _once_applied(submitted: Submitted) -> Future[int]:
+    """Return the future of an entry's position that is done once the entry is applied."""
+    position: Future[int] = Future()
+    position.set_running_or_notify_cancel()
+
+    def finish(applied: Future[Any]) -> None:
+        error = applied.exception()
+        if error is not None:
+            position.set_exception(error)
+        else:
+            position.set_result(submitted.durable.result())
+
+    submitted.applied.add_done_callback(finish)
+    return position

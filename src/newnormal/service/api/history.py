@@ -21,8 +21,6 @@ from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.samples import pushed
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
-from newnormal.service.service import Service
-from newnormal.service.values import FITTING, LIVE
 from newnormal.tabular import Table, default_channels, read, read_tables
 
 _GZIP = b"\x1f\x8b"
@@ -103,8 +101,6 @@ async def history(
                 f"expected at most {limits.channels} channels, found {channels}",
                 "leave columns out, or raise limits.channels",
             )
-        for arrival in arrivals:
-            _check_without_model(service, arrival.stream)
         position = await pushed(service, arrivals, history=True)
     finally:
         path.unlink(missing_ok=True)
@@ -116,16 +112,6 @@ async def history(
             "found": notes,
         }
     )
-
-
-def _check_without_model(service: Service, name: str) -> None:
-    view = service.stream_named(name)
-    if view is not None and view.state in (FITTING, LIVE):
-        raise HttpProblem(
-            409,
-            f"expected a stream without a model, found {name!r}, which is {view.state}",
-            "push samples and ask for a refit, or remove the stream first",
-        )
 
 
 @contextmanager

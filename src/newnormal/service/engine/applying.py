@@ -30,7 +30,11 @@ from newnormal.service.engine.modelling import (
 )
 from newnormal.service.engine.outages import Outages, come_back, fall_silent, leave
 from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.streams import StreamRecord, StreamRecords
+from newnormal.service.engine.streams import (
+    StreamRecord,
+    StreamRecords,
+    check_without_model,
+)
 from newnormal.service.log import entries as log
 from newnormal.service.store import Store
 from newnormal.service.values import Item, StoredRows
@@ -112,6 +116,8 @@ class Applier:
     # ------------------------------------------------------------------ samples
 
     def _arrived(self, entry: log.SamplesArrived) -> None:
+        if entry.history:  # nothing of it is taken where a stream is fitted meanwhile
+            check_without_model(self.streams, (arrival.stream for arrival in entry.arrivals))
         for arrival in entry.arrivals:
             if not len(arrival.times):
                 continue
@@ -191,12 +197,6 @@ class Applier:
 
     def _history(self, stream: StreamRecord, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""
-        if stream.is_live or stream.fit is not None:
-            raise InputError(
-                f"expected a stream without a model, found {stream.name!r}, which is "
-                f"{stream.state}",
-                hint="push samples and ask for a refit, or remove the stream first",
-            )
         self._take(stream, stream.aligner.close((stream.aligner.held or stream.aligner.newest) + 1))
         kept: StoredRows | None = None
         first_kept = self.store.samples.first_kept(

@@ -1,12 +1,13 @@
 """The streams of the service: what is known of each beside its detector."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from newnormal.errors import InputError
 from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
 from newnormal.types import Alarm, Bools, Floats, Ints
@@ -18,6 +19,12 @@ _STRETCH = 8  # samples of a point of it
 _KNOWN = 100  # gaps that are remembered; samples that came during a fit are judged behind it
 _SILENCE = "silence"
 _ATTENTION = ("alarm", _SILENCE, "change", "channels")  # worst first
+
+
+class HasModelError(InputError):
+    """History came for a stream that has a model, or is being fitted: HTTP's 409."""
+
+    status = 409
 
 
 @dataclass(frozen=True)
@@ -229,6 +236,17 @@ class StreamRecords:
     def remove(self, stream: StreamRecord) -> None:
         """Remove a stream."""
         del self._by_id[stream.id], self._by_name[stream.name]
+
+
+def check_without_model(streams: StreamRecords, names: Iterable[str]) -> None:
+    """Raise a HasModelError unless all streams of these names can take a history."""
+    for stream in filter(None, map(streams.named, names)):
+        if stream.is_live or stream.fit is not None:
+            raise HasModelError(
+                f"expected a stream without a model, found {stream.name!r}, which is "
+                f"{stream.state}",
+                hint="push samples and ask for a refit, or remove the stream first",
+            )
 
 
 # Fields that are saved in a form of their own, and those that are made anew.
