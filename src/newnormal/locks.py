@@ -13,6 +13,7 @@ from filelock import lock_descriptor
 
 _ATTEMPTS, _PAUSE = 3, 0.01  # `is_held` holds a lock for an instant
 _BINARY = getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # its target is somebody else's file
 
 
 class LockFile:
@@ -25,7 +26,7 @@ class LockFile:
     def acquire(self) -> bool:
         """Hold it; False if another process does. An OSError if it cannot be opened."""
         while True:
-            handle = os.open(self.path, os.O_CREAT | os.O_RDWR | _BINARY, 0o666)
+            handle = os.open(self.path, os.O_CREAT | os.O_RDWR | _BINARY | _NO_LINK, 0o666)
             if _is_taken(handle) is True:
                 os.close(handle)
                 return False

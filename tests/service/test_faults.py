@@ -63,7 +63,7 @@ def test_a_log_that_was_removed_is_an_error_and_not_the_beginning_of_another(
         go_live(service)
     for path in config.data.glob("log.sqlite*"):
         path.unlink()
-    with pytest.raises(StateError, match=r"expected a log up to position \d+.*found one up to 0"):
+    with pytest.raises(StateError, match=r"expected the log up to position \d+, found it up to 0"):
         Service(config).start()
 
 

@@ -212,10 +212,20 @@ Folder = Annotated[
 
 
 @serve_app.command(cls=Command)
-def verify(folder: Folder) -> None:
+def verify(
+    folder: Folder,
+    repair: bool = option(
+        "Go on without what the log has lost; the service must be stopped.",
+        "--repair",
+        default=False,
+    ),
+) -> None:
     """Verify every sample, record and model of a service, which may be running."""
+    from newnormal.service.repairing import repair as repair_folder
     from newnormal.service.store.checking import check as check_folder
 
+    for line in repair_folder(folder) if repair else ():
+        put(line)
     report = check_folder(folder)
     put(str(report))
     if not report.ok:

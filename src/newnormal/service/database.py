@@ -2,7 +2,9 @@
 
 import os
 import sqlite3
+import struct
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,9 +15,51 @@ from newnormal.state.files import sync_folder
 _WAIT_S = 30.0  # for another process: a backup or a check holds nothing for long
 _IDLE = 8  # connections that are kept for readers
 _SPARE = 1_024  # pages that stay in the file to be used again; 4 MiB
+_MARK = struct.Struct("<QI")  # a number, and its checksum
+_RESTORE = "newnormal serve verify names what is damaged; restore a backup"
 
 # The statements that lead to a version from the one before it.
 Migration = tuple[str, ...]
+
+
+class Mark:
+    """How far a database is, as a number in a file beside it: written once a commit is durable.
+
+    SQLite takes a damaged frame of its WAL for the end of it, so the database alone does not tell
+    that what came behind is missing. After a kill the file has the newest number; after a power
+    failure perhaps an older one, or none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+        self._handle = os.open(mark_path(path), flags, 0o600)
+
+    def write(self, number: int) -> None:
+        """Write a number in the place of the one before."""
+        packed = number.to_bytes(8, "little")
+        with suppress(OSError):  # what it is about is on the disk
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            os.write(self._handle, _MARK.pack(number, zlib.crc32(packed)))
+
+    @staticmethod
+    def read(path: Path) -> int:
+        """Return the number beside a database, 0 if there is none. Read it before the database."""
+        try:
+            number, crc = _MARK.unpack(mark_path(path).read_bytes()[: _MARK.size])
+        except (OSError, struct.error):
+            return 0
+        return int(number) if zlib.crc32(number.to_bytes(8, "little")) == crc else 0
+
+    def close(self) -> None:
+        """Close it."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
+
+
+def mark_path(path: Path) -> Path:
+    """Return the path of the mark of a database."""
+    return path.with_name(f"{path.name}-mark")
 
 
 class Database:
@@ -52,6 +96,7 @@ class Database:
                 self._writer.execute(f"PRAGMA journal_size_limit={64 << 20}")
                 self._writer.execute(f"PRAGMA synchronous={synchronous}")
                 self._migrate(migrations)
+                self.mark = Mark(path)
             except BaseException:
                 self._writer.close()
                 raise
@@ -131,8 +176,7 @@ class Database:
         connection = sqlite3.connect(
             self.path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA query_only=1")
-        return connection
+        return _for_reading(connection)
 
     def give_back(self, most: int) -> None:
         """Make the file smaller by at most `most` pages, if many are no longer used."""
@@ -142,6 +186,11 @@ class Database:
             if pages > 0:
                 # `execute` would end it after the first page.
                 self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
+
+    def settle(self) -> None:
+        """Move what is in the WAL file into the database, without waiting for readers."""
+        with self._lock, database_errors(self.path):
+            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     @property
     def used(self) -> int:
@@ -168,6 +217,7 @@ class Database:
             while self._idle:
                 self._idle.pop().close()
             self._writer.close()
+            self.mark.close()
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
@@ -178,8 +228,14 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_WAIT_S, isolation_level=None
         )
-        connection.execute("PRAGMA query_only=1")
-        return connection
+        return _for_reading(connection)
+
+
+def _for_reading(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.execute("PRAGMA query_only=1")
+    # Damaged text is found by its checksum: it must not make the rows around it unreadable.
+    connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+    return connection
 
 
 @contextmanager
@@ -203,10 +259,10 @@ def _in_words(path: Path, error: sqlite3.Error) -> StateError:
             f"cannot write {path}: the disk is full",
             hint="make room; nothing is lost, and writing goes on once there is room",
         )
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    # SQLITE_ERROR: a table or a column is not there under its name.
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR")):
         return StateError(
-            f"{path}: expected a database of newnormal, found damage: {error}",
-            hint="newnormal serve verify names what is damaged; restore a backup",
+            f"{path}: expected a database of newnormal, found damage: {error}", hint=_RESTORE
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StateError(
@@ -221,6 +277,8 @@ def _in_words(path: Path, error: sqlite3.Error) -> StateError:
 
 def _make(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise StateError(f"{path}: expected a database, found a folder", hint=_RESTORE)
     with suppress(FileExistsError):
         # SQLite gives its other files the mode of this one.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))

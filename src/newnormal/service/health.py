@@ -86,6 +86,9 @@ class Health:
             part |= {"kind": state["kind"], "taken": state["samples"], "refused": state["refused"]}
         for name, counts in service.sinks.score_counts().items():
             parts.setdefault(f"sink {name}", {"ok": True, "message": ""}).update(counts)
+        damaged = service.store.connection.damaged
+        if damaged and parts["store"]["ok"]:
+            parts["store"] |= {"ok": False, "message": f"{damaged[0]}: it is left out"}
         disk = shutil.disk_usage(service.config.data)
         states = Counter(stream.state for stream in applier.streams)
         rate = self.rate

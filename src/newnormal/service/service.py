@@ -14,6 +14,7 @@ from newnormal.fleet.folder.lock import FolderLock, InUseError
 from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
 from newnormal.service.connectors import check_connections
+from newnormal.service.database import database_errors
 from newnormal.service.engine import modelling
 from newnormal.service.engine.applying import Applier, Outcome
 from newnormal.service.engine.checkpoints import recover, save_checkpoint
@@ -98,8 +99,10 @@ class Service:
             self._clock = StreamClock(self.clock)
             self.fits = FitPool(self.config.workers, self._fitted)
             self._engine = Engine(self.log, self._recovered, self._after, self._health.report)
-            if not len(self._engine.applier.streams) and not self._engine.applier.position:
-                save_checkpoint(self._engine.applier)
+            applier = self._engine.applier
+            if applier.position > applier.fleet.position or not applier.position:
+                with database_errors(folder):
+                    save_checkpoint(applier)  # else each start after a kill would apply more
         except BaseException:
             self._lock.release()
             raise
@@ -393,6 +396,7 @@ class Service:
         oldest = time.monotonic() - (self.config.retention.log or 0) / 1e9
         while self._positions and self._positions[0][0] <= oldest:
             self.log.trim(self._positions.popleft()[1])
+        self.log.settle()
         give_back()
 
     def _retain(self, applier: Applier) -> None:

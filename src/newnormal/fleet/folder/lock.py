@@ -21,6 +21,10 @@ class FolderLock:
 
     def acquire(self) -> Self:
         """Hold it, or raise a StateError that names the process that does."""
+        if self._file.path.is_symlink():
+            raise StateError(
+                f"{self._file.path}: expected a file, found a link", hint="remove the link"
+            )
         try:
             is_acquired = self._file.acquire()
         except OSError as error:

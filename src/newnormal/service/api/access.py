@@ -129,7 +129,13 @@ class Access:
 
     def _read_tokens(self) -> dict[str, tuple[str, str]]:
         try:
-            stored = self._service.store.settings.all(TOKENS)
+            settings = self._service.store.settings
+            stored = settings.all(TOKENS)
+            if not stored and not settings.are_intact():  # there may have been a token
+                raise StateError(
+                    "expected tokens or none, found damaged settings",
+                    hint="newnormal serve token add NAME makes a token; or restore a backup",
+                )
         except StateError:
             if math.isinf(self._stored[0]):
                 raise

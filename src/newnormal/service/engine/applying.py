@@ -23,6 +23,7 @@ from newnormal.service.engine.channels import compare_channels
 from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.modelling import (
     begin_fit,
+    begin_generation,
     fail_fit,
     follow_limits,
     restore_model,
@@ -40,6 +41,8 @@ from newnormal.service.store import Store
 from newnormal.service.values import Item, StoredRows
 
 _LOG = logging.getLogger("newnormal")
+_ALL = 1 << 40
+_LOST = "the log has lost what came after it"
 Outcome = Item | NewnormalError | None
 
 
@@ -73,6 +76,7 @@ class Applier:
             log.FitTaken: self._fit_taken,
             log.FitFailed: self._fit_failed,
             log.FeedbackGiven: self._feedback,
+            log.Lost: self._lost,
             log.Silent: self._silent,
             log.Removed: self._removed,
             log.Restored: self._restored,
@@ -85,7 +89,7 @@ class Applier:
         Samples of entries that follow each other are judged in one call; anything else waits for
         the samples before it.
         """
-        self.position = position
+        self.position = self.store.connection.position = position
         self.touched = {}
         self.report.begin(position)
         outcomes: list[Outcome] = []
@@ -328,6 +332,25 @@ class Applier:
                 stream.aligner.follow(period)
                 self.touched[stream.id] = stream
         follow_limits(self)
+
+    def _lost(self, entry: log.Lost) -> None:
+        """Give no name out twice, and end what is open because of records that are lost."""
+        for item in self.store.items.page(open_only=True, limit=_ALL).items:
+            stream = None if item.stream is None else self.streams.get(item.stream)
+            known = item.key in (self.outages.open if stream is None else stream.items)
+            if item.position >= entry.first and not known:
+                state = "closed" if item.kind not in (items.CHANGE, items.CHANNELS) else "reverted"
+                over = items.ended(item, state, item.updated, self.position, reason=_LOST)
+                self.report.of_many("closed", over)
+        for number, generation in entry.generations:
+            stream = self.streams.get(number)
+            if stream is not None and generation >= stream.generation:
+                begin_generation(self, stream, generation + 1)
+        for number in range(self.streams.next_id, entry.next_stream):
+            self.store.forget(number)
+        self.streams.next_id = max(self.streams.next_id, entry.next_stream)
+        self.outages.count = max(self.outages.count, entry.outages)
+        self.report.lost_begun = max(self.report.lost_begun, entry.begun)
 
     def _stream(self, number: int) -> StreamRecord:
         stream = self.streams.get(number)

@@ -5,6 +5,7 @@ store is written first: the position that counts is the fleet's, whose state the
 """
 
 import json
+import time
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,7 @@ from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 
 _VERSION = 1
+_EVERY_S = 20.0  # between two checkpoints of a recovery
 
 
 def save_checkpoint(applier: Applier) -> int:
@@ -32,6 +34,7 @@ def save_checkpoint(applier: Applier) -> int:
         "outages": applier.outages.to_json(),
         "unreported": sorted(applier.report.unreported),
         "begun": applier.report.begun,
+        "lost_begun": applier.report.lost_begun,
         "input_positions": {
             name: dict(position) for name, position in applier.input_positions.items()
         },
@@ -67,21 +70,30 @@ def recover(
     applier = Applier(store, fleet, models, report)
     try:
         _restore(applier, folder)
-        if log.last < applier.position:  # it would give positions out twice, and apply nothing
-            raise StateError(
-                f"{folder}: expected a log up to position {applier.position}, where the last "
-                f"checkpoint is, found one up to {log.last}",
-                hint="log.sqlite was removed or replaced: restore a backup",
-            )
+        check_log_end(folder, log.last, log.marked, store.connection.position, applier.position)
+        saved = time.monotonic()
         for position, record in log.read(applier.position):
             outcomes = applier.apply(position, unpack(record))
             store.commit()
             report.drop()
             applied(position, outcomes)
+            if time.monotonic() >= saved + _EVERY_S:  # another kill costs no more than that
+                save_checkpoint(applier)
+                saved = time.monotonic()
     except BaseException:
         fleet.close(save=False)
         raise
     return applier
+
+
+def check_log_end(folder: Path, last: int, *known: int) -> None:
+    """Raise a StateError if a log ends before a position that is known."""
+    if last < max(known):  # it would give positions out twice, and lose what was acknowledged
+        raise StateError(
+            f"{folder}: expected the log up to position {max(known)}, found it up to {last}: what "
+            "was acknowledged is missing",
+            hint="restore a backup; newnormal serve verify --repair goes on without it",
+        )
 
 
 def _restore(applier: Applier, folder: Path) -> None:
@@ -112,9 +124,10 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.outages = Outages.from_json(state["outages"], applier.streams)
         applier.report.unreported = set(state["unreported"])
         applier.report.begun = dict(state["begun"])
+        applier.report.lost_begun = state["lost_begun"]
         applier.input_positions, applier.samples = state["input_positions"], state["samples"]
         applier.patterns = tuple(map(tuple, state["patterns"]))
-    except (LookupError, TypeError, ValueError, zlib.error) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, zlib.error) as error:
         raise StateError(
             f"{folder}: the state of the service at position {position} is damaged: {error}",
             hint="restore a backup",

@@ -249,6 +249,17 @@ def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: Base
     applier.report.state_of(stream, stream.aligner.closed)
 
 
+def begin_generation(applier: Applier, stream: StreamRecord, generation: int) -> None:
+    """Give what a stream's model finds from now on names of another generation."""
+    if not stream.is_live:
+        stream.lost = generation - 1
+        return
+    _end_items(applier, stream)
+    stream.lost += generation - stream.generation
+    stream.models[-1] = replace(stream.models[-1], generation=generation)
+    _report_open(applier, stream)
+
+
 def _follow_period(stream: StreamRecord, period: int) -> None:
     """Take the period of a model's history where none is given, and it is another one."""
     old = stream.aligner.period

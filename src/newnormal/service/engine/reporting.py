@@ -33,6 +33,7 @@ class Reporter:
         # the keys of open items that no alert was made for: nor will one be when they end
         self.unreported: set[str] = set()
         self.begun: dict[str, int] = {}  # how often each of the newest incidents began, by number
+        self.lost_begun = 0  # how often an incident began at most that the log has no more
         self._position = self._order = 0
         self._waiting: list[EventRow] = []
 
@@ -147,7 +148,7 @@ class Reporter:
         """
         number = str(event.incident.number)
         if event.kind == INCIDENT:
-            self.begun[number] = self.begun.get(number, 0) + 1
+            self.begun[number] = self.begun.get(number, self.lost_begun) + 1
             for oldest in list(self.begun)[:-_BEGUN]:
                 del self.begun[oldest]
         item = items.incident_item(event, self.begun.get(number, 1), self._position)

@@ -63,6 +63,7 @@ class StreamRecord:
     offset: int = 0  # the number of the first sample that its model has judged
     fit: PendingFit | None = None  # the fit that is under way, or None
     models: list[FittedModel] = field(default_factory=list)  # those it has had, the newest last
+    lost: int = 0  # how many generations it had besides, which the log has no more
     tried: int = 0  # at how many samples the last fit began that failed; 0 if none did
     # Channels that a person accepted for the next model, and the first sample that has them.
     wanted: tuple[tuple[str, ...], int] | None = None
@@ -98,7 +99,7 @@ class StreamRecord:
     @property
     def generation(self) -> int:
         """How many models it has had."""
-        return len(self.models)
+        return self.lost + len(self.models)
 
     @property
     def model(self) -> FittedModel | None:

@@ -136,6 +136,20 @@ class Configured:
     patterns: tuple[tuple[str, int | None, int | None, float | None], ...]
 
 
+@dataclass(frozen=True)
+class Lost:
+    """What was in the records since a position is lost, but for the names that it gave out."""
+
+    kind: ClassVar[str] = "lost"
+    first: int
+    # The number of the next stream; how many incidents of silent streams there were, and how often
+    # another one began at most; the newest generation of each stream that had items.
+    next_stream: int
+    outages: int
+    begun: int
+    generations: tuple[tuple[int, int], ...]
+
+
 Entry = (
     SamplesArrived
     | Closed
@@ -144,6 +158,7 @@ Entry = (
     | FitTaken
     | FitFailed
     | FeedbackGiven
+    | Lost
     | Silent
     | Removed
     | Restored

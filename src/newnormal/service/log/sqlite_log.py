@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from newnormal.errors import StateError
-from newnormal.service.database import Database, Migration
+from newnormal.service.database import Database, Mark, Migration
 
 LOG_MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -16,9 +16,15 @@ LOG_MIGRATIONS: tuple[Migration, ...] = (
         "INSERT INTO trimmed VALUES (1, 0)",
     ),
 )
+_PUT = "INSERT INTO records VALUES (?, ?, ?)"
 _PIECE = 200  # records that `trim` deletes in one transaction
 _PAGES = 500  # that it then gives back to the disk
 _NEXT = "SELECT position, crc, record FROM records WHERE position > ? ORDER BY position LIMIT 1"
+
+
+def record_crc(position: int, record: bytes) -> int:
+    """Return the checksum of a record at its position."""
+    return zlib.crc32(record, position & 0xFFFFFFFF)
 
 
 class SqliteLog:
@@ -46,6 +52,7 @@ class SqliteLog:
     """
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self.marked = Mark.read(path)  # the position that it must have come to before
         self._database = Database(path, LOG_MIGRATIONS, synchronous="FULL" if sync else "NORMAL")
         with self._database.reading() as reader:
             (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
@@ -62,10 +69,9 @@ class SqliteLog:
         with self._appending:
             position = self._last + 1
             with self._database.transaction() as writer:
-                writer.execute(
-                    "INSERT INTO records VALUES (?, ?, ?)", (position, zlib.crc32(record), record)
-                )
+                writer.execute(_PUT, (position, record_crc(position, record), record))
             self._last = position  # only once it is committed
+            self._database.mark.write(position)
         return position
 
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
@@ -80,7 +86,7 @@ class SqliteLog:
             if row is None or row[0] != expected:
                 raise self._missing(expected)
             position, crc, record = row
-            if zlib.crc32(record) != crc:
+            if record_crc(position, record) != crc:
                 raise StateError(
                     f"{self._database.path}: the record at position {position} is damaged",
                     hint="restore a backup",
@@ -99,6 +105,22 @@ class SqliteLog:
         return StateError(
             f"{path}: the record at position {position} is missing", hint="restore a backup"
         )
+
+    def give_up(self, behind: int, upto: int, record: bytes) -> None:
+        """Delete the records behind a position; others up to `upto` have `record` instead."""
+        with self._appending, self._database.transaction() as writer:
+            if not self._trimmed <= behind <= self._last:  # none that is there is the next one
+                writer.execute("DELETE FROM records")
+                writer.execute("UPDATE trimmed SET upto = ?", (behind,))
+                self._trimmed = behind
+            writer.execute("DELETE FROM records WHERE position > ?", (behind,))
+            for position in range(behind + 1, upto + 1):
+                writer.execute(_PUT, (position, record_crc(position, record), record))
+        self._last = upto
+
+    def settle(self) -> None:
+        """Move what is in the WAL into the database, as far as readers let it."""
+        self._database.settle()
 
     def trim(self, upto: int) -> None:
         """Delete the records up to a position; in pieces, so that `append` does not wait long."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.check import check as check_fleet
 from newnormal.fleet.folder.manifest import read_manifest
-from newnormal.service.database import database_errors, open_to_read
+from newnormal.service.database import Mark, database_errors, open_to_read
 from newnormal.service.log.entries import FitTaken, unpack
-from newnormal.service.log.sqlite_log import LOG_MIGRATIONS
+from newnormal.service.log.sqlite_log import LOG_MIGRATIONS, record_crc
+from newnormal.service.store.connection import SEALED, damage_text, is_intact, reached
 from newnormal.service.store.levels import BLOCK, complete, covers
 from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.stream_reader import unpack_block
@@ -58,6 +59,7 @@ class _Positions:
     """How far each part is, which must fit together."""
 
     checkpoints: list[int] = field(default_factory=list)
+    known: int = 0  # the newest one that anything has
     first: int = 1
     last: int = 0
     fleet: int = 0
@@ -107,7 +109,7 @@ def _together(positions: _Positions) -> Iterator[str]:
             f"expected the log from position {positions.fleet + 1} on,"
             f" found it from {positions.first} on"
         )
-    newest = max(positions.fleet, *positions.checkpoints, 0)
+    newest = max(positions.known, positions.fleet, *positions.checkpoints)
     if positions.last < newest:
         yield f"expected the log up to position {newest} at least, found it up to {positions.last}"
 
@@ -130,6 +132,7 @@ def _database(path: Path, newest: int) -> sqlite3.Connection:
 
 
 def _log(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
+    positions.known = max(positions.known, Mark.read(path))
     with closing(_database(path, len(LOG_MIGRATIONS))) as reader, database_errors(path):
         (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
         positions.first, positions.last = trimmed + 1, trimmed
@@ -140,7 +143,7 @@ def _log(path: Path, report: FolderReport, positions: _Positions, models: set[st
                 report.problems.append(f"{path}: records {missing} are missing")
             positions.last = position
             report.records += 1
-            if zlib.crc32(record) != crc:
+            if record_crc(position, record) != crc:
                 report.problems.append(f"{path}: the record at position {position} is damaged")
                 continue
             try:
@@ -153,7 +156,9 @@ def _log(path: Path, report: FolderReport, positions: _Positions, models: set[st
 
 
 def _store(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
+    marked = Mark.read(path)
     with closing(_database(path, len(MIGRATIONS))) as reader, database_errors(path):
+        positions.known = max(positions.known, reached(reader, path, marked).position)
         rows = reader.execute(
             "SELECT stream, level, number, count, begin, end, crc, data FROM blocks"
             " WHERE stream NOT IN (SELECT stream FROM forgotten) ORDER BY stream, level, number"
@@ -193,10 +198,14 @@ def _store(path: Path, report: FolderReport, positions: _Positions, models: set[
             positions.checkpoints.append(position)
             if position == positions.fleet:
                 models |= _models_of(state)
-        for table, column in (("items", "body"), ("alerts", "body"), ("settings", "value")):
-            statement = f"SELECT count(*) FROM {table} WHERE NOT json_valid({column})"  # noqa: S608
-            if count := reader.execute(statement).fetchone()[0]:
-                report.problems.append(f"{path}: {count} rows of {table} are damaged")
+        report.problems += _damaged_rows(path, reader)
+
+
+def _damaged_rows(path: Path, reader: sqlite3.Connection) -> Iterator[str]:
+    for table, (key, columns) in SEALED.items():
+        for row in reader.execute(f"SELECT {columns}, crc FROM {table}"):  # noqa: S608
+            if not is_intact(row):
+                yield damage_text(path, table, row[:key])
 
 
 def _models_of(state: bytes) -> set[str]:

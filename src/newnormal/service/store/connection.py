@@ -1,9 +1,38 @@
-"""The database of the store, and the writes that wait for `commit`."""
+"""The database of the store, the writes that wait for `commit`, and the digests of its rows."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import json
+import logging
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from newnormal.service.database import Database
+from newnormal.errors import StateError
+from newnormal.service.database import Database, Mark
+from newnormal.service.store.schema import MIGRATIONS
+
+_LOG = logging.getLogger("newnormal")
+# The columns that the digest of a row is of, by table, and how many of them name the row.
+SEALED = {
+    "items": (
+        1,
+        "key, kind, stream, generation, number, state, opened, updated, ended, ratio, sentence,"
+        " body, position",
+    ),
+    "events": (2, "position, ordinal, kind, time, stream, item, body"),
+    "comments": (2, "item, time, who, text"),
+    "alerts": (2, "key, sink, body, created, delivered, attempts, next_try, error"),
+    "settings": (2, "space, name, value"),
+}
+
+
+class Reached(NamedTuple):
+    """How far the store is: how often it was synced, and the position of the log it has."""
+
+    times: int
+    position: int
 
 
 class StoreConnection:
@@ -12,11 +41,19 @@ class StoreConnection:
     What follows from the log is collected in memory and written by `commit` in one transaction. So
     the database is held for a short time only, and where writing fails, as on a full disk, nothing
     is lost: the next `commit` tries again. `hidden` streams were removed, and are deleted two
-    checkpoints later.
+    checkpoints later. `position` is that of the newest record of the log that was applied.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], int]) -> None:
-        self.database, self.clock = database, clock
+    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
+        marked = Mark.read(path)
+        self.database, self.clock = Database(path, MIGRATIONS, synchronous="NORMAL"), clock
+        try:
+            with self.database.reading() as reader:
+                self.position = reached(reader, path, marked).position
+        except BaseException:
+            self.database.close()
+            raise
+        self.damaged: list[str] = []  # rows that were left out, each in a sentence
         self._writes: list[tuple[str, Sequence[Any]]] = []
         self.hidden: frozenset[int] = frozenset()
         self.read_hidden()
@@ -43,19 +80,65 @@ class StoreConnection:
         """
         if not self._writes and not sync:
             return False
-        with self.database.transaction(sync=sync) as writer:
+        with self.transaction(sync=sync) as writer:
             for statement, values in self._writes:
                 writer.execute(statement, values)
-            if sync:
-                # A transaction that writes nothing is not synced, nor what came before it.
-                writer.execute("UPDATE synced SET times = times + 1")
         self._writes = []
         return True
+
+    @contextmanager
+    def transaction(self, *, sync: bool = True) -> Iterator[sqlite3.Connection]:
+        """Give the writer inside a transaction; with `sync` it is on the disk, and marked."""
+        with self.database.transaction(sync=sync) as writer:
+            yield writer
+            times, position = reached(writer, self.database.path)
+            now = (times + sync, max(position, self.position))
+            writer.execute("UPDATE reached SET times = ?, position = ?, crc = ?", sealed(now))
+        if sync:
+            self.database.mark.write(now[0])
 
     def fetch(self, statement: str, values: Any = ()) -> list[Any]:
         """Return the rows of a query over what is committed."""
         with self.database.reading() as reader:
             return reader.execute(statement, values).fetchall()
+
+    def intact(self, table: str, rows: Sequence[Any]) -> list[Any]:
+        """Return rows without the digest at their end; damaged ones are left out, and named."""
+        damaged = [row for row in rows if not is_intact(row)]
+        for row in damaged:
+            text = damage_text(self.database.path, table, row[: SEALED[table][0]])
+            if text not in self.damaged:
+                _LOG.error("%s; it is left out", text)
+                self.damaged.append(text)
+        return [row[:-1] for row in rows if row not in damaged]
+
+
+def sealed(row: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row with its digest at its end."""
+    return (*row, zlib.crc32(json.dumps(row, default=repr).encode()))
+
+
+def is_intact(row: Sequence[Any]) -> bool:
+    """Whether a row that ends in its digest is what was written."""
+    return bool(sealed(row[:-1])[-1] == row[-1])
+
+
+def damage_text(path: Path, table: str, key: Sequence[Any]) -> str:
+    """Return what is said of a damaged row."""
+    return f"{path}: the row {'-'.join(map(str, key))!r} of {table} is damaged"
+
+
+def reached(reader: sqlite3.Connection, path: Path, marked: int = 0) -> Reached:
+    """Return how far a store is; a StateError if it was further when it was marked."""
+    row = reader.execute("SELECT times, position, crc FROM reached").fetchone()
+    if row is None or not is_intact(row):
+        raise StateError(damage_text(path, "reached", ()), hint="restore a backup")
+    if row[0] < marked:
+        raise StateError(
+            f"{path}: expected {marked} synced commits, found {row[0]}: the newest are missing",
+            hint="restore a backup; newnormal serve verify --repair goes on without them",
+        )
+    return Reached(*row[:2])
 
 
 def stored_integer(text: str) -> int:

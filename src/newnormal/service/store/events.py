@@ -3,10 +3,10 @@
 import json
 
 from newnormal.errors import InputError
-from newnormal.service.store.connection import StoreConnection, stored_integer
+from newnormal.service.store.connection import StoreConnection, sealed, stored_integer
 from newnormal.service.values import EventRow
 
-_COLUMNS = "position, ordinal, kind, time, stream, item, body"
+_COLUMNS = "position, ordinal, kind, time, stream, item, body, crc"
 
 
 class EventTable:
@@ -20,9 +20,8 @@ class EventTable:
         body = json.dumps(dict(event.body), separators=(",", ":"))
         self._connection.write(
             f"INSERT OR IGNORE INTO events ({_COLUMNS}, written)"  # noqa: S608 - columns
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            *event[:6],
-            body,
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *sealed((*event[:6], body)),
             self._connection.clock(),
         )
 
@@ -31,16 +30,22 @@ class EventTable:
     ) -> list[EventRow]:
         """Return committed events in order, those behind `after`, which is `EventRow.id`."""
         position, ordinal = (0, -1) if after is None else _parsed(after)
-        conditions, values = "(position, ordinal) > (?, ?)", [position, ordinal]
-        if stream is not None:
-            conditions += " AND stream = ?"
-            values.append(stream)
-        rows = self._connection.fetch(
+        conditions = "(position, ordinal) > (?, ?)" + ("" if stream is None else " AND stream = ?")
+        statement = (
             f"SELECT {_COLUMNS} FROM events WHERE {conditions}"  # noqa: S608
-            " ORDER BY position, ordinal LIMIT ?",
-            (*values, limit),
+            " ORDER BY position, ordinal LIMIT ?"
         )
-        return [EventRow._make((*row[:6], json.loads(row[6]))) for row in rows]
+        events: list[EventRow] = []
+        more = True
+        while more:  # damaged ones are left out
+            wanted = limit - len(events)
+            values = (position, ordinal, *(() if stream is None else (stream,)), wanted)
+            rows = self._connection.fetch(statement, values)
+            intact = self._connection.intact("events", rows)
+            events += [EventRow._make((*row[:6], json.loads(row[6]))) for row in intact]
+            more = len(rows) == wanted and len(events) < limit
+            position, ordinal = rows[-1][:2] if rows else (position, ordinal)
+        return events
 
 
 def _parsed(text: str) -> tuple[int, int]:

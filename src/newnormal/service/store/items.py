@@ -7,11 +7,13 @@ from dataclasses import fields
 from typing import Any
 
 from newnormal.errors import InputError
-from newnormal.service.store.connection import StoreConnection, stored_integer
+from newnormal.service.store.connection import StoreConnection, sealed, stored_integer
 from newnormal.service.values import Comment, Item, ItemPage
 
 _NAMES = tuple(field.name for field in fields(Item))
 _COLUMNS = ", ".join(_NAMES)
+_SEALED = f"{_COLUMNS}, crc"
+_UPDATED = _NAMES.index("updated")
 
 
 class ItemTable:
@@ -25,11 +27,12 @@ class ItemTable:
         """Write an item, in the place of the one of this key; its comments stay."""
         self._unwritten[item.key] = item
         # SQLite has no NaN: it becomes NULL.
-        values = {**vars(item), "body": json.dumps(dict(item.body), separators=(",", ":"))}
+        ratio = None if math.isnan(item.ratio) else float(item.ratio)
+        body = json.dumps(dict(item.body), separators=(",", ":"))
         self._connection.write(
-            f"INSERT OR REPLACE INTO items ({_COLUMNS}, open, written)"  # noqa: S608 - columns
-            f" VALUES ({', '.join('?' * (len(_NAMES) + 2))})",
-            *values.values(),
+            f"INSERT OR REPLACE INTO items ({_COLUMNS}, crc, open, written)"  # noqa: S608 - columns
+            f" VALUES ({', '.join('?' * (len(_NAMES) + 3))})",
+            *sealed((*{**vars(item), "ratio": ratio, "body": body}.values(),)),
             item.open,
             self._connection.clock(),
         )
@@ -42,8 +45,9 @@ class ItemTable:
         """Return an item, also one that is not yet committed."""
         item = self._unwritten.get(key)
         if item is None:
-            rows = self._connection.fetch(f"SELECT {_COLUMNS} FROM items WHERE key = ?", (key,))  # noqa: S608
-            item = _item(rows[0]) if rows else None
+            rows = self._connection.fetch(f"SELECT {_SEALED} FROM items WHERE key = ?", (key,))  # noqa: S608
+            intact = self._connection.intact("items", rows)
+            item = _item(intact[0]) if intact else None
         return None if item is None or item.stream in self._connection.hidden else item
 
     def page(
@@ -96,28 +100,29 @@ class ItemTable:
             conditions.append("(updated < ? OR (updated = ? AND key > ?))")
             values += (updated, updated, key)
         statement = (
-            f"SELECT {_COLUMNS} FROM items WHERE {' AND '.join(conditions)}"  # noqa: S608
+            f"SELECT {_SEALED} FROM items WHERE {' AND '.join(conditions)}"  # noqa: S608
             " ORDER BY updated DESC, key LIMIT ?"
         )
         rows = self._connection.fetch(statement, (*values, limit + 1))
-        items = tuple(_item(row) for row in rows[:limit])
-        more = len(rows) > limit and items
-        return ItemPage(items, f"{items[-1].updated}~{items[-1].key}" if more else None)
+        items = tuple(map(_item, self._connection.intact("items", rows[:limit])))
+        last = rows[limit - 1] if len(rows) > limit else None
+        return ItemPage(items, last and f"{last[_UPDATED]}~{last[0]}")
 
     def add_comment(self, comment: Comment) -> None:
         """Write a comment; it is on the disk once this returns. Any thread may call it."""
-        with self._connection.database.transaction(sync=True) as writer:
+        with self._connection.transaction() as writer:
             writer.execute(
-                "INSERT INTO comments (item, time, who, text) VALUES (?, ?, ?, ?)",
-                (comment.item, comment.time, comment.who, comment.text),
+                "INSERT INTO comments (item, time, who, text, crc) VALUES (?, ?, ?, ?, ?)",
+                sealed((comment.item, comment.time, comment.who, comment.text)),
             )
 
     def comments(self, key: str) -> list[Comment]:
         """Return what people wrote about an item, oldest first."""
         rows = self._connection.fetch(
-            "SELECT item, time, who, text FROM comments WHERE item = ? ORDER BY time, id", (key,)
+            "SELECT item, time, who, text, crc FROM comments WHERE item = ? ORDER BY time, id",
+            (key,),
         )
-        return [Comment(*row) for row in rows]
+        return [Comment(*row) for row in self._connection.intact("comments", rows)]
 
 
 def _item(row: tuple[Any, ...]) -> Item:

@@ -1,16 +1,17 @@
 """Alerts that are to be delivered, each to a sink, and how far that is."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from newnormal.service.store.connection import StoreConnection
+from newnormal.service.store.connection import StoreConnection, sealed
 from newnormal.service.values import HELD
 
 # No attempt is put off for longer: what is due later was marked before the clock was set back.
 _LONGEST_WAIT = 3_600 * 10**9
 _LAST = 2**63 - 1
-_COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error"
+_COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error, crc"
+_DAMAGED = "it is damaged"
 
 
 class AlertRow(NamedTuple):
@@ -37,13 +38,13 @@ class Outbox:
 
     def put(self, key: str, sink: str, body: Mapping[str, Any]) -> None:
         """Write an alert, unless it is there, delivered or not."""
+        text = json.dumps(dict(body), separators=(",", ":"))
+        row = (key, sink, text, self._connection.clock(), None, 0, 0, "")
         self._connection.write(
-            "INSERT OR IGNORE INTO alerts (key, sink, item, body, created) VALUES (?, ?, ?, ?, ?)",
-            key,
-            sink,
+            "INSERT OR IGNORE INTO alerts (item, key, sink, body, created, delivered, attempts,"
+            " next_try, error, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             key.rpartition(":")[0],
-            json.dumps(dict(body), separators=(",", ":")),
-            self._connection.clock(),
+            *sealed(row),
         )
 
     def due(self, sink: str, now: int, limit: int) -> list[AlertRow]:
@@ -56,7 +57,15 @@ class Outbox:
             " ORDER BY id LIMIT ?",
             (sink, now, min(now + _LONGEST_WAIT, _LAST), limit),
         )
-        return [_alert(row) for row in rows]
+        alerts = self._alerts(rows)
+        lost = {row[0] for row in rows} - {alert.id for alert in alerts}
+        if lost:  # others of the same item wait for them
+            with self._connection.database.transaction() as writer:
+                writer.executemany(
+                    "UPDATE alerts SET delivered = ?, error = ? WHERE id = ?",
+                    [(now, _DAMAGED, number) for number in lost],
+                )
+        return alerts
 
     def get(self, key: str, sink: str) -> AlertRow | None:
         """Return an alert, None if there is none of that key for this sink."""
@@ -64,7 +73,7 @@ class Outbox:
             f"SELECT {_COLUMNS} FROM alerts WHERE key = ? AND sink = ?",  # noqa: S608
             (key, sink),
         )
-        return _alert(rows[0]) if rows else None
+        return next(iter(self._alerts(rows)), None)
 
     def mark(
         self,
@@ -78,16 +87,19 @@ class Outbox:
     ) -> None:
         """Write how far the delivery of an alert is. Any thread may call it."""
         with self._connection.database.transaction() as writer:
-            writer.execute(
-                "UPDATE alerts SET delivered = ?, attempts = ?, next_try = ?, error = ?"
-                " WHERE key = ? AND sink = ?",
-                (delivered, attempts, next_try, error, key, sink),
-            )
+            alert = "FROM alerts WHERE key = ? AND sink = ?"
+            row = writer.execute(f"SELECT key, sink, body, created {alert}", (key, sink)).fetchone()
+            if row is not None:
+                writer.execute(
+                    "UPDATE alerts SET delivered = ?, attempts = ?, next_try = ?, error = ?,"
+                    " crc = ? WHERE key = ? AND sink = ?",
+                    (*sealed((*row, delivered, attempts, next_try, error))[4:], key, sink),
+                )
 
     def all(self) -> list[AlertRow]:
         """Return all alerts, in the order in which they were made."""
         rows = self._connection.fetch(f"SELECT {_COLUMNS} FROM alerts ORDER BY id")  # noqa: S608
-        return [_alert(row) for row in rows]
+        return self._alerts(rows)
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return, for each sink, how many alerts wait, were delivered, and have failed so far.
@@ -109,7 +121,9 @@ class Outbox:
         names = ("waiting", "delivered", "failing", "held", "unsent", "oldest")
         return {sink: dict(zip(names, counts, strict=True)) for sink, *counts in rows}
 
-
-def _alert(row: tuple[Any, ...]) -> AlertRow:
-    number, key, sink, body, *rest = row
-    return AlertRow(number, key, sink, json.loads(body), *rest)
+    def _alerts(self, rows: Sequence[Any]) -> list[AlertRow]:
+        """Return rows as alerts; the number of one is not in its digest."""
+        numbers = {row[1:-1]: row[0] for row in rows}
+        intact = self._connection.intact("alerts", [row[1:] for row in rows])
+        parts = [(numbers[row], *row[:2], json.loads(row[2]), *row[3:]) for row in intact]
+        return [*map(AlertRow._make, parts)]

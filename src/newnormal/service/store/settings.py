@@ -3,7 +3,9 @@
 import json
 from typing import Any
 
-from newnormal.service.store.connection import StoreConnection
+from newnormal.service.store.connection import StoreConnection, sealed
+
+_ALL = "SELECT space, name, value, crc FROM settings WHERE space = ?"
 
 
 class SettingsTable:
@@ -18,25 +20,29 @@ class SettingsTable:
 
     def get(self, space: str, name: str) -> Any | None:
         """Return a value, None if there is none."""
-        rows = self._connection.fetch(
-            "SELECT value FROM settings WHERE space = ? AND name = ?", (space, name)
-        )
-        return json.loads(rows[0][0]) if rows else None
+        rows = self._connection.fetch(f"{_ALL} AND name = ?", (space, name))
+        intact = self._connection.intact("settings", rows)
+        return json.loads(intact[0][2]) if intact else None
 
     def put(self, space: str, name: str, value: Any, *, sync: bool = True) -> None:
         """Write a value; without `sync` a power failure may undo it."""
         text = json.dumps(value, separators=(",", ":"))
-        with self._connection.database.transaction(sync=sync) as writer:
-            writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (space, name, text))
+        with self._connection.transaction(sync=sync) as writer:
+            row = sealed((space, name, text))
+            writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?, ?)", row)
 
     def delete(self, space: str, name: str) -> None:
         """Delete a value, if there is one."""
-        with self._connection.database.transaction(sync=True) as writer:
+        with self._connection.transaction() as writer:
             writer.execute("DELETE FROM settings WHERE space = ? AND name = ?", (space, name))
 
     def all(self, space: str) -> dict[str, Any]:
-        """Return all values of a space by name."""
-        rows = self._connection.fetch(
-            "SELECT name, value FROM settings WHERE space = ? ORDER BY name", (space,)
-        )
-        return {name: json.loads(value) for name, value in rows}
+        """Return all values of a space by name, without damaged ones."""
+        rows = self._connection.fetch(f"{_ALL} ORDER BY name", (space,))
+        intact = self._connection.intact("settings", rows)
+        return {name: json.loads(value) for _, name, value in intact}
+
+    def are_intact(self) -> bool:
+        """Whether no value of any space is damaged."""
+        rows = self._connection.fetch("SELECT space, name, value, crc FROM settings")
+        return len(self._connection.intact("settings", rows)) == len(rows)

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from newnormal.errors import StateError
-from newnormal.service.database import Database
 from newnormal.service.store.connection import StoreConnection
 from newnormal.service.store.events import EventTable
 from newnormal.service.store.items import ItemTable
 from newnormal.service.store.outbox import Outbox
 from newnormal.service.store.samples import BLOCK_COLUMNS, SampleTable
-from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.settings import SettingsTable
 
 _CHECKPOINTS = 2  # that are kept
@@ -45,8 +43,7 @@ class Store:
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], int] = time.time_ns) -> None:
-        database = Database(path, MIGRATIONS, synchronous="NORMAL")
-        self.connection = connection = StoreConnection(database, clock)
+        self.connection = connection = StoreConnection(path, clock)
         self.samples = SampleTable(connection, next(iter(self.checkpoints()), None))
         self.items = ItemTable(connection)
         self.events = EventTable(connection)
