@@ -27,6 +27,7 @@ import numpy as np
 from newnormal.acceptance.range import initial
 from newnormal.acceptance.review import Review
 from newnormal.acceptance.shadow import Timing
+from newnormal.core.stages import Acceptance
 from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.drift import DriftOut, advance
@@ -57,7 +58,7 @@ _NO_VALUES = np.zeros((0, 0))
 _NO_COUNTS = np.zeros((0, 0), np.int64)
 
 
-class TimedAcceptance:
+class TimedAcceptance(Acceptance):
     """The acceptance stage of the loop: accepts what lasts, and what a person accepts.
 
     Parameters

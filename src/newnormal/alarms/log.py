@@ -16,6 +16,7 @@ import numpy as np
 from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
+from newnormal.core.stages import Alarms
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
 from newnormal.kernels.decision import AGE, GAP
@@ -75,7 +76,7 @@ _NO_VALUES = np.zeros((0, 0))
 _NO_EPISODES = np.zeros(0, np.int64)
 
 
-class AlarmLog:
+class AlarmLog(Alarms):
     """The alarm stage of the loop: compares scores with the alarm threshold, and reports alarms."""
 
     active = True

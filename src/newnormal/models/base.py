@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.core.scaling import Scaler
+from newnormal.core.stages import Scorer
 from newnormal.core.state import aligned
 from newnormal.errors import ParameterError, StateError
 from newnormal.kernels.step import (
@@ -71,7 +72,7 @@ class Block(NamedTuple):
     newest: Ints  # (B,) how many of a window's last samples get their verdict
 
 
-class Model(ABC):
+class Model(Scorer, ABC):
     """A model of normal windows.
 
     Parameters
@@ -169,7 +170,7 @@ class Model(ABC):
         """Return what `_fit` found besides the parameters, as arrays of numbers, for the file."""
         return {}
 
-    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:  # noqa: B027
+    def _restore(self, tensors: Mapping[str, NDArray[Any]]) -> None:
         """Take back what `_tensors` returned; raise a StateError where shapes do not fit."""
 
     # ------------------------------------------------------------------ for the detector
@@ -249,15 +250,6 @@ class Model(ABC):
         # In a list, so that `_learn` may also bind another object.
         own = [copy.deepcopy(self.objects)] if self.holds_objects else None
         return ModelState(step, own)
-
-    @property
-    def rhythm_levels(self) -> Floats32:
-        """The rhythm's levels; a model without a rhythm has none."""
-        return np.zeros((1, self.channels), np.float32)
-
-    def advance_beside(self, *args: Any) -> Floats:
-        """Consume samples whose channels were judged: a committee alone does."""
-        raise NotImplementedError
 
     def advance(
         self,
@@ -375,72 +367,15 @@ class Model(ABC):
         """
         state.step.trend[:] += jump * decay ** (age / self.window)
 
-    # ------------------------------------------------------------------ members, places
-    # What `newnormal.models.committee` has and most models do without.
-
     @property
     def sizes(self) -> dict[str, Any]:
         """How long the axes of its arrays are, by the letters of `newnormal.types.tables`."""
         C = self.channels
         return {"L": self.window, "C": C, "P": self.size, "T": (C,), "V": self.vote_count}
 
-    @property
-    def vote_kinds(self) -> tuple[str, ...]:
-        """The kind of each vote that `advance` can give; none but for a committee."""
-        return ()
-
-    @property
-    def vote_count(self) -> int:
-        """How many members vote; 0 for a model without any."""
-        return len(self.vote_kinds)
-
-    @property
-    def translates(self) -> bool:
-        """Whether it judges a changed stream as if it had stayed where it was."""
-        return False
-
-    def translate(self, state: ModelState, slot: int, shift: Floats, age: int) -> None:  # noqa: B027
-        """Judge a stream that moved by `shift` (C,) scaled `age` samples ago from where it is."""
-
-    def seen_levels(self, seen: Any, ages: Ints) -> Floats:  # noqa: ARG002
-        """Return the mean of what was `seen` of each channel in so many samples; NaN: not known."""
-        return np.full(len(ages), np.nan)
-
-    def recall(  # noqa: B027
-        self, state: ModelState, seen: Any, channels: Bools, shift: Floats, age: int
-    ) -> None:
-        """Remember what was `seen` of channels that moved by `shift` (C,) `age` samples ago."""
-
-    def accept_translation(  # noqa: B027
-        self, state: ModelState, slot: int, *, stays: bool = True
-    ) -> None:
-        """Accept a shift, the way there and the way back as normal; it may be over."""
-
-    def drop_translation(self, state: ModelState, slot: int) -> None:  # noqa: B027
-        """Forget a shift."""
-
-    def accept_pattern(  # noqa: B027
-        self, state: ModelState, votes: Floats, channels: Bools, *, grows: bool = False
-    ) -> None:
-        """Accept samples with votes no higher than these, in these channels (C,), as normal."""
-
-    def accepted(self, state: ModelState) -> Any:  # noqa: ARG002
-        """Return what was accepted besides the weights and the trend; None for most models."""
-        return None
-
-    def restore_accepted(self, state: ModelState, kept: Any) -> None:  # noqa: B027
-        """Restore what `accepted` returned."""
-
     def expected_spread(self, params: StepParams) -> Floats | None:  # noqa: ARG002
         """Return the usual distance of each channel from what is expected, or None: not known."""
         return None
-
-    def with_learning_margin(self, factor: float) -> Self:  # noqa: ARG002 - a committee uses it
-        """Return the model that learns also from samples that score so many times as high.
-
-        What it learns from by the parameters' threshold is for the caller to change.
-        """
-        return self
 
 
 def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) -> NDArray[Any]:
