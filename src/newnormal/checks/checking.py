@@ -11,18 +11,25 @@ import numpy as np
 
 from newnormal.base import BaseDetector
 from newnormal.checks.channels import channel_facts, channel_finding, twin_findings
-from newnormal.checks.facts import ChannelFacts, InputFacts
-from newnormal.checks.findings import Finding, Level, Remedies, worst_first
-from newnormal.checks.history import Need, cleaned_history, history_findings, needs_of, rhythm_of
+from newnormal.checks.facts import ChannelFacts, InputFacts, Sampling, sampling_findings
+from newnormal.checks.findings import Finding, Level, Remedies, length, worst_first
 from newnormal.checks.loading import Loaded, loaded, of_table
-from newnormal.checks.plan import FitPlan, limit_findings, period_of, planned
+from newnormal.checks.plan import (
+    FitPlan,
+    Need,
+    cleaned_history,
+    history_findings,
+    limit_findings,
+    needs_of,
+    period_of,
+    planned,
+    rhythm_of,
+)
 from newnormal.checks.report import lines_of, text_of
-from newnormal.checks.sampling import Sampling, sampling_findings
-from newnormal.checks.texts import length
 from newnormal.core.outliers import ChannelOutliers, find_outliers
 from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector, load
-from newnormal.models.faults import history_faults
+from newnormal.models.channels import history_faults
 from newnormal.tabular import InputProfile, Table, default_channels
 from newnormal.tabular.columns import alike, listed
 from newnormal.texts import share_text, shown

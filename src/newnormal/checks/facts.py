@@ -1,12 +1,144 @@
-"""What there is: samples, channels, and what was found while they were read."""
+"""What there is: samples and how regular they are, channels, and what was found in reading."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from newnormal.checks.sampling import Sampling
+import numpy as np
+
+from newnormal.checks.findings import Finding, Remedies, length, seconds
+from newnormal.core.history import median_period
 from newnormal.core.phases import SampleClock
 from newnormal.core.rhythm import Rhythm
 from newnormal.tabular import InputProfile
+from newnormal.texts import counted, share_text
+from newnormal.types import Times, time_text
+
+_SAME = 0.01  # of the period: a step this near to it is equal to it
+_NEAR = 0.5  # of the period: a step this near to it lost no sample
+_REGULAR = 0.8  # of the steps are near the period, or the sampling is irregular
+_GAP = 10  # periods: a gap where the sampling is irregular
+_LARGEST = 3  # gaps that are listed
+# Of the samples that gaps miss, for a warning: where one is long, and where samples miss singly.
+_LOST, _LOST_SINGLY = 0.05, 0.2
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time without samples."""
+
+    after: np.datetime64  # the time of the last sample before it
+    sample: int  # which sample that is, counted from 0
+    length: np.timedelta64  # from that sample to the next
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a series with times is sampled."""
+
+    first: np.datetime64
+    last: np.datetime64
+    period: np.timedelta64 | None  # the median time between samples; None for one sample
+    regular: float  # share of the steps that are equal to the period, to one part in a hundred
+    near: float  # share of the steps in which no sample is lost: within half a period of it
+    gaps: int
+    lost: int  # samples that would fill the gaps
+    largest: tuple[Gap, ...]  # of the gaps, the largest first
+
+    @classmethod
+    def of(cls, times: Times | None) -> "Sampling | None":
+        """Return how strictly increasing times lie; None where there are none.
+
+        >>> times = np.array([0, 60, 120, 300, 360, 420], dtype="datetime64[s]")
+        >>> found = Sampling.of(times)
+        >>> found.period, found.regular, found.gaps, found.lost, found.largest[0].sample
+        (np.timedelta64(60000000000,'ns'), 0.8, 1, 2, 2)
+        """
+        if times is None or len(times) == 0:
+            return None
+        times = times.astype("datetime64[ns]")
+        period = median_period(times)
+        if period is None:
+            return cls(times[0], times[-1], None, 1.0, 1.0, 0, 0, ())
+        steps = np.diff(times).astype(np.int64)
+        size = max(int(period.astype(np.int64)), 1)
+        away = np.abs(steps - size)
+        near = float(np.mean(away <= _NEAR * size))
+        least = (1 + _NEAR) * size if near >= _REGULAR else _GAP * size
+        long = np.flatnonzero(steps > least)
+        largest = long[np.argsort(-steps[long], kind="stable")[:_LARGEST]]
+        return cls(
+            times[0],
+            times[-1],
+            period,
+            float(np.mean(away <= _SAME * size)),
+            near,
+            len(long),
+            int((np.rint(steps[long] / size) - 1).sum()),
+            tuple(
+                Gap(times[at], int(at), np.timedelta64(int(steps[at]), "ns"))
+                for at in largest.tolist()
+            ),
+        )
+
+    @property
+    def span(self) -> np.timedelta64:
+        """From the first sample to the last."""
+        return np.timedelta64(self.last - self.first)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether most steps are near the period."""
+        return self.near >= _REGULAR
+
+    def as_dict(self, zone: str | None = None) -> dict[str, Any]:
+        """Return it as values of JSON; times are in their zone, lengths in seconds."""
+        return {
+            "first": time_text(self.first, zone),
+            "last": time_text(self.last, zone),
+            "span_seconds": seconds(self.span),
+            "period_seconds": None if self.period is None else seconds(self.period),
+            "regular_share": self.regular,
+            "gaps": self.gaps,
+            "lost_samples": self.lost,
+            "largest_gaps": [
+                {
+                    "after": time_text(gap.after, zone),
+                    "sample": gap.sample,
+                    "seconds": seconds(gap.length),
+                }
+                for gap in self.largest
+            ],
+        }
+
+
+def sampling_findings(
+    sampling: Sampling | None, samples: int, zone: str | None, remedies: Remedies
+) -> list[Finding]:
+    """Return what is suspicious about the times of a series."""
+    if sampling is None:
+        sentence = "there are no times: a day is taken to have 1,440 samples"
+        return [Finding("note", "no_times", None, sentence, remedies.period())]
+    findings = []
+    period = sampling.period
+    if period is not None and not sampling.is_regular:
+        sentence = (
+            f"the times are irregular: only {share_text(sampling.near)} of the steps are near "
+            f"their median, {length(period)}"
+        )
+        option = remedies.resample(length(period).replace(" ", ""))
+        findings.append(Finding("warning", "irregular", None, sentence, option))
+    if sampling.gaps:
+        gap = sampling.largest[0]
+        lost = sampling.lost / (samples + sampling.lost)
+        long = period is not None and gap.length >= _GAP * period
+        many = lost >= (_LOST if long else _LOST_SINGLY)
+        sentence = (
+            f"{counted(sampling.gaps, 'gap')} in the times, in which "
+            f"{counted(sampling.lost, 'sample')} {'is' if sampling.lost == 1 else 'are'} "
+            f"missing; the largest is {length(gap.length)} after {time_text(gap.after, zone)}"
+        )
+        findings.append(Finding("warning" if many else "note", "gaps", None, sentence))
+    return findings
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 
 from newnormal.alarms.words import channels_text
 from newnormal.checks.facts import InputFacts
-from newnormal.checks.findings import Finding
-from newnormal.checks.history import Need
-from newnormal.checks.plan import FitPlan
-from newnormal.checks.texts import length
+from newnormal.checks.findings import Finding, length
+from newnormal.checks.plan import FitPlan, Need
 from newnormal.texts import counted, number_text, share_text, shown
 from newnormal.types import time_text
 
