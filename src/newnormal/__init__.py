@@ -24,14 +24,14 @@ if TYPE_CHECKING:
         StateError,
     )
     from newnormal.fleet import Fleet
-    from newnormal.plots.plotting import plot
+    from newnormal.plots.stream import plot
     from newnormal.reports import report
     from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
     from newnormal.types import Alarm, Change, Event, Evidence, Incident, Verdict, Verdicts
 
 __version__ = "0.1.0"
 
-hooks.show_with(plot="newnormal.plots.plotting:plot", html="newnormal.reports:html")
+hooks.show_with(plot="newnormal.plots.stream:plot", html="newnormal.reports:html")
 
 __all__ = [
     "M2N2",
@@ -74,7 +74,7 @@ __getattr__, __dir__ = lazy_names(
         "newnormal.errors": "DatasetError FeedbackError InputError MissingExtraError "
         "NewnormalError NewnormalWarning NotFittedError ParameterError StateError",
         "newnormal.fleet": "Fleet",
-        "newnormal.plots.plotting": "plot",
+        "newnormal.plots.stream": "plot",
         "newnormal.reports": "report",
         "newnormal.thresholds": "Fixed MovingThreshold Quantile Threshold",
         "newnormal.types": "Alarm Change Event Evidence Incident Verdict Verdicts",

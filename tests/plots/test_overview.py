@@ -10,7 +10,7 @@ import pytest
 
 import newnormal
 from newnormal import Event, Fleet, InputError, ParameterError, plots
-from newnormal.plots.style import LIGHT
+from newnormal.plots.canvas import LIGHT
 from tests.errors import raised
 from tests.plots.runs import alarm, change, over, run
 

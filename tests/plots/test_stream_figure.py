@@ -12,7 +12,7 @@ import pytest
 
 import newnormal
 from newnormal import InputError, ParameterError, plots
-from newnormal.plots.style import DARK, LIGHT
+from newnormal.plots.canvas import DARK, LIGHT
 from newnormal.types import Event, Floats, Timeline, Verdicts
 from tests.errors import raised
 from tests.plots.runs import alarm, change, over, run

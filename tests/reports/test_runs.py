@@ -8,7 +8,7 @@ import pytest
 
 from newnormal import M2N2, Detector, Fleet, InputError
 from newnormal.base import BaseDetector
-from newnormal.plots.attention import attention
+from newnormal.plots.overview import attention
 from newnormal.reports.contents import Contents
 from newnormal.reports.overview import sparkline
 from newnormal.reports.writing import page_of

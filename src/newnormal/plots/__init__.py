@@ -4,7 +4,6 @@
 """
 
 from newnormal.plots.canvas import check_target, save
-from newnormal.plots.comparing import compare
-from newnormal.plots.stack import DetectorRun
+from newnormal.plots.stack import DetectorRun, compare
 
 __all__ = ["DetectorRun", "check_target", "compare", "save"]

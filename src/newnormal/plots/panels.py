@@ -1,4 +1,4 @@
-"""The panels pictures are made of: a channel, a score against its threshold, a strip of alarms."""
+"""The panels pictures are made of: a channel, a score, a strip of alarms, text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,56 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newnormal.plots.canvas import SMALL
-from newnormal.plots.style import LIGHT, Style
+from newnormal.plots.canvas import LIGHT, NORMAL, SMALL, Style
 from newnormal.plots.thinning import BINS, broken, middle, outline, peaks, stretches
-from newnormal.plots.words import shortened
 from newnormal.types import Bools, Floats, Verdicts
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+LEFT = 0.14  # inches
+
+
+def write(
+    figure: Figure,
+    lines: Sequence[str],
+    y: float,
+    colour: str,
+    *,
+    left: float = LEFT,
+    size: float = SMALL,
+    weight: str = "normal",
+    line: float | None = None,
+) -> float:
+    """Write lines, the first at `y` inches from the foot, and return where the next would be."""
+    width, height = figure.get_size_inches()
+    step = line or (0.25 if size > NORMAL else 0.19)
+    for text in lines:
+        figure.text(
+            left / width,
+            y / height,
+            text,
+            fontsize=size,
+            fontweight=weight,
+            color=colour,
+            va="center",
+            parse_math=False,
+        )
+        y -= step
+    return y
+
+
+def shortened(name: str, letters: int) -> str:
+    """Return a name with at most about so many letters; both ends may distinguish it from others.
+
+    >>> shortened("temperature of the oil", 12), shortened("flow", 12)
+    ('temper…he oil', 'flow')
+    """
+    return name if len(name) <= letters else f"{name[: letters // 2]}…{name[-(letters // 2) :]}"
+
 
 _DASHES = (0, (4, 3))
 _LONGEST = 13  # characters of a name beside a panel

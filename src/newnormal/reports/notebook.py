@@ -21,7 +21,7 @@ from newnormal.alarms.words import (
 )
 from newnormal.base import BaseDetector
 from newnormal.fleet import Fleet, FleetVerdicts
-from newnormal.plots.attention import attention
+from newnormal.plots.overview import attention
 from newnormal.reports.writing import page_of
 from newnormal.texts import between_text, counted, number_text, number_texts
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, Timeline, Verdicts

@@ -9,7 +9,7 @@ from typing import Any
 
 from newnormal import __version__
 from newnormal.errors import InputError
-from newnormal.plots.attention import attention
+from newnormal.plots.overview import attention
 from newnormal.reports.axis import Axis
 from newnormal.reports.contents import Contents
 from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
