@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from newnormal.cli.fleet_reading import load_fleet, written_of
+from newnormal.cli.fleet_reading import Written, check_written, load_fleet, written_of
 from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, argument, from_state, option
 from newnormal.cli.streams import is_fleet
 from newnormal.cli.words import accept_after_text, print_notes, print_text
-from newnormal.cli.written import Written, check_written
 from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted
 
