@@ -8,11 +8,9 @@ samples are put in order in `ordering`; `many` is the same for many streams.
 from newnormal.tabular.files import read
 from newnormal.tabular.frames import to_table
 from newnormal.tabular.many.long import Long
-from newnormal.tabular.many.long_lines import LongLines
 from newnormal.tabular.many.splitting import StreamTables
-from newnormal.tabular.many.stream_batch import StreamBatch, StreamRows
 from newnormal.tabular.many.stream_files import read_tables
-from newnormal.tabular.many.stream_lines import StreamLines
+from newnormal.tabular.many.stream_lines import LongLines, StreamBatch, StreamLines, StreamRows
 from newnormal.tabular.many.streams import to_tables
 from newnormal.tabular.parsing.blocks import ParsedSamples, Sample
 from newnormal.tabular.parsing.lines import LineParser
