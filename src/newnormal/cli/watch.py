@@ -302,8 +302,7 @@ def watch_fleet(
     """Watch an input of many streams."""
     from newnormal.io.sinks.lines import check_output
     from newnormal.runtime.fleet_feedback import FleetQueue
-    from newnormal.runtime.fleet_output import FleetJsonSink, FleetTextSink
-    from newnormal.runtime.fleet_watch import FleetWatch
+    from newnormal.runtime.fleet_watch import FleetJsonSink, FleetTextSink, FleetWatch
     from newnormal.runtime.watch import BadRecordError
 
     make_sink = FleetTextSink if output.in_words else FleetJsonSink
@@ -370,7 +369,7 @@ def _shown_fleet(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool)
     from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
     from newnormal.cli.words import accept_after_text
-    from newnormal.runtime.fleet_output import FleetTextSink
+    from newnormal.runtime.fleet_watch import FleetTextSink
 
     if not isinstance(sink, FleetTextSink):
         yield
