@@ -33,8 +33,7 @@ from newnormal.kernels.channels import ChannelParams
 from newnormal.kernels.step import StepParams
 from newnormal.kernels.stream import Baseline
 from newnormal.models.base import Model, OnEpoch, OnPhase, Training, scores
-from newnormal.models.channels import fit_channels, limits_of
-from newnormal.models.faults import history_faults
+from newnormal.models.channels import fit_channels, history_faults, limits_of
 from newnormal.models.registry import find
 from newnormal.thresholds import (
     Budget,
