@@ -17,8 +17,18 @@ from newnormal.base import BaseDetector
 from newnormal.core.state import arrays
 from newnormal.errors import InputError, NewnormalError, NewnormalWarning, ParameterError
 from newnormal.fleet import fitting, processors
-from newnormal.fleet.fitting import FitTasks, Pool, Progress, fit_streams
-from newnormal.fleet.jobs import Outcome, answer_of, as_job, can_be_sent, fit_job, outcome_of
+from newnormal.fleet.fitting import (
+    FitTasks,
+    Outcome,
+    Pool,
+    Progress,
+    answer_of,
+    as_job,
+    can_be_sent,
+    fit_job,
+    fit_streams,
+    outcome_of,
+)
 from newnormal.models.mlp import MLP
 from newnormal.tabular import Table, to_table
 from newnormal.types import Floats
@@ -184,7 +194,7 @@ def test_a_mistake_in_a_users_model_is_an_error_of_its_stream() -> None:
 
 FATAL = """
 import os, signal
-from newnormal.fleet import jobs
+from newnormal.fleet import fitting as jobs
 fit_job = jobs.fit_job
 def fatal(job):
     if job.facts["options"]["seed"] == 13:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from newnormal.base import BaseDetector
 from newnormal.errors import NewnormalError
-from newnormal.fleet.fitting import Worker, died
-from newnormal.fleet.jobs import as_job, failure, outcome_of
+from newnormal.fleet.fitting import Worker, as_job, died, failure, outcome_of
 from newnormal.tabular import Table
 
 _LOG = logging.getLogger("newnormal")
