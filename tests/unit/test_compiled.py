@@ -15,10 +15,9 @@ import pytest
 from numba import types
 
 import newnormal
-from newnormal.kernels import adam, decision, linking, mlp, step
+from newnormal.kernels import decision, linking, mlp, step, training
 from newnormal.kernels.compiled import compiled, inner
-from newnormal.kernels.linking import address_of, behind, linked
-from newnormal.kernels.type_texts import text_of, types_of
+from newnormal.kernels.linking import address_of, behind, linked, text_of, types_of
 from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, jobs_of
 from newnormal.types import Floats
 from tests.processes import python
@@ -114,7 +113,7 @@ def test_two_processes_may_start_at_once_with_an_empty_cache(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "kernel", [step.advance, mlp.forward, mlp.descend, adam.adam_step, decision.decide]
+    "kernel", [step.advance, mlp.forward, mlp.descend, training.adam_step, decision.decide]
 )
 def test_every_kernel_lets_other_threads_run_and_trusts_nan(kernel: Any) -> None:
     options = kernel.targetoptions

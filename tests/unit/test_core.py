@@ -17,8 +17,8 @@ from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.core.state import nbytes
 from newnormal.errors import MissingExtraError, NewnormalWarning
-from newnormal.kernels.adam import adam_step
 from newnormal.kernels.step import SATURATION
+from newnormal.kernels.training import adam_step
 from newnormal.types import Floats, Times
 from newnormal.types.zones import utc_offset
 from tests.present import present

@@ -10,11 +10,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from newnormal.core.windows import starts
-from newnormal.kernels.adam import adam_step
 from newnormal.kernels.mlp import PAD
 from newnormal.kernels.step import StepOut, StepParams, advance
 from newnormal.kernels.stream import ModelState
-from newnormal.kernels.training import activate, pull_back
+from newnormal.kernels.training import activate, adam_step, pull_back
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32, Ints

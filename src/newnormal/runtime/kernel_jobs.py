@@ -10,7 +10,6 @@ import numpy as np
 
 from newnormal.kernels import (
     accepted,
-    adam,
     alarm,
     alarm_log,
     committee,
@@ -159,7 +158,7 @@ def _alone() -> list[Job]:
 
 def _training() -> list[Job]:
     return [
-        _job(adam.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
+        _job(training.adam_step, 0.3, _ROW32, _ROW32, _ROW32, _ROW32, 1, 0.0),
         _job(training.pull_back, 0.1, _ROWS32, _ROWS32, True, _ROW32),
         _job(committee.detrend, 0.2, _ROWS, 0.0, False, _ROW, _ROWS, _ROWS),
         _job(training.activate, 0.1, _ROWS32, _ROW32, True),
