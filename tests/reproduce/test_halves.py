@@ -1,6 +1,6 @@
 """Which streams choose constants, and which report."""
 
-from newnormal_reproduce.engine.halves import HALVED, halves, is_choosing
+from newnormal_reproduce.ours.drift_figures import HALVED, halves, is_choosing
 
 NAMES = ["NAB/b/2", "NAB/a/1", "UCR/011_X", "NAB/b/10", "SMD/1-4", "UCR/012_Y"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from newnormal.errors import FeedbackError, ParameterError
 from newnormal_reproduce.ours.obvious import ObviousFaults, accept_newest, obvious_faults
-from newnormal_reproduce.ours.obvious_results import FaultRun, Night, ObviousResults
+from newnormal_reproduce.ours.obvious_page import FaultRun, Night, ObviousResults
 from tests.present import present
 
 

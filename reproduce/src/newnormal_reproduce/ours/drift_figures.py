@@ -2,19 +2,64 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from newnormal_reproduce.engine.arrays import Floats, Ints
 from newnormal_reproduce.engine.drifting import kind_of
 from newnormal_reproduce.engine.experiment import Experiment
-from newnormal_reproduce.engine.halves import HALVED, is_choosing
 from newnormal_reproduce.engine.published import Figure
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.trial import TrialOutcome
 from newnormal_reproduce.ours.averages import Values, macro, shared
 from newnormal_reproduce.ours.today import NAMES
+
+HALVED = ("SKAB", "NAB", "UCR")
+
+
+class Halves(NamedTuple):
+    """Names of streams, sorted."""
+
+    choosing: tuple[str, ...]
+    reporting: tuple[str, ...]
+
+
+def halves(owner: str, names: Iterable[str]) -> Halves:
+    """Return the streams of a collection for choosing constants, and those that report.
+
+    Of the names in sorted order the 1st, 3rd, 5th … choose and the 2nd, 4th … report. The names
+    must be those of all streams of the collection that were found.
+
+    Parameters
+    ----------
+    owner
+        One of `HALVED`; of another collection every stream reports.
+    names
+        Names of streams; those of other collections are left out.
+
+    Examples
+    --------
+    >>> halves("UCR", ["UCR/024_B", "UCR/011_A", "SMD/1-4", "UCR/026_C"])
+    Halves(choosing=('UCR/011_A', 'UCR/026_C'), reporting=('UCR/024_B',))
+    >>> halves("SMD", ["SMD/2-1", "SMD/1-4"])
+    Halves(choosing=(), reporting=('SMD/1-4', 'SMD/2-1'))
+    """
+    mine = sorted(name for name in set(names) if name.startswith(f"{owner}/") or name == owner)
+    if owner not in HALVED:
+        return Halves((), tuple(mine))
+    return Halves(tuple(mine[::2]), tuple(mine[1::2]))
+
+
+def is_choosing(name: str, names: Iterable[str]) -> bool:
+    """Return whether constants are chosen on a stream, one of all `names` that were found.
+
+    >>> is_choosing("NAB/a", ["NAB/a", "NAB/b"]), is_choosing("NAB/b", ["NAB/a", "NAB/b"])
+    (True, False)
+    """
+    return name in halves(name.partition("/")[0], names).choosing
+
 
 COLLECTIONS = ("SMD", "ASD", "JumpStarter", "MSL", "SMAP")  # which the macro mean is over
 FIVE_SETS = ("SMD/1-4", "SMD/2-1", "MSL/P-15", "SMAP/T-3", "CreditCard")

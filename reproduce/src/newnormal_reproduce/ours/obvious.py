@@ -21,7 +21,7 @@ from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Progress, sweep_all
 from newnormal_reproduce.ours import obvious_page
-from newnormal_reproduce.ours.obvious_results import (
+from newnormal_reproduce.ours.obvious_page import (
     LIMIT,
     FaultExcerpt,
     FaultRun,

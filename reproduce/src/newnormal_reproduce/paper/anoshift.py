@@ -25,7 +25,7 @@ from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import DataStream, Roots, load_stream
 from newnormal_reproduce.engine.trial import Trial, TrialOutcome
 from newnormal_reproduce.engine.variants import BOTH, FROZEN
-from newnormal_reproduce.paper.planes import years_apart
+from newnormal_reproduce.paper.shift import years_apart
 from newnormal_reproduce.report import pages
 from newnormal_reproduce.report.bars import Group, grouped_bars
 from newnormal_reproduce.report.figures import figure_link, save_figure
