@@ -28,10 +28,6 @@ MINUTE = np.timedelta64(60, "s")
 HEIGHT = 14.0  # of what is planted, above what is expected
 
 
-def channel_names(count: int) -> tuple[str, ...]:
-    return tuple(f"sensor {k + 1}" for k in range(count))
-
-
 def run(
     length: int = 600,
     channels: int | Sequence[str] = 3,
@@ -50,7 +46,9 @@ def run(
 
     Alarm k is about channel k modulo their number. `still`: the last one is open.
     """
-    names = channel_names(channels) if isinstance(channels, int) else tuple(channels)
+    if isinstance(channels, int):
+        channels = [f"sensor {k + 1}" for k in range(channels)]
+    names = tuple(channels)
     rng = np.random.default_rng(seed)
     at = np.arange(length)[:, None]
     expected = 20 + 5 * np.sin(at / (30 + 7 * np.arange(len(names))))

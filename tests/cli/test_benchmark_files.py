@@ -8,6 +8,7 @@ import pytest
 
 from newnormal.tabular import read
 from tests.cli.conftest import Command
+from tests.present import present
 
 FAULT = range(573, 974)  # of SKAB's valve1/0.csv, by its labels
 
@@ -62,15 +63,12 @@ def test_nab_is_read_checked_watched(data_root: Path, newnormal: Command, tmp_pa
         assert json.loads(checked.stdout)["facts"]["duplicate_times"] == table.profile.duplicates
     assert duplicates > 0
     assert late > 0
-    disordered = max(paths, key=_disorder)
+    profiles = {path: present(read(path).profile) for path in paths}
+    disordered = max(
+        paths, key=lambda path: profiles[path].duplicates + profiles[path].out_of_order
+    )
     model = tmp_path / "one.nn"
     fit = ("--method", "m2n2", "--epochs", "1", "--rows", "0:500")
     newnormal("fit", disordered, "-o", model, *fit, status=0)
     for command in ("watch", "score"):
         assert len(newnormal(command, model, disordered, status=0).stdout.splitlines()) > 500
-
-
-def _disorder(path: Path) -> int:
-    found = read(path).profile
-    assert found is not None
-    return found.duplicates + found.out_of_order

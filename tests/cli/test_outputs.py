@@ -26,20 +26,11 @@ def link(path: Path, to: Path) -> Path:
     return path
 
 
-def hard_link(path: Path, to: Path) -> Path:
-    path.hardlink_to(to)
-    return path
-
-
 def test_fit_does_not_write_over_its_history(newnormal: Command, plant: Plant) -> None:
     before = plant.live.read_bytes()
-    folder = plant.folder
-    for target in (
-        plant.live,
-        folder / "." / "live.csv",
-        link(folder / "soft.nn", plant.live),
-        hard_link(folder / "hard.nn", plant.live),
-    ):
+    soft, hard = link(plant.folder / "soft.nn", plant.live), plant.folder / "hard.nn"
+    hard.hardlink_to(plant.live)
+    for target in (plant.live, plant.folder / "." / "live.csv", soft, hard):
         done = newnormal("fit", plant.live, "-o", target)
         refused(done, f"error: cannot write {target}: expected another file than {plant.live}, ")
         assert "hint: choose another name" in done.stderr

@@ -37,7 +37,9 @@ Values = dict[tuple[str, int, str], float]  # by stream, time in s and channel
 
 @pytest.fixture
 def fake() -> Iterator[FakeApi]:
+    """A server that has the load of one host, unless a test says otherwise."""
     with FakeApi(NOW) as found:
+        found.series["load"] = of_hosts(1)
         yield found
 
 
@@ -128,7 +130,6 @@ def test_without_labels_there_is_one_stream_named_as_the_source(fake: FakeApi) -
 
 
 def test_several_labels_and_a_prefix_make_the_name_of_a_stream(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     source = source_of(fake, by=["job", "instance"], without=["dc"], prefix="eu/")
     assert {each.stream for each in read(source)} == {"eu/node/h0"}
 
@@ -222,7 +223,6 @@ def test_what_is_not_finite_is_missing_and_an_empty_time_is_no_sample(fake: Fake
 
 
 def test_the_history_is_asked_for_first_and_each_time_once_it_is_old(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     assert {at for _, at, _ in values_of(read(source))} == set(times(10))
     fake.now += 1_000_000  # five seconds after the next time
@@ -236,12 +236,10 @@ def test_the_history_is_asked_for_first_and_each_time_once_it_is_old(fake: FakeA
 
 
 def test_without_an_option_the_history_is_what_the_first_fit_needs(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     assert len(values_of(read(source_of(fake, history=None)))) == 1000
 
 
 def test_the_delay_is_an_option(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     assert max(at for _, at, _ in values_of(read(source_of(fake, delay="25s")))) == times(1)[0] - 20
 
 
@@ -276,7 +274,6 @@ def test_a_stretch_without_values_is_passed_quickly(fake: FakeApi) -> None:
 
 
 def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     found = read(source_of(fake, every="200ms", history="1s", delay="1s"))
     assert fake.asked[0].form["step"] == "0.200"
     assert fake.asked[0].form["start"].endswith(("00", "000"))
@@ -334,7 +331,6 @@ def test_a_place_of_another_server_or_of_other_streams_is_not_taken(fake: FakeAp
 
 
 def test_another_step_goes_on_after_the_place(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
     fake.now += 6 * EVERY
@@ -390,7 +386,6 @@ def test_channels_of_streams_that_come_and_go_are_forgotten() -> None:
 
 
 def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     fake.server_ahead = -3600.0
     source = source_of(fake, history="2h")
     newest = max(at for _, at, _ in values_of(read(source)))
@@ -402,7 +397,6 @@ def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeApi) 
 
 
 def test_a_clock_that_jumps_while_a_query_runs_leaves_nothing_out(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
 
@@ -503,7 +497,6 @@ def test_a_range_that_is_too_much_is_cut(fake: FakeApi, answer: tuple[int, bytes
 def test_a_longer_answer_is_asked_in_parts(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus_api, "_MOST_BYTES", 2**20)
     long = b" " * (2**20 + 1)
-    fake.series["load"] = of_hosts(1)
     fake.refuse = lambda asked: (200, long) if asked.form and len(asked.times) > 7 else None
     assert len(values_of(read(source_of(fake, history="300s")))) == 30
     fake.refuse = lambda asked: (200, long) if asked.form else None
@@ -539,7 +532,6 @@ def test_a_query_that_fails_by_values_at_one_time_is_left_out_there_alone(fake: 
 
 
 def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     source = source_of(fake)
     read(source)
     fake.now += 3 * EVERY
@@ -579,7 +571,6 @@ def test_a_slow_server_is_an_error_in_time(fake: FakeApi) -> None:
 
 
 def test_warnings_are_told_until_there_are_none(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     fake.extra = {"warnings": ["no store matched"], "infos": ["metric might not be a counter"]}
     source = source_of(fake)
     read(source)
@@ -602,7 +593,6 @@ def test_a_wait_ends_when_the_source_is_closed(fake: FakeApi) -> None:
 
 
 def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     fake.refuse = lambda asked: (405, b"") if asked.method == "POST" else None
     assert len(values_of(read(source_of(fake)))) == 10
     assert [each.method for each in fake.asked] == ["POST", "GET"]
@@ -610,7 +600,6 @@ def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
 
 
 def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeApi) -> None:
-    fake.series["load"] = of_hosts(1)
     options: dict[str, Any] = {
         "url": f"{fake.url}/prometheus/",
         "query": "load",

@@ -100,6 +100,12 @@ def settle(service: Service) -> None:
         service._engine.submit(log.Closed(0, 0), internal=True).applied.result()
 
 
+def fit_next(service: Service) -> None:
+    """Make the next fit, and wait until the stream has its model."""
+    fits(service).fit()
+    settle(service)
+
+
 def samples(first: int, count: int, seed: int = 0, width: int = 2) -> Floats:
     """Return samples of a stream, the same whenever they are asked for."""
     at = np.arange(first, first + count)

@@ -19,6 +19,7 @@ from tests.service.running import (
     Start,
     arrival,
     config_of,
+    fit_next,
     fits,
     go_live,
     push,
@@ -190,8 +191,7 @@ def test_samples_that_waited_for_the_first_fit_are_of_the_past_as_well(service: 
     send(service, 0, HISTORY, past=True)
     send(service, HISTORY, 400, fault=(200, 220), past=True)
     send(service, 400, 420, fault=(410, 420))
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert alarms(service) == [("alarm-1-1-1", 200, "closed"), ("alarm-1-1-2", 410, "open")]
     assert alerts(service) == [("alarm-1-1-2", "fired")]
 

@@ -122,8 +122,9 @@ def test_there_is_an_incident_across_the_machines_of_a_hall(story: dict[str, lis
         if event.kind == "opened" and event.alarm is not None
     ]
     moments = [
-        replace_moment(each, NOW + (HISTORY + each.moment) * MINUTE)
+        each._replace(moment=moment, time=np.datetime64(moment, "ns"))
         for each in sorted(openings, key=lambda each: each.moment)
+        for moment in [NOW + (HISTORY + each.moment) * MINUTE]
     ]
     incidents = [
         event.incident for event in tracker.update(moments, 20) if event.kind == "incident"
@@ -133,10 +134,6 @@ def test_there_is_an_incident_across_the_machines_of_a_hall(story: dict[str, lis
         <= set(each.streams)
         for each in incidents
     )
-
-
-def replace_moment(opening: Opening, moment: int) -> Opening:
-    return opening._replace(moment=moment, time=np.datetime64(moment, "ns"))
 
 
 def test_history_comes_fast_then_it_waits_for_the_fits_then_the_story_begins() -> None:

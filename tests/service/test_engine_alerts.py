@@ -11,7 +11,17 @@ from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
 from tests.present import present
-from tests.service.running import HISTORY, SECOND, Start, arrival, fits, number, push, settle
+from tests.service.running import (
+    HISTORY,
+    SECOND,
+    Start,
+    arrival,
+    fit_next,
+    fits,
+    number,
+    push,
+    settle,
+)
 
 SINKS = (SinkConfig("lines", "newnormal.testing:MemoryAlertSink"),)
 NAMES = ("m", "n", "o")
@@ -139,8 +149,7 @@ def test_a_gap_that_was_told_is_not_told_again_by_the_next_model(service: Servic
     send(service, N + 230, calm(N + 230, 5))
     told = ["silence-1-1-1:fired", "silence-1-1-1:resolved"]
     assert alerts(service, about="no sample") == told
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     found = service.store.items.page(kinds=["alarm"], limit=500).items
     again = {each.key: each.state for each in found if "no sample" in each.sentence}
     assert again["alarm-1-2-1"] == "closed"
@@ -153,8 +162,7 @@ def test_a_restart_during_the_first_fit_has_no_alert(started: Start) -> None:
         send(service, HISTORY, calm(HISTORY, 10))
     with started() as service:
         send(service, N + 30, calm(N + 30, 5))
-        fits(service).fit()
-        settle(service)
+        fit_next(service)
         assert items(service, "alarm", open_only=False) == [("alarm-1-1-1", "closed")]
         assert alerts(service) == []
 
@@ -183,8 +191,7 @@ def test_a_restored_model_reports_what_it_has_open(service: Service) -> None:
     known = items(service)
     assert ("change-1-1-1", "pending") in known
     service.refit(number(service)).result()
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert items(service) == []
     service.restore_model(number(service), 1).result()
     settle(service)
@@ -201,8 +208,7 @@ def test_a_restored_model_reports_what_it_has_open(service: Service) -> None:
 def test_a_restored_model_knows_that_samples_came_meanwhile(service: Service) -> None:
     go_live(service)
     service.refit(number(service)).result()
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     for first in range(N, N + 600, 50):
         send(service, first, calm(first, 50))
     known = items(service, open_only=False)
@@ -232,8 +238,7 @@ def test_accepted_channels_are_not_forgotten_by_another_fit(service: Service) ->
     fits(service).fit()
     for first in range(N + 40, N + 440, 40):
         send(service, first, wide(first, 40))
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     found = service.stream_named("m")
     assert found is not None and found.channels == ("a", "b", "c")
     assert items(service, "channels", open_only=False) == [("channels-1-1-1", "accepted")]
@@ -257,8 +262,7 @@ def test_the_first_fit_takes_the_same_samples_always(service: Service, batches: 
     for count in batches:
         send(service, first, values[first : first + count])
         first += count
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     stream = service.applier.streams.named("m")
     assert stream is not None and stream.model is not None
     assert (stream.model.first, stream.model.last) == (0, HISTORY - 1)
@@ -286,8 +290,7 @@ def test_a_stream_that_sends_less_often_is_followed_by_the_next_model(service: S
         times = given.times[0] + (N + 10 * np.arange(at, at + 20)) * 60 * SECOND
         push(service, given._replace(times=times.astype(np.int64)))
     service.refit(number(service)).result()
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     stream = service.applier.streams.named("m")
     assert stream is not None and stream.aligner.period == 600 * SECOND
     before = alerts(service)

@@ -28,6 +28,7 @@ from tests.service.running import (
     Start,
     arrival,
     config_of,
+    fit_next,
     fits,
     go_live,
     number,
@@ -207,8 +208,7 @@ def test_a_fit_is_taken_over_after_retention_and_after_a_kill_once_more(
         retain(service)
         # Samples that the fit under way needs, or all; the points of these.
         assert levels(service) == {0: 15 if is_live else 40, 1: 2 if is_live else 5, 2: 1}
-        fits(service).fit()
-        settle(service)
+        fit_next(service)
         push(service, old(arrival(10_000, samples(10_000, 300))))
         found = service.stream_named("m")
         assert found is not None
@@ -251,8 +251,7 @@ def recovered(data: Path, again: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: Start) -> None:
     with start(retention=Retention()) as service:
         push(service, old(arrival(0, samples(0, HISTORY))))
-        fits(service).fit()
-        settle(service)
+        fit_next(service)
         values = samples(HISTORY, 60)
         values[20:24] += 8
         push(service, old(arrival(HISTORY, values)))
@@ -265,8 +264,7 @@ def test_a_closed_alarm_of_samples_of_three_years_ago_stays_in_the_inbox(start: 
 
 def refit(service: Service) -> None:
     service.refit(number(service)).result()
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
 
 
 def files(service: Service) -> set[str]:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from newnormal.io.arrivals import Arrival
-from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log
@@ -22,7 +21,7 @@ from tests.service.running import (
     Start,
     arrival,
     config_of,
-    fits,
+    fit_next,
     go_live,
     push,
     running,
@@ -198,7 +197,8 @@ def test_what_is_held_is_there_after_a_start(
     with monkeypatch.context() as patch, running(config, patch) as service:
         go_live(service)
         if not by_checkpoint:
-            patch.setattr("newnormal.service.service.save_checkpoint", position_of)
+            save = "newnormal.service.service.save_checkpoint"
+            patch.setattr(save, lambda applier: applier.position)
         send(service, HISTORY + HOURS_20, HISTORY, first, first + 1)
         before = kept(service).aligner.to_json()
         assert kept(service).aligner.held == START + first * PERIOD
@@ -208,18 +208,13 @@ def test_what_is_held_is_there_after_a_start(
         assert (shown(service).samples, shown(service).counts["jumped"]) == (HISTORY + 4, 1)
 
 
-def position_of(applier: Applier) -> int:
-    return applier.position
-
-
 def test_what_is_held_when_history_is_uploaded_is_not_lost(start: Start) -> None:
     with start() as service:
         send(service, *range(HISTORY, HISTORY + 12), HISTORY + 1440)
         past = arrival(0, samples(0, HISTORY))
         service.push([past], history=True).result()
         settle(service)
-        fits(service).fit()
-        settle(service)
+        fit_next(service)
         assert shown(service).samples == HISTORY + 12
         send(service, HISTORY + 1441, HISTORY + 1442)
         assert shown(service).samples == HISTORY + 15

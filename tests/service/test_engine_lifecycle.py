@@ -26,6 +26,7 @@ from tests.service.running import (
     START,
     Start,
     arrival,
+    fit_next,
     fits,
     go_live,
     number,
@@ -46,8 +47,7 @@ def test_a_stream_collects_then_waits_for_its_fit_then_is_live(service: Service)
     assert state(service) == "collecting"
     push(service, arrival(HISTORY - 1, samples(HISTORY - 1, 1)))
     until(lambda: state(service) == "fitting", "a fit that begins")
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
     shown = present(service.stream_named("m"))
     assert (shown.generation, shown.samples, shown.period) == (1, HISTORY, PERIOD)
@@ -61,8 +61,7 @@ def test_a_stream_goes_live_right_after_its_history_however_long_its_fit(service
     for first in range(HISTORY, HISTORY + 300, 50):
         push(service, arrival(first, samples(first, 50)))
     assert state(service) == "fitting"
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
     rows = service.store.samples.rows(number(service), 0, HISTORY + 299)
     assert np.isnan(rows.scores[:HISTORY]).all()
@@ -79,8 +78,7 @@ def test_a_fit_that_failed_is_made_again_with_twice_the_samples(service: Service
     push(service, arrival(HISTORY, samples(HISTORY, HISTORY - 1)))
     assert (state(service), fits(service).jobs) == ("failed", [])
     push(service, arrival(2 * HISTORY - 1, samples(2 * HISTORY - 1, 1)))
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
     assert present(service.stream_named("m")).problem == ""
 
@@ -90,8 +88,7 @@ def test_a_fit_whose_process_ended_is_made_again_soon(service: Service) -> None:
     fits(service).fail("its process ended by SIGKILL", NewnormalError)
     until(lambda: state(service) == "failed", "the failure")
     push(service, arrival(HISTORY, samples(HISTORY, HISTORY // 10)))
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
 
 
@@ -99,8 +96,7 @@ def test_a_stream_of_one_sample_a_day_goes_live_with_the_settings_of_all(service
     daily = arrival(0, samples(0, HISTORY))
     days = START - 86_400 * 10**9 * np.arange(HISTORY, 0, -1)
     push(service, daily._replace(times=days))
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
 
 
@@ -117,8 +113,7 @@ def test_an_uploaded_history_is_fitted_at_once_before_what_was_pushed(service: S
     push(service, arrival(300, samples(300, 7)))
     push(service, arrival(100, samples(100, 203)), history=True)
     settle(service)
-    fits(service).fit()
-    settle(service)
+    fit_next(service)
     assert state(service) == "live"
     shown = service.stream_named("m")
     assert shown is not None and shown.samples == 207  # 300 to 302 are in both

@@ -18,6 +18,7 @@ from tests.service.running import (
     START,
     arrival,
     config_of,
+    fit_next,
     fits,
     running,
     samples,
@@ -113,12 +114,10 @@ def follow(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 began[service.stream(fits(service).jobs[0].stream).name] = len(  # type: ignore[union-attr]
                     fits(service).jobs[0].history.values
                 )
-                fits(service).fit()
-        settle(service)
+                fit_next(service)
         while fits(service).jobs:
             job = fits(service).jobs[0]
             began[service.stream(job.stream).name] = len(job.history.values)  # type: ignore[union-attr]
-            fits(service).fit()
-        settle(service)
+            fit_next(service)
         for name, own in values.items():
             compare(service, name, own, began[name])

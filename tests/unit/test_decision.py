@@ -48,21 +48,15 @@ TWO_THRESHOLDS = [
 ]
 
 
-@pytest.mark.parametrize(("score", "threshold", "anomalous", "learnable"), TRUTH)
-def test_the_truth_table_of_a_score_and_a_threshold(
-    score: float, threshold: float, anomalous: bool, learnable: bool
-) -> None:
-    python: Any = decide
-    # As compiled, and as Python reads it.
-    assert tuple(decide(score, threshold, threshold)) == (anomalous, learnable)
-    assert tuple(python.py_func(score, threshold, threshold)) == (anomalous, learnable)
-
-
-@pytest.mark.parametrize(("score", "alarm", "learn", "anomalous", "learnable"), TWO_THRESHOLDS)
-def test_the_truth_table_of_a_score_and_two_thresholds(
+@pytest.mark.parametrize(
+    ("score", "alarm", "learn", "anomalous", "learnable"),
+    [*((score, each, each, *both) for score, each, *both in TRUTH), *TWO_THRESHOLDS],
+)
+def test_the_truth_table_of_a_score_and_one_or_two_thresholds(
     score: float, alarm: float, learn: float, anomalous: bool, learnable: bool
 ) -> None:
     python: Any = decide
+    # As compiled, and as Python reads it.
     assert tuple(decide(score, alarm, learn)) == (anomalous, learnable)
     assert tuple(python.py_func(score, alarm, learn)) == (anomalous, learnable)
 
