@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -15,6 +14,7 @@ from newnormal.errors import MissingExtraError
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.registry import ENTRIES, ExperimentEntry
 from tests.cli.conftest import Command
+from tests.reproduce.test_store import write_smd
 
 TOY = """
 from newnormal.models.mlp import MLP
@@ -27,16 +27,7 @@ class Toy(MLP):
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     root = tmp_path / "data"
-    rng = np.random.default_rng(0)
-    series = np.sin(np.arange(300)[:, None] / [7, 9]) + rng.normal(0, 0.1, (300, 2))
-    labels = np.zeros(150, dtype=int)
-    labels[100:104] = 1
-    series[150:][labels == 1] += 3
-    parts = {"train": series[:150], "test": series[150:], "test_label": labels[:, None]}
-    for part, values in parts.items():
-        (root / "SMD" / part).mkdir(parents=True)
-        path = root / "SMD" / part / "machine-1-4.txt"
-        np.savetxt(path, values, delimiter=",", fmt="%.6g")
+    write_smd(root)
     return root
 
 

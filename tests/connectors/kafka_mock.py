@@ -128,14 +128,6 @@ class Kafka(Peer):
             self._cluster, request, len(errors), (ctypes.c_int * len(errors))(*errors)
         )
 
-    def down(self) -> None:
-        """Cut all connections, and take no new ones."""
-        self._library.rd_kafka_mock_broker_set_down(self._cluster, -1)
-
-    def up(self) -> None:
-        """Take connections again; the messages are still there."""
-        self._library.rd_kafka_mock_broker_set_up(self._cluster, -1)
-
     def close(self) -> None:
         if self._cluster is not None:
             self._library.rd_kafka_mock_cluster_destroy(self._cluster)
@@ -165,8 +157,6 @@ def _library() -> Any:
         ("mock_cluster_bootstraps", text, [pointer]),
         ("mock_group_initial_rebalance_delay_ms", None, [pointer, ctypes.c_int32]),
         ("mock_topic_create", number, [pointer, text, number, number]),
-        ("mock_broker_set_down", number, [pointer, ctypes.c_int32]),
-        ("mock_broker_set_up", number, [pointer, ctypes.c_int32]),
         (
             "mock_push_request_errors_array",
             None,

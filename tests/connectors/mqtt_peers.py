@@ -103,46 +103,22 @@ class Stream:
 
 
 class FakeBroker(Peer):
-    """A broker that answers as a test wants. By default it takes everything.
-
-    Attributes
-    ----------
-    reason
-        Of its answer to CONNECT.
-    resumed
-        Whether it says that it has kept the session.
-    limits
-        The properties of its answer to CONNECT, by version 5.
-    granted
-        Its answer to a subscription; None: it does not answer.
-    taken
-        Its answer to a message, by version 5.
-    confirms
-        Whether it answers to the end of a subscription.
-    then
-        What it sends once it has accepted a client, if a test does not send it later.
-    packets
-        What it was sent, of all clients.
-    clients
-        How many have connected.
-    clock
-        For connectors.
-    """
+    """A broker that answers as a test wants. By default it takes everything."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = StillClock(1000.0)
-        self.reason = 0
-        self.resumed = False
-        self.limits = b""
-        self.granted: int | None = 1
-        self.taken = 0
-        self.confirms = True
+        self.clock = StillClock(1000.0)  # for connectors
+        self.reason = 0  # of its answer to CONNECT
+        self.resumed = False  # whether it says that it has kept the session
+        self.limits = b""  # the properties of its answer to CONNECT, by version 5
+        self.granted: int | None = 1  # its answer to a subscription; None: it does not answer
+        self.taken = 0  # its answer to a message, by version 5
+        self.confirms = True  # whether it answers to the end of a subscription
         self.closes = False
         self.is_silent = False
-        self.then: list[bytes] = []
-        self.packets: list[Packet] = []
-        self.clients = 0
+        self.then: list[bytes] = []  # what it sends once it has accepted a client
+        self.packets: list[Packet] = []  # what it was sent, by all clients
+        self.clients = 0  # how many have connected
         self._server = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -222,20 +198,13 @@ def _close(found: socket.socket) -> None:
 
 
 class Sender:
-    """Publishes with QoS 1 by version 3.1.1, many at once, and again what was not acknowledged.
-
-    Attributes
-    ----------
-    acknowledged
-        How many messages the broker has taken.
-    repeated
-        Payloads of messages that were sent again, as the broker may have taken them or not.
-    """
+    """Publishes with QoS 1 by version 3.1.1, many at once, and again what was not acknowledged."""
 
     def __init__(self, port: int, name: str = "sender", window: int = 1000) -> None:
         self._port, self._name, self._window = port, name, window
-        self.acknowledged = 0
-        self.repeated: Counter[bytes] = Counter()  # payloads
+        self.acknowledged = 0  # messages that the broker has taken
+        # Payloads of messages that were sent again, as the broker may have taken them or not.
+        self.repeated: Counter[bytes] = Counter()
 
     def send(
         self, messages: Sequence[tuple[str, bytes]], *, retain: bool = False, qos: int = 1
@@ -345,28 +314,16 @@ def plain(values: Iterable[float], topic: str = "plant/press/temp") -> list[tupl
 
 
 class Tap:
-    """Stands between a client and its broker, and sees what is acknowledged.
-
-    Attributes
-    ----------
-    acknowledged
-        The payloads of messages that the client has acknowledged, each as often as it did.
-    clients
-        How often a client has connected.
-    holds
-        Whether acknowledgements are held back, and all that the client sends after them.
-    held
-        How many acknowledgements were.
-    """
+    """Stands between a client and its broker, and sees what is acknowledged."""
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
-        self.holds = False
-        self.held = 0
+        self.holds = False  # acknowledgements, and all that the client sends after them
+        self.held = 0  # how many acknowledgements were
         self._server = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
-        self.acknowledged: list[bytes] = []
-        self.clients = 0
+        self.acknowledged: list[bytes] = []  # payloads, each as often as the client did
+        self.clients = 0  # how often one has connected
         threading.Thread(target=self._serve, daemon=True).start()
 
     @property

@@ -28,6 +28,7 @@ from newnormal_reproduce.ours.today import NAMES, ONE_LINERS
 from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
 from tests.present import present
+from tests.reproduce.small_data import check_tables, write_machine
 
 FAST = {"mlp": {"epochs": 1}, "default": {"epochs": 1}}
 FIXED = ["γ 0.8, η 0.1", "γ 0.99, η 0.05", "γ 0.999, η 0.005"]
@@ -46,11 +47,7 @@ def series(channels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def write_smd(root: Path, stream: str, channels: int, seed: int) -> None:
     values, labels = series(channels, seed)
-    parts = {"train": values[:300], "test": values[300:], "test_label": labels[:, None]}
-    for part, rows in parts.items():
-        folder = root / "SMD" / part
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savetxt(folder / f"machine-{stream}.txt", rows, delimiter=",", fmt="%.6g")
+    write_machine(root, stream, values[:300], values[300:], labels)
 
 
 def write_asd(root: Path, stream: str, channels: int, seed: int) -> None:
@@ -304,9 +301,7 @@ def test_every_table_is_rectangular_and_every_picture_is_there(
         name for name in pictures if name.endswith(".png")
     }
     for path in paths[:2]:
-        for block in path.read_text(encoding="utf-8").split("\n\n"):
-            if block.startswith("|"):
-                assert len({line.count(" | ") for line in block.splitlines()}) == 1
+        check_tables(path.read_text(encoding="utf-8"))
 
 
 def test_the_csv_has_a_line_a_run_and_one_for_what_is_absent(result: Drift) -> None:

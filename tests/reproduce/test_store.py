@@ -21,6 +21,7 @@ from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.streams import load_stream
 from newnormal_reproduce.engine.trial import Trial
 from newnormal_reproduce.engine.variants import VARIANTS, variant_named
+from tests.reproduce.small_data import write_machine
 
 SEEDS = (1, 2, 3)
 
@@ -31,11 +32,7 @@ def write_smd(root: Path, stream: str = "1-4", seed: int = 0) -> None:
     labels = np.zeros(150, dtype=int)
     labels[100:104] = 1
     series[150:][labels == 1] += 3
-    parts = {"train": series[:150], "test": series[150:], "test_label": labels[:, None]}
-    for part, values in parts.items():
-        folder = root / "SMD" / part
-        folder.mkdir(parents=True, exist_ok=True)
-        np.savetxt(folder / f"machine-{stream}.txt", values, delimiter=",", fmt="%.6g")
+    write_machine(root, stream, series[:150], series[150:], labels)
 
 
 @pytest.fixture
@@ -69,7 +66,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
 from newnormal_reproduce.engine.runner import Runner
-from test_store import planned
+from tests.reproduce.test_store import planned
 
 def die_half_way(done, total, what):
     if done >= 8:
@@ -82,7 +79,7 @@ runner.run(planned(runner))
 
 def test_a_run_killed_half_way_does_only_what_is_left(root: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    script = KILLED.format(tests=str(Path(__file__).parent), root=str(root), cache=str(cache))
+    script = KILLED.format(tests=str(Path(__file__).parents[2]), root=str(root), cache=str(cache))
     killed = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     runner = Runner(root, cache=cache)

@@ -35,6 +35,7 @@ from newnormal_reproduce.paper.dataset_table import dataset_table
 from newnormal_reproduce.paper.main import main
 from newnormal_reproduce.registry import ENTRIES, _chosen
 from tests.errors import raised
+from tests.reproduce.small_data import check_tables, write_machine
 
 FAST = {name: {"epochs": 1} for name in ("mlp", "usad", "lstm", "transformer", "toy_model:Toy")}
 
@@ -64,13 +65,7 @@ def series(length: int, channels: int, seed: int) -> tuple[np.ndarray, np.ndarra
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     values, labels = series(600, 3, 0)
-    for part, rows in (
-        ("train", values[:300]),
-        ("test", values[300:]),
-        ("test_label", labels[300:, None]),
-    ):
-        (folder / "SMD" / part).mkdir(parents=True)
-        np.savetxt(folder / "SMD" / part / "machine-1-4.txt", rows, delimiter=",", fmt="%.6g")
+    write_machine(folder, "1-4", values[:300], values[300:], labels[300:])
     return folder
 
 
@@ -265,9 +260,7 @@ def test_nab_stands_below_the_papers_data_sets_with_a_chart_of_its_own(
 
 def test_every_table_of_every_page_is_rectangular(mains: Experiment) -> None:
     for make in mains.pages.values():
-        for block in make(mains).split("\n\n"):
-            if block.startswith("|"):
-                assert len({line.count(" | ") for line in block.splitlines()}) == 1
+        check_tables(make(mains))
 
 
 def test_a_class_by_import_path_is_a_row_of_the_main_table(root: Path, toy: str) -> None:
