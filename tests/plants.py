@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from newnormal import Detector
+from newnormal.base import BaseDetector
 from newnormal.tabular import to_table
 from newnormal.types import Alarm, Change, Event, Floats, Times
 
@@ -43,6 +44,12 @@ def _fitted(timed: bool, **options: Any) -> Any:
 def fresh(*, timed: bool = False, **options: Any) -> Detector:
     """Return a detector before its first sample."""
     return Detector.from_state(_fitted(timed, **options))
+
+
+def events_of(detector: BaseDetector, live: Floats) -> list[Event]:
+    """Run a detector, and return what happened."""
+    detector.run(live)
+    return detector.take_events()
 
 
 def alarms_of(events: list[Event], kind: str) -> list[Alarm]:

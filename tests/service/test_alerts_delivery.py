@@ -70,6 +70,11 @@ class Case:
             pass
         return self.sink.keys[before:]
 
+    def later(self, seconds: int = 1) -> list[str]:
+        """Do what is due some time later."""
+        self.clock.now += seconds * S
+        return self.deliver()
+
     def row(self, key: str) -> Any:
         found = self.store.outbox.get(key, "chat")
         assert found is not None
@@ -128,8 +133,7 @@ def test_what_was_missed_while_a_sink_was_down_is_caught_up(case: Case) -> None:
     assert case.deliver() == []
     assert case.reports[-1] == ("sink chat", False, "expected an answer, found none (start it)")
     case.sink.fails = None
-    case.clock.now += S
-    assert sorted(case.deliver()) == sorted(keys)
+    assert sorted(case.later()) == sorted(keys)
     assert case.reports[-1] == ("sink chat", True, "")
     assert case.sender.state()["failures"] == 0
 
@@ -170,8 +174,7 @@ def test_an_alert_that_is_refused_waits_alone(case: Case) -> None:
         "1 alert refused, such as a:fired: expected a status 2xx, found 422",
     )
     sink.picky = False
-    case.clock.now += S
-    assert case.deliver() == ["a:fired", "a:resolved"]
+    assert case.later() == ["a:fired", "a:resolved"]
     assert case.reports[-1] == ("sink chat", True, "")
 
 
@@ -185,8 +188,7 @@ def test_an_alert_that_a_sink_fails_on_does_not_stop_the_others(case: Case) -> N
     case.sink = Broken("chat")
     case.put("a:fired", "b:fired", "c:fired")
     case.deliver()
-    case.clock.now += S
-    case.deliver()
+    case.later()
     assert sorted(case.sink.keys) == ["b:fired", "c:fired"]
     assert "KeyError: 'colour'" in case.row("a:fired").error
 
@@ -217,8 +219,7 @@ def test_waits_outlive_the_service(case: Case) -> None:
     case.sink.fails = None
     case.sender = case.another()
     assert case.deliver() == []
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later() == ["a:fired"]
     assert case.sink.alerts[0].attempt == 2
 
 
@@ -299,8 +300,7 @@ def test_what_is_held_is_sent_within_a_minute_after_its_window_is_removed(case: 
     case.put("a:fired")
     case.deliver()
     end_window(case.store.settings, window.id)
-    case.clock.now += 60 * S
-    assert case.deliver() == ["a:fired"]
+    assert case.later(60) == ["a:fired"]
 
 
 def test_what_is_held_for_longer_than_alerts_are_kept_is_not_given_up(case: Case) -> None:
@@ -309,8 +309,7 @@ def test_what_is_held_for_longer_than_alerts_are_kept_is_not_given_up(case: Case
     case.deliver()
     case.clock.now += 30 * DAY - S
     assert case.deliver() == []
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later() == ["a:fired"]
 
 
 def test_what_is_judged_after_its_window_has_a_minute_to_end(case: Case) -> None:
@@ -319,8 +318,7 @@ def test_what_is_judged_after_its_window_has_a_minute_to_end(case: Case) -> None
     case.put("a:fired", "b:fired")
     assert case.deliver() == []
     case.put("a:resolved")
-    case.clock.now += 60 * S
-    assert case.deliver() == ["b:fired"]
+    assert case.later(60) == ["b:fired"]
     assert case.row("a:resolved").error.startswith(SUPPRESSED)
 
 
@@ -338,8 +336,7 @@ def test_what_was_suppressed_is_not_resolved_after_the_window_is_removed(case: C
     case.deliver()
     assert end_window(case.store.settings, window.id)
     case.put("a:resolved")
-    case.clock.now += 60 * S
-    assert case.deliver() == []
+    assert case.later(60) == []
     assert case.row("a:resolved").error.startswith(SUPPRESSED)
 
 
@@ -362,10 +359,8 @@ def test_a_sink_whose_receiver_forgets_is_sent_open_alerts_again(case: Case) -> 
     case.deliver()
     case.sink.alerts.clear()
     put_item(case.store, "b", state="closed")
-    case.clock.now += 59 * S
-    assert case.deliver() == []
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later(59) == []
+    assert case.later() == ["a:fired"]
     assert case.deliver() == []
 
 
@@ -379,8 +374,7 @@ def test_a_repetition_that_fails_is_made_when_the_sink_is_there_again(case: Case
     assert case.deliver() == []
     assert case.sender.state()["ok"] is False
     case.sink.fails = None
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later() == ["a:fired"]
     assert case.sender.state()["ok"] is True
 
 
@@ -409,8 +403,7 @@ def test_a_thousand_open_alerts_are_sent_again_in_a_few_calls(case: Case) -> Non
     case.deliver()
     sink.alerts.clear()
     sink.batches.clear()
-    case.clock.now += 60 * S
-    assert sorted(case.deliver()) == [f"{key}:fired" for key in keys]
+    assert sorted(case.later(60)) == [f"{key}:fired" for key in keys]
     assert sink.batches == [100] * 10  # and one alone, by `send`
 
 
@@ -429,8 +422,7 @@ def test_a_batch_that_is_refused_does_not_stop_the_others(case: Case) -> None:
     case.put(*(f"{key}:fired" for key in "abcd"))
     case.deliver()
     case.sink.alerts.clear()
-    case.clock.now += 60 * S
-    assert sorted(case.deliver()) == ["a:fired", "b:fired", "c:fired", "d:fired"]
+    assert sorted(case.later(60)) == ["a:fired", "b:fired", "c:fired", "d:fired"]
     assert case.sender.state()["ok"] is True
 
 
@@ -498,8 +490,7 @@ def test_a_sink_that_hangs_is_given_up_closed_and_made_anew(case: Case) -> None:
     )
     assert hanging.closed.wait(10)
     case.sink = healthy
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later() == ["a:fired"]
     release.set()
 
 
@@ -538,8 +529,7 @@ def test_a_sink_that_cannot_be_made_is_reported_and_tried_again(case: Case) -> N
     case.put("a:fired")
     assert case.deliver() == []
     assert case.reports == [("sink chat", False, "expected a secret, found none")]
-    case.clock.now += S
-    assert case.deliver() == ["a:fired"]
+    assert case.later() == ["a:fired"]
 
 
 class Signalling(MemoryAlertSink):

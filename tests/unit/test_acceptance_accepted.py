@@ -5,7 +5,7 @@ import pytest
 
 from newnormal import Detector, Event
 from newnormal.types import Floats
-from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, fresh, plant
+from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, events_of, fresh, plant
 
 FLOW, LEVEL, POWER = range(3)
 SHIFT = 6 * SIGMA[FLOW]
@@ -38,8 +38,7 @@ def test_old_and_new_level_and_jumps_between_them_are_quiet(accepted: Detector, 
     live = plant(3, 6_000)
     for at in range(0, len(live), 2 * stay):
         live[at : at + stay, FLOW] += SHIFT
-    accepted.run(live)
-    assert len(openings(accepted.take_events())) <= 1
+    assert len(openings(events_of(accepted, live))) <= 1
 
 
 @pytest.mark.parametrize("length", [1, 3, 10, 30, 100, 300])
@@ -49,8 +48,7 @@ def test_way_between_them_is_quiet(accepted: Detector, length: int) -> None:
     live[500 : 500 + length, FLOW] += np.linspace(SHIFT, 0, length)
     live[1_200 : 1_200 + length, FLOW] += np.linspace(0, SHIFT, length)
     live[1_200 + length :, FLOW] += SHIFT
-    accepted.run(live)
-    events = accepted.take_events()
+    events = events_of(accepted, live)
     assert len(openings(events)) <= 2  # one on each way, just beyond the joint score's limit
     assert all(alarm.peak.ratio < 1.5 for alarm in alarms_of(events, "closed"))
     assert changes_of(events, "changed") == []
@@ -63,16 +61,14 @@ def test_faults_are_found_at_the_accepted_level(accepted: Detector, channel: int
     live[400, channel] += 10 * SIGMA[channel]
     accepted.run(live[:400])
     accepted.take_events()
-    accepted.run(live[400:])
-    assert alarms_of(accepted.take_events(), "opened")
+    assert alarms_of(events_of(accepted, live[400:]), "opened")
 
 
 def test_level_beyond_the_accepted_one_is_another_change(accepted: Detector) -> None:
     live = plant(3, 600)
     live[:, FLOW] += SHIFT
     live[300:, FLOW] += SHIFT
-    accepted.run(live)
-    assert changes_of(accepted.take_events(), "changed")
+    assert changes_of(events_of(accepted, live), "changed")
 
 
 def test_rollback_brings_the_change_back(accepted: Detector) -> None:
@@ -82,8 +78,7 @@ def test_rollback_brings_the_change_back(accepted: Detector) -> None:
     accepted.take_events()
     assert accepted.rollback() is accepted
     assert accepted.distance_ > 1
-    accepted.run(live[AT + 400 : AT + 500])
-    events = accepted.take_events()
+    events = events_of(accepted, live[AT + 400 : AT + 500])
     assert events[0].kind == "rolled_back"
     assert [each.channels for each in changes_of(events, "changed")] == [("flow",)]
     assert accepted.status_ in ("change pending", "in alarm")
@@ -126,14 +121,11 @@ def nightly(nights: int) -> Floats:
 def test_accepted_alarm_that_is_over_does_not_open_again() -> None:
     live = nightly(8)
     ref, detector = fresh(), fresh()
-    ref.run(live)
-    assert len(alarms_of(ref.take_events(), "opened")) >= 6
-    detector.run(live[:500])
-    (first,) = alarms_of(detector.take_events(), "opened")
+    assert len(alarms_of(events_of(ref, live), "opened")) >= 6
+    (first,) = alarms_of(events_of(detector, live[:500]), "opened")
     assert detector.alarms_ == []
     detector.accept(first.number)
-    detector.run(live[500:])
-    assert len(alarms_of(detector.take_events(), "opened")) <= 2
+    assert len(alarms_of(events_of(detector, live[500:]), "opened")) <= 2
 
 
 def test_accepted_pattern_of_one_channel_is_an_alarm_in_another_and_where_it_is_worse() -> None:
@@ -144,8 +136,7 @@ def test_accepted_pattern_of_one_channel_is_an_alarm_in_another_and_where_it_is_
     live[500:512, LEVEL] += 4 * SIGMA[LEVEL]
     live[1_100:1_112, FLOW] += 20 * SIGMA[FLOW]
     detector.take_events()
-    detector.run(live[500:])
-    starts = [alarm.start for alarm in alarms_of(detector.take_events(), "opened")]
+    starts = [alarm.start for alarm in alarms_of(events_of(detector, live[500:]), "opened")]
     assert any(500 <= at < 512 for at in starts)
     assert any(1_100 <= at < 1_112 for at in starts)
 
@@ -157,8 +148,7 @@ def test_accepted_pattern_can_be_undone() -> None:
     detector.accept(1)
     detector.rollback()
     detector.take_events()
-    detector.run(live[500:])
-    assert alarms_of(detector.take_events(), "opened")
+    assert alarms_of(events_of(detector, live[500:]), "opened")
 
 
 def test_open_alarm_that_is_accepted_closes_for_that_reason() -> None:
@@ -175,10 +165,8 @@ def test_open_alarm_that_is_accepted_closes_for_that_reason() -> None:
 
 def test_acceptance_by_time_is_as_quiet_afterwards() -> None:
     detector = fresh()
-    detector.run(shifted(AT + 2 * ACCEPT_AFTER))
-    assert changes_of(detector.take_events(), "accepted")
+    assert changes_of(events_of(detector, shifted(AT + 2 * ACCEPT_AFTER)), "accepted")
     live = plant(3, 6_000)
     for at in range(0, len(live), 800):
         live[at : at + 400, FLOW] += SHIFT
-    detector.run(live)
-    assert len(openings(detector.take_events())) <= 2  # in four days
+    assert len(openings(events_of(detector, live))) <= 2  # in four days

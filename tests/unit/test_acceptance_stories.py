@@ -15,7 +15,17 @@ from newnormal.kernels.stream import MOVED, ReviewState
 from newnormal.types import Floats, Floats32
 from tests.errors import raised
 from tests.inside import params, stream
-from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, fresh, minutes, plant
+from tests.plants import (
+    ACCEPT_AFTER,
+    AT,
+    SIGMA,
+    alarms_of,
+    changes_of,
+    events_of,
+    fresh,
+    minutes,
+    plant,
+)
 from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
@@ -45,11 +55,6 @@ def drifting(length: int, channel: int = LEVEL) -> Floats:
     live = plant(1, length)
     live[AT:, channel] += 0.001 * SIGMA[channel] * np.arange(length - AT)
     return live
-
-
-def events_of(detector: BaseDetector, live: Floats) -> list[Event]:
-    detector.run(live)
-    return detector.take_events()
 
 
 def known(events: list[Event], kind: str) -> list[int]:
@@ -466,8 +471,7 @@ def test_m2n2_accepts_too_where_asked(tmp_path: Path) -> None:
     assert detector.changes_
     detector.save(tmp_path / "state.nn")
     detector = M2N2.load(tmp_path / "state.nn")
-    detector.run(live[AT + 200 :])
-    accepted = known(detector.take_events(), "accepted")
+    accepted = known(events_of(detector, live[AT + 200 :]), "accepted")
     assert ACCEPT_AFTER <= accepted[0] - AT <= 2 * ACCEPT_AFTER
 
 

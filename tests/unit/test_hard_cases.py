@@ -16,7 +16,17 @@ from newnormal.metrics import trace_alarms
 from newnormal.tabular import to_table
 from newnormal.texts import number_text
 from newnormal.types import Alarm, Event, Evidence, Floats, time_text
-from tests.plants import AT, CHANNELS, SIGMA, alarms_of, changes_of, fresh, minutes, plant
+from tests.plants import (
+    AT,
+    CHANNELS,
+    SIGMA,
+    alarms_of,
+    changes_of,
+    events_of,
+    fresh,
+    minutes,
+    plant,
+)
 from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
@@ -54,8 +64,7 @@ def test_channel_held_far_out_hides_no_fault_of_another(size: float, accepted: b
         detector.accept()
     detector.run(live[AT + (200 if accepted else 20) : at])
     detector.take_events()
-    detector.run(live[at : at + 60])
-    assert_true(evidence_of(detector.take_events(), POWER), at, normal, "low")
+    assert_true(evidence_of(events_of(detector, live[at : at + 60]), POWER), at, normal, "low")
 
 
 @pytest.mark.parametrize(
@@ -224,8 +233,7 @@ def test_slow_change_that_went_again_is_told_once_in_two_days() -> None:
         waves[at : at + 360] = np.concatenate([np.linspace(0, 1, 180), np.linspace(1, 0, 180)])
     live[:, LEVEL] += 4 * SIGMA[LEVEL] * waves
     for part in np.split(live, days):
-        detector.run(part)
-        events += detector.take_events()
+        events += events_of(detector, part)
     slow = [event for event in events if event.kind == "changed" and event.alarm is None]
     told = [event.sample for event in slow if event.change and "still" not in event.change.sentence]
     assert told
@@ -248,8 +256,7 @@ def test_fault_that_flickers_is_at_most_three_alarms_and_the_last_says_so() -> N
 def told(history: Floats, live: Floats, at: int, until: int) -> list[Alarm]:
     """Return the closed alarms that begin while the first channel has a fault, or ten later."""
     detector = Detector(epochs=2).fit(history)
-    detector.run(live)
-    closed = [event.alarm for event in detector.take_events() if event.kind == "closed"]
+    closed = [event.alarm for event in events_of(detector, live) if event.kind == "closed"]
     return [alarm for alarm in closed if alarm and at <= alarm.start < until + GAP]
 
 
