@@ -187,11 +187,6 @@ class Database:
                 # `execute` would end it after the first page.
                 self._writer.executescript(f"PRAGMA incremental_vacuum({pages})")
 
-    def settle(self) -> None:
-        """Move what is in the WAL file into the database, without waiting for readers."""
-        with self._lock, database_errors(self.path):
-            self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
     @property
     def used(self) -> int:
         """Bytes of the pages that hold something."""

@@ -1,13 +1,11 @@
 """Go on with what is left where the end of the log or of the store is missing."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.service.database import mark_path
-from newnormal.service.engine.items import INCIDENT
 from newnormal.service.log.entries import Lost, pack, unpack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
@@ -62,7 +60,7 @@ def _repair_log(path: Path, store: Store, position: int) -> list[str]:
         if last == known:
             return []
         log.give_up(last, known, pack([]))
-        log.append(pack([_names(store, last + 1)]))
+        log.append(pack([_lost(store, last + 1)]))
         return [f"{path}: lost are the records {last + 1} to {known}, with the samples in them"]
     finally:
         log.close()
@@ -79,25 +77,12 @@ def _readable(log: SqliteLog, position: int) -> int:
     return position
 
 
-def _names(store: Store, first: int) -> Lost:
-    """Return the newest names that the store has: some are of records that are lost."""
-    streams = store.connection.fetch(
+def _lost(store: Store, first: int) -> Lost:
+    """Return the highest numbers that the store has: some are of records that are lost."""
+    (streams,) = store.connection.fetch(
         "SELECT max(stream) FROM (SELECT stream FROM events UNION ALL SELECT stream FROM items"
         " UNION ALL SELECT stream FROM blocks)"
-    )
-    generations = store.connection.fetch(
-        "SELECT stream, max(generation) FROM items WHERE stream IS NOT NULL GROUP BY stream"
-    )
-    keys = store.connection.fetch("SELECT key FROM items WHERE kind = ?", (INCIDENT,))
-    parts = [(*key.split("-"), "", "") for (key,) in keys]
-    return Lost(
-        first,
-        (streams[0][0] or 0) + 1,
-        _newest(part[2] for part in parts if part[1] == "silence"),
-        max(1, _newest(part[2] for part in parts if part[1] != "silence")),
-        tuple(generations),
-    )
-
-
-def _newest(numbers: Iterable[str]) -> int:
-    return max((int(number) for number in numbers if number.isdecimal()), default=0)
+    )[0]
+    keys = store.connection.fetch("SELECT key FROM items")
+    numbers = [part for (key,) in keys for part in key.split("-") if part.isdecimal()]
+    return Lost(first, streams or 0, max(map(int, numbers), default=0))

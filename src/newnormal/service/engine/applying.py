@@ -23,7 +23,7 @@ from newnormal.service.engine.channels import compare_channels
 from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.modelling import (
     begin_fit,
-    begin_generation,
+    begin_generations,
     fail_fit,
     follow_limits,
     restore_model,
@@ -342,15 +342,12 @@ class Applier:
                 state = "closed" if item.kind not in (items.CHANGE, items.CHANNELS) else "reverted"
                 over = items.ended(item, state, item.updated, self.position, reason=_LOST)
                 self.report.of_many("closed", over)
-        for number, generation in entry.generations:
-            stream = self.streams.get(number)
-            if stream is not None and generation >= stream.generation:
-                begin_generation(self, stream, generation + 1)
-        for number in range(self.streams.next_id, entry.next_stream):
+        for stream in self.streams:
+            begin_generations(self, stream, entry.numbers)
+        for number in range(self.streams.next_id, entry.streams + 1):
             self.store.forget(number)
-        self.streams.next_id = max(self.streams.next_id, entry.next_stream)
-        self.outages.count = max(self.outages.count, entry.outages)
-        self.report.lost_begun = max(self.report.lost_begun, entry.begun)
+        self.streams.next_id = max(self.streams.next_id, entry.streams + 1)
+        self.outages.count = self.report.lost_begun = entry.numbers
 
     def _stream(self, number: int) -> StreamRecord:
         stream = self.streams.get(number)

@@ -70,7 +70,13 @@ def recover(
     applier = Applier(store, fleet, models, report)
     try:
         _restore(applier, folder)
-        check_log_end(folder, log.last, log.marked, store.connection.position, applier.position)
+        known = max(applier.position, log.marked, store.connection.position)
+        if log.last < known:  # it would give positions out twice, and lose what was acknowledged
+            raise StateError(
+                f"{folder}: expected the log up to position {known}, found it up to {log.last}: "
+                "what was acknowledged is missing",
+                hint="restore a backup; newnormal serve verify --repair goes on without it",
+            )
         saved = time.monotonic()
         for position, record in log.read(applier.position):
             outcomes = applier.apply(position, unpack(record))
@@ -84,16 +90,6 @@ def recover(
         fleet.close(save=False)
         raise
     return applier
-
-
-def check_log_end(folder: Path, last: int, *known: int) -> None:
-    """Raise a StateError if a log ends before a position that is known."""
-    if last < max(known):  # it would give positions out twice, and lose what was acknowledged
-        raise StateError(
-            f"{folder}: expected the log up to position {max(known)}, found it up to {last}: what "
-            "was acknowledged is missing",
-            hint="restore a backup; newnormal serve verify --repair goes on without it",
-        )
 
 
 def _restore(applier: Applier, folder: Path) -> None:

@@ -249,15 +249,13 @@ def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: Base
     applier.report.state_of(stream, stream.aligner.closed)
 
 
-def begin_generation(applier: Applier, stream: StreamRecord, generation: int) -> None:
-    """Give what a stream's model finds from now on names of another generation."""
-    if not stream.is_live:
-        stream.lost = generation - 1
-        return
+def begin_generations(applier: Applier, stream: StreamRecord, after: int) -> None:
+    """Name what a stream's models find from now on by generations after one."""
     _end_items(applier, stream)
-    stream.lost += generation - stream.generation
-    stream.models[-1] = replace(stream.models[-1], generation=generation)
-    _report_open(applier, stream)
+    stream.lost = after
+    if stream.is_live:
+        stream.models[-1] = replace(stream.models[-1], generation=stream.generation)
+        _report_open(applier, stream)
 
 
 def _follow_period(stream: StreamRecord, period: int) -> None:

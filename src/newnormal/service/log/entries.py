@@ -142,12 +142,8 @@ class Lost:
 
     kind: ClassVar[str] = "lost"
     first: int
-    # The number of the next stream; how many incidents of silent streams there were, and how often
-    # another one began at most; the newest generation of each stream that had items.
-    next_stream: int
-    outages: int
-    begun: int
-    generations: tuple[tuple[int, int], ...]
+    streams: int  # the highest number of a stream
+    numbers: int  # the highest one of anything in the key of an item
 
 
 Entry = (

@@ -120,7 +120,8 @@ class SqliteLog:
 
     def settle(self) -> None:
         """Move what is in the WAL into the database, as far as readers let it."""
-        self._database.settle()
+        with self._database.reading() as reader:
+            reader.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def trim(self, upto: int) -> None:
         """Delete the records up to a position; in pieces, so that `append` does not wait long."""

@@ -15,7 +15,7 @@ from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.service.database import Mark, database_errors, open_to_read
 from newnormal.service.log.entries import FitTaken, unpack
 from newnormal.service.log.sqlite_log import LOG_MIGRATIONS, record_crc
-from newnormal.service.store.connection import SEALED, damage_text, is_intact, reached
+from newnormal.service.store.connection import SEALED, damage_text, is_intact, reached, selected
 from newnormal.service.store.levels import BLOCK, complete, covers
 from newnormal.service.store.schema import MIGRATIONS
 from newnormal.service.store.stream_reader import unpack_block
@@ -158,7 +158,7 @@ def _log(path: Path, report: FolderReport, positions: _Positions, models: set[st
 def _store(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
     marked = Mark.read(path)
     with closing(_database(path, len(MIGRATIONS))) as reader, database_errors(path):
-        positions.known = max(positions.known, reached(reader, path, marked).position)
+        positions.known = max(positions.known, reached(reader, path, marked)[1])
         rows = reader.execute(
             "SELECT stream, level, number, count, begin, end, crc, data FROM blocks"
             " WHERE stream NOT IN (SELECT stream FROM forgotten) ORDER BY stream, level, number"
@@ -202,10 +202,9 @@ def _store(path: Path, report: FolderReport, positions: _Positions, models: set[
 
 
 def _damaged_rows(path: Path, reader: sqlite3.Connection) -> Iterator[str]:
-    for table, (key, columns) in SEALED.items():
-        for row in reader.execute(f"SELECT {columns}, crc FROM {table}"):  # noqa: S608
-            if not is_intact(row):
-                yield damage_text(path, table, row[:key])
+    for table in SEALED:
+        damaged = (row for row in reader.execute(selected(table)) if not is_intact(row))
+        yield from (damage_text(path, table, row) for row in damaged)
 
 
 def _models_of(state: bytes) -> set[str]:

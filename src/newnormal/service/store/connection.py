@@ -6,33 +6,24 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from newnormal.errors import StateError
 from newnormal.service.database import Database, Mark
 from newnormal.service.store.schema import MIGRATIONS
+from newnormal.service.values import Item
 
 _LOG = logging.getLogger("newnormal")
-# The columns that the digest of a row is of, by table, and how many of them name the row.
+# The columns that the digest of a row is of, by table.
 SEALED = {
-    "items": (
-        1,
-        "key, kind, stream, generation, number, state, opened, updated, ended, ratio, sentence,"
-        " body, position",
-    ),
-    "events": (2, "position, ordinal, kind, time, stream, item, body"),
-    "comments": (2, "item, time, who, text"),
-    "alerts": (2, "key, sink, body, created, delivered, attempts, next_try, error"),
-    "settings": (2, "space, name, value"),
+    "items": ", ".join(field.name for field in fields(Item)),
+    "events": "position, ordinal, kind, time, stream, item, body",
+    "comments": "item, time, who, text",
+    "alerts": "key, sink, body, created, delivered, attempts, next_try, error",
+    "settings": "space, name, value",
 }
-
-
-class Reached(NamedTuple):
-    """How far the store is: how often it was synced, and the position of the log it has."""
-
-    times: int
-    position: int
 
 
 class StoreConnection:
@@ -49,7 +40,7 @@ class StoreConnection:
         self.database, self.clock = Database(path, MIGRATIONS, synchronous="NORMAL"), clock
         try:
             with self.database.reading() as reader:
-                self.position = reached(reader, path, marked).position
+                _, self.position = reached(reader, path, marked)
         except BaseException:
             self.database.close()
             raise
@@ -102,15 +93,29 @@ class StoreConnection:
         with self.database.reading() as reader:
             return reader.execute(statement, values).fetchall()
 
+    def rows(self, table: str, where: str, *values: Any) -> list[Any]:
+        """Return the rows of a table that are intact, as `SEALED` has their columns."""
+        return self.intact(table, self.fetch(f"{selected(table)} {where}", values))
+
     def intact(self, table: str, rows: Sequence[Any]) -> list[Any]:
         """Return rows without the digest at their end; damaged ones are left out, and named."""
         damaged = [row for row in rows if not is_intact(row)]
-        for row in damaged:
-            text = damage_text(self.database.path, table, row[: SEALED[table][0]])
+        for text in (damage_text(self.database.path, table, row) for row in damaged):
             if text not in self.damaged:
-                _LOG.error("%s; it is left out", text)
+                _LOG.error("%s: it is left out", text)
                 self.damaged.append(text)
         return [row[:-1] for row in rows if row not in damaged]
+
+
+def selected(table: str) -> str:
+    """Return the beginning of a query for the rows of a table with their digests."""
+    return f"SELECT {SEALED[table]}, crc FROM {table}"  # noqa: S608 - names of ours
+
+
+def inserted(table: str, *more: str, verb: str = "INSERT OR IGNORE") -> str:
+    """Return the statement that writes a row with its digest, and more columns behind it."""
+    columns = ", ".join((SEALED[table], "crc", *more))
+    return f"{verb} INTO {table} ({columns}) VALUES (?{', ?' * columns.count(',')})"
 
 
 def sealed(row: Sequence[Any]) -> tuple[Any, ...]:
@@ -123,22 +128,26 @@ def is_intact(row: Sequence[Any]) -> bool:
     return bool(sealed(row[:-1])[-1] == row[-1])
 
 
-def damage_text(path: Path, table: str, key: Sequence[Any]) -> str:
+def damage_text(path: Path, table: str, row: Sequence[Any]) -> str:
     """Return what is said of a damaged row."""
-    return f"{path}: the row {'-'.join(map(str, key))!r} of {table} is damaged"
+    name = "-".join(map(str, row[: 1 if table == "items" else 2]))
+    return f"{path}: the row {name!r} of {table} is damaged"
 
 
-def reached(reader: sqlite3.Connection, path: Path, marked: int = 0) -> Reached:
-    """Return how far a store is; a StateError if it was further when it was marked."""
+def reached(reader: sqlite3.Connection, path: Path, marked: int = 0) -> tuple[int, int]:
+    """Return how often a store was synced, and the position of the log that it has.
+
+    If it was synced more often, it is a StateError.
+    """
     row = reader.execute("SELECT times, position, crc FROM reached").fetchone()
     if row is None or not is_intact(row):
-        raise StateError(damage_text(path, "reached", ()), hint="restore a backup")
+        raise StateError(damage_text(path, "reached", row or ()), hint="restore a backup")
     if row[0] < marked:
         raise StateError(
             f"{path}: expected {marked} synced commits, found {row[0]}: the newest are missing",
             hint="restore a backup; newnormal serve verify --repair goes on without them",
         )
-    return Reached(*row[:2])
+    return int(row[0]), int(row[1])
 
 
 def stored_integer(text: str) -> int:

@@ -3,10 +3,14 @@
 import json
 
 from newnormal.errors import InputError
-from newnormal.service.store.connection import StoreConnection, sealed, stored_integer
+from newnormal.service.store.connection import (
+    StoreConnection,
+    inserted,
+    sealed,
+    selected,
+    stored_integer,
+)
 from newnormal.service.values import EventRow
-
-_COLUMNS = "position, ordinal, kind, time, stream, item, body, crc"
 
 
 class EventTable:
@@ -19,10 +23,7 @@ class EventTable:
         """Write an event, unless it is there."""
         body = json.dumps(dict(event.body), separators=(",", ":"))
         self._connection.write(
-            f"INSERT OR IGNORE INTO events ({_COLUMNS}, written)"  # noqa: S608 - columns
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *sealed((*event[:6], body)),
-            self._connection.clock(),
+            inserted("events", "written"), *sealed((*event[:6], body)), self._connection.clock()
         )
 
     def read(
@@ -30,21 +31,18 @@ class EventTable:
     ) -> list[EventRow]:
         """Return committed events in order, those behind `after`, which is `EventRow.id`."""
         position, ordinal = (0, -1) if after is None else _parsed(after)
-        conditions = "(position, ordinal) > (?, ?)" + ("" if stream is None else " AND stream = ?")
-        statement = (
-            f"SELECT {_COLUMNS} FROM events WHERE {conditions}"  # noqa: S608
-            " ORDER BY position, ordinal LIMIT ?"
-        )
+        where = "WHERE (position, ordinal) > (?, ?)" + ("" if stream is None else " AND stream = ?")
+        query = f"{selected('events')} {where} ORDER BY position, ordinal LIMIT ?"
+        given = () if stream is None else (stream,)
         events: list[EventRow] = []
-        more = True
-        while more:  # damaged ones are left out
+        while len(events) < limit:  # others in the place of damaged ones
             wanted = limit - len(events)
-            values = (position, ordinal, *(() if stream is None else (stream,)), wanted)
-            rows = self._connection.fetch(statement, values)
+            rows = self._connection.fetch(query, (position, ordinal, *given, wanted))
             intact = self._connection.intact("events", rows)
             events += [EventRow._make((*row[:6], json.loads(row[6]))) for row in intact]
-            more = len(rows) == wanted and len(events) < limit
-            position, ordinal = rows[-1][:2] if rows else (position, ordinal)
+            if len(rows) < wanted:
+                break
+            position, ordinal = rows[-1][:2]
         return events
 
 

@@ -7,12 +7,16 @@ from dataclasses import fields
 from typing import Any
 
 from newnormal.errors import InputError
-from newnormal.service.store.connection import StoreConnection, sealed, stored_integer
+from newnormal.service.store.connection import (
+    StoreConnection,
+    inserted,
+    sealed,
+    selected,
+    stored_integer,
+)
 from newnormal.service.values import Comment, Item, ItemPage
 
 _NAMES = tuple(field.name for field in fields(Item))
-_COLUMNS = ", ".join(_NAMES)
-_SEALED = f"{_COLUMNS}, crc"
 _UPDATED = _NAMES.index("updated")
 
 
@@ -30,8 +34,7 @@ class ItemTable:
         ratio = None if math.isnan(item.ratio) else float(item.ratio)
         body = json.dumps(dict(item.body), separators=(",", ":"))
         self._connection.write(
-            f"INSERT OR REPLACE INTO items ({_COLUMNS}, crc, open, written)"  # noqa: S608 - columns
-            f" VALUES ({', '.join('?' * (len(_NAMES) + 3))})",
+            inserted("items", "open", "written", verb="INSERT OR REPLACE"),
             *sealed((*{**vars(item), "ratio": ratio, "body": body}.values(),)),
             item.open,
             self._connection.clock(),
@@ -45,9 +48,7 @@ class ItemTable:
         """Return an item, also one that is not yet committed."""
         item = self._unwritten.get(key)
         if item is None:
-            rows = self._connection.fetch(f"SELECT {_SEALED} FROM items WHERE key = ?", (key,))  # noqa: S608
-            intact = self._connection.intact("items", rows)
-            item = _item(intact[0]) if intact else None
+            item = next(map(_item, self._connection.rows("items", "WHERE key = ?", key)), None)
         return None if item is None or item.stream in self._connection.hidden else item
 
     def page(
@@ -99,11 +100,8 @@ class ItemTable:
             updated, key = _cursor(cursor)
             conditions.append("(updated < ? OR (updated = ? AND key > ?))")
             values += (updated, updated, key)
-        statement = (
-            f"SELECT {_SEALED} FROM items WHERE {' AND '.join(conditions)}"  # noqa: S608
-            " ORDER BY updated DESC, key LIMIT ?"
-        )
-        rows = self._connection.fetch(statement, (*values, limit + 1))
+        where = f"WHERE {' AND '.join(conditions)} ORDER BY updated DESC, key LIMIT ?"
+        rows = self._connection.fetch(f"{selected('items')} {where}", (*values, limit + 1))
         items = tuple(map(_item, self._connection.intact("items", rows[:limit])))
         last = rows[limit - 1] if len(rows) > limit else None
         return ItemPage(items, last and f"{last[_UPDATED]}~{last[0]}")
@@ -111,18 +109,13 @@ class ItemTable:
     def add_comment(self, comment: Comment) -> None:
         """Write a comment; it is on the disk once this returns. Any thread may call it."""
         with self._connection.transaction() as writer:
-            writer.execute(
-                "INSERT INTO comments (item, time, who, text, crc) VALUES (?, ?, ?, ?, ?)",
-                sealed((comment.item, comment.time, comment.who, comment.text)),
-            )
+            row = comment.item, comment.time, comment.who, comment.text
+            writer.execute(inserted("comments"), sealed(row))
 
     def comments(self, key: str) -> list[Comment]:
         """Return what people wrote about an item, oldest first."""
-        rows = self._connection.fetch(
-            "SELECT item, time, who, text, crc FROM comments WHERE item = ? ORDER BY time, id",
-            (key,),
-        )
-        return [Comment(*row) for row in self._connection.intact("comments", rows)]
+        rows = self._connection.rows("comments", "WHERE item = ? ORDER BY time, id", key)
+        return [Comment(*row) for row in rows]
 
 
 def _item(row: tuple[Any, ...]) -> Item:

@@ -4,13 +4,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from newnormal.service.store.connection import StoreConnection, sealed
+from newnormal.service.store.connection import (
+    StoreConnection,
+    inserted,
+    is_intact,
+    sealed,
+    selected,
+)
 from newnormal.service.values import HELD
 
 # No attempt is put off for longer: what is due later was marked before the clock was set back.
 _LONGEST_WAIT = 3_600 * 10**9
 _LAST = 2**63 - 1
-_COLUMNS = "id, key, sink, body, created, delivered, attempts, next_try, error, crc"
+_WITH_NUMBER = selected("alerts").replace("SELECT", "SELECT id,", 1)
 _DAMAGED = "it is damaged"
 
 
@@ -40,17 +46,13 @@ class Outbox:
         """Write an alert, unless it is there, delivered or not."""
         text = json.dumps(dict(body), separators=(",", ":"))
         row = (key, sink, text, self._connection.clock(), None, 0, 0, "")
-        self._connection.write(
-            "INSERT OR IGNORE INTO alerts (item, key, sink, body, created, delivered, attempts,"
-            " next_try, error, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            key.rpartition(":")[0],
-            *sealed(row),
-        )
+        item = key.rpartition(":")[0]
+        self._connection.write(inserted("alerts", "item"), *sealed(row), item)
 
     def due(self, sink: str, now: int, limit: int) -> list[AlertRow]:
         """Return alerts to deliver now, oldest first; of an item, one after the other."""
         rows = self._connection.fetch(
-            f"SELECT {_COLUMNS} FROM alerts AS a"  # noqa: S608 - names of columns
+            f"{_WITH_NUMBER} AS a"  # noqa: S608 - names of columns
             " WHERE sink = ? AND delivered IS NULL AND (next_try <= ? OR next_try > ?)"
             " AND NOT EXISTS (SELECT 1 FROM alerts AS b WHERE b.delivered IS NULL"
             " AND b.sink = a.sink AND b.item = a.item AND b.id < a.id)"
@@ -69,10 +71,7 @@ class Outbox:
 
     def get(self, key: str, sink: str) -> AlertRow | None:
         """Return an alert, None if there is none of that key for this sink."""
-        rows = self._connection.fetch(
-            f"SELECT {_COLUMNS} FROM alerts WHERE key = ? AND sink = ?",  # noqa: S608
-            (key, sink),
-        )
+        rows = self._connection.fetch(f"{_WITH_NUMBER} WHERE key = ? AND sink = ?", (key, sink))
         return next(iter(self._alerts(rows)), None)
 
     def mark(
@@ -87,19 +86,18 @@ class Outbox:
     ) -> None:
         """Write how far the delivery of an alert is. Any thread may call it."""
         with self._connection.database.transaction() as writer:
-            alert = "FROM alerts WHERE key = ? AND sink = ?"
-            row = writer.execute(f"SELECT key, sink, body, created {alert}", (key, sink)).fetchone()
-            if row is not None:
+            query = f"{selected('alerts')} WHERE key = ? AND sink = ?"
+            for row in filter(is_intact, writer.execute(query, (key, sink)).fetchall()):
+                now = sealed((*row[:4], delivered, attempts, next_try, error))
                 writer.execute(
                     "UPDATE alerts SET delivered = ?, attempts = ?, next_try = ?, error = ?,"
                     " crc = ? WHERE key = ? AND sink = ?",
-                    (*sealed((*row, delivered, attempts, next_try, error))[4:], key, sink),
+                    (*now[4:], key, sink),
                 )
 
     def all(self) -> list[AlertRow]:
         """Return all alerts, in the order in which they were made."""
-        rows = self._connection.fetch(f"SELECT {_COLUMNS} FROM alerts ORDER BY id")  # noqa: S608
-        return self._alerts(rows)
+        return self._alerts(self._connection.fetch(f"{_WITH_NUMBER} ORDER BY id"))
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return, for each sink, how many alerts wait, were delivered, and have failed so far.

@@ -3,9 +3,7 @@
 import json
 from typing import Any
 
-from newnormal.service.store.connection import StoreConnection, sealed
-
-_ALL = "SELECT space, name, value, crc FROM settings WHERE space = ?"
+from newnormal.service.store.connection import StoreConnection, inserted, sealed, selected
 
 
 class SettingsTable:
@@ -20,16 +18,15 @@ class SettingsTable:
 
     def get(self, space: str, name: str) -> Any | None:
         """Return a value, None if there is none."""
-        rows = self._connection.fetch(f"{_ALL} AND name = ?", (space, name))
-        intact = self._connection.intact("settings", rows)
-        return json.loads(intact[0][2]) if intact else None
+        rows = self._connection.rows("settings", "WHERE space = ? AND name = ?", space, name)
+        return json.loads(rows[0][2]) if rows else None
 
     def put(self, space: str, name: str, value: Any, *, sync: bool = True) -> None:
         """Write a value; without `sync` a power failure may undo it."""
         text = json.dumps(value, separators=(",", ":"))
         with self._connection.transaction(sync=sync) as writer:
-            row = sealed((space, name, text))
-            writer.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?, ?)", row)
+            statement = inserted("settings", verb="INSERT OR REPLACE")
+            writer.execute(statement, sealed((space, name, text)))
 
     def delete(self, space: str, name: str) -> None:
         """Delete a value, if there is one."""
@@ -38,11 +35,10 @@ class SettingsTable:
 
     def all(self, space: str) -> dict[str, Any]:
         """Return all values of a space by name, without damaged ones."""
-        rows = self._connection.fetch(f"{_ALL} ORDER BY name", (space,))
-        intact = self._connection.intact("settings", rows)
-        return {name: json.loads(value) for _, name, value in intact}
+        rows = self._connection.rows("settings", "WHERE space = ? ORDER BY name", space)
+        return {name: json.loads(value) for _, name, value in rows}
 
     def are_intact(self) -> bool:
         """Whether no value of any space is damaged."""
-        rows = self._connection.fetch("SELECT space, name, value, crc FROM settings")
+        rows = self._connection.fetch(selected("settings"))
         return len(self._connection.intact("settings", rows)) == len(rows)
