@@ -166,6 +166,7 @@ class FakeService:
         self.store = _temporary_store()
         self.store.samples = FakeSamples(self)
         self.records = StreamRecords()
+        self.removed_counts = Counter[str]()
         self.reporter = Reporter(self.store, self.hub, lambda: (), lambda: None)
         for number in range(1, streams + 1):
             self.records.add(self._made(number))

@@ -165,16 +165,17 @@ class NaiveAligner:
             if name not in self.rare:
                 self.absent[name] = 0
             self.last[name] = max(self.last.get(name, NEVER), time)
-        if time < self.newest:
-            self.counts["out_of_order"] += 1
+        came_behind = time < self.newest
         self.newest = max(self.newest, time)
         step = self._step_of(time)
         if step <= self.closed:
             self.counts["duplicate" if time == self.closed else "late"] += 1
             return
-        own = self.open.setdefault(step, {})
-        if any(name in own for name in given):
+        if step in self.open and not any(name not in self.open[step] for name in given):
             self.counts["duplicate"] += 1
+            return
+        own = self.open.setdefault(step, {})
+        self.counts["out_of_order"] += came_behind
         for name, value in given.items():
             own.setdefault(name, value)
 

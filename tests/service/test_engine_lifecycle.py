@@ -1,5 +1,6 @@
 """Streams by themselves: from the first sample to a model, and from one model to the next."""
 
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from newnormal.service.hub import Resync, Tick
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.metrics import exposition
 from newnormal.service.service import Service
 from newnormal.service.values import Item
 from tests.present import present
@@ -145,6 +147,32 @@ def test_of_two_histories_at_once_one_is_taken_and_the_other_refused_as_a_whole(
     assert caught.value.status == 409
     assert [each.name for each in service.streams()] == ["m"]
     assert service.streams()[0].samples == HISTORY
+
+
+def test_every_sample_is_taken_or_dropped_for_a_reason_that_metrics_count(start: Start) -> None:
+    def counted(service: Service) -> dict[str, float]:
+        text = exposition(service)[0].decode()
+        dropped = r'samples_dropped_total\{reason="(\w+)"\} (\S+)'
+        pairs = re.findall(rf"^newnormal_{dropped}", text, re.M)
+        pairs += re.findall(r"^newnormal_samples_(out_of_order)_total (\S+)", text, re.M)
+        return {name: float(value) for name, value in pairs}
+
+    with start(streams={"lateness": 2 * PERIOD}) as service:
+        push(service, arrival(300, samples(300, 7)))  # of which the history has three
+        push(service, arrival(100, samples(100, 203)), history=True)
+        push(service, arrival(309, samples(309, 1)), arrival(307, samples(307, 1)))
+        push(service, arrival(308, samples(308, 1)), arrival(308, samples(308, 1) + 1))
+        push(service, arrival(120, samples(120, 5)))
+        push(service, arrival(310 + 1440, samples(0, 1)), arrival(310, samples(310, 3)))
+        sent, taken = 7 + 203 + 4 + 5 + 4, 203 + 4 + 3 + 3
+        truth = {"late": 5.0, "duplicate": 1.0, "jumped": 1.0, "replaced": 3.0, "out_of_order": 2.0}
+        assert counted(service) == truth
+        assert sum(truth.values()) - truth["out_of_order"] == sent - taken
+        assert present(service.stream_named("m")).samples == taken - 2  # they wait for late ones
+        service.remove(number(service)).result()
+        assert counted(service) == truth
+    with start() as service:
+        assert counted(service) == truth
 
 
 def test_a_refit_keeps_the_old_model_which_can_be_restored(service: Service) -> None:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from newnormal.service.service import Service
 
 MOST_STREAMS = 2_000  # that have measurements of their own; the others are counted
-_DROPPED = ("late", "duplicate", "out_of_order", "jumped", "unknown")
+_DROPPED = {
+    "late": "its step was closed",
+    "duplicate": "all its values were there",
+    "jumped": "far ahead, and not confirmed",
+    "replaced": "from before the end of a history that was uploaded later",
+}
+_COUNTED = (*_DROPPED, "out_of_order")
 _ATTENTION = ("alarm", "change", "silence", "channels", "failed")
 
 
@@ -82,12 +88,20 @@ def _of_service(service: Service, now: int) -> Iterator[Metric]:
         ("newnormal_samples_per_second", "Samples that are judged.", "samples_per_s"),
     ):
         yield GaugeMetricFamily(name, text, _number(health.get(key)))
+    counts = service.removed_counts  # that no counter becomes less
+    counts.update({name: sum(view.counts.get(name, 0) for view in views) for name in _COUNTED})
+    reasons = ", ".join(f"{name} ({why})" for name, why in _DROPPED.items())
     dropped = CounterMetricFamily(
-        "newnormal_samples_dropped", "Samples that changed nothing.", labels=["reason"]
+        "newnormal_samples_dropped", f"Samples that are not judged: {reasons}.", labels=["reason"]
     )
     for reason in _DROPPED:
-        dropped.add_metric([reason], sum(view.counts.get(reason, 0) for view in views))
+        dropped.add_metric([reason], counts[reason])
     yield dropped
+    yield CounterMetricFamily(
+        "newnormal_samples_out_of_order",
+        "Samples that came behind newer ones and were put in order.",
+        counts["out_of_order"],
+    )
     yield from _of_data(health)
     yield from _of_sinks(health, service.store.outbox.counts(), now)
 

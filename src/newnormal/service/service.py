@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -303,6 +303,11 @@ class Service:
     def applier(self) -> Applier:
         """What applies the log."""
         return self._engine.applier
+
+    @property
+    def removed_counts(self) -> Counter[str]:
+        """What the streams that were removed had counted, as `StreamView.counts`."""
+        return Counter(self.applier.removed)
 
     @property
     def lag(self) -> int:

@@ -173,7 +173,7 @@ class StreamView:
     item_state: str = ""
     last_alarm: int | None = None  # the time at which the last alarm opened in ns, or None
     generation: int = 0  # how many models it has had
-    # `late`, `duplicate`, `out_of_order`, `jumped` (far ahead, and not confirmed), `unknown`
-    # (values of channels that are not the model's), `alarms`, `changes`.
+    # Samples that were dropped: `late`, `duplicate`, `jumped` (far ahead, and not confirmed),
+    # `replaced` (by a history); that were put in order (`out_of_order`); `alarms`, `changes`.
     counts: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""  # why the last fit failed, or ""

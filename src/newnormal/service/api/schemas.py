@@ -52,7 +52,8 @@ class StreamFacts(StreamBrief):
 
     channels: list[str]
     counts: dict[str, int] = Field(
-        description="late, duplicate, out_of_order, jumped; alarms, changes"
+        description="samples that were dropped: late, duplicate, jumped, replaced; "
+        "put in order: out_of_order; alarms, changes"
     )
 
 

@@ -53,8 +53,8 @@ class Aligner:
         self.channels: tuple[str, ...] = ()  # all that were seen, in the order in which they came
         # the newest time that was taken, in ns, and that of the newest closed step
         self.newest = self.closed = NO_TIME
-        # `late`, `duplicate` and `out_of_order` samples, and those that `jumped`: they were far
-        # ahead, and refuted
+        # samples that were dropped: `late` and `duplicate` ones, and those that `jumped` (they
+        # were far ahead, and refuted); and those that were put in order, which came `out_of_order`
         self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
         self.lateness = lateness
         self._period = period
@@ -220,9 +220,7 @@ class Aligner:
             taken = ~np.isnan(row)
             if self._waits:
                 self._note_came(time, at[taken])
-            if time < self.newest:
-                self.counts["out_of_order"] += 1
-            self.newest = max(self.newest, time)
+            came_behind, self.newest = time < self.newest, max(self.newest, time)
             step = self._step(time)
             if step <= self.closed:
                 self.counts["duplicate" if time == self.closed else "late"] += 1
@@ -230,9 +228,11 @@ class Aligner:
             open_row = self._steps.get(step)
             if open_row is None:
                 open_row = self._steps[step] = np.full(len(self.channels), np.nan)
-            free = taken & np.isnan(open_row[at])
-            if (taken & ~free).any():
+            elif not (taken & np.isnan(open_row[at])).any():
                 self.counts["duplicate"] += 1
+                continue
+            self.counts["out_of_order"] += came_behind
+            free = taken & np.isnan(open_row[at])
             open_row[at[free]] = row[free]
 
     @property

@@ -6,6 +6,7 @@ a name that follows from the log, so that applying an entry again changes nothin
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
@@ -44,6 +45,7 @@ _LOG = logging.getLogger("newnormal")
 _ALL = 1 << 40
 _LOST = "the log has lost what came after it"
 Outcome = Item | NewnormalError | None
+_NEVER = 1 << 62  # ns: behind every sample
 
 
 class Applier:
@@ -67,6 +69,7 @@ class Applier:
         # streams whose fits have begun, and were not handed to a worker yet
         self.started: list[StreamRecord] = []
         self.samples = 0  # how many closed samples there were in all
+        self.removed: Counter[str] = Counter()  # the counts of streams that were removed
         self._batch = LiveBatch()
         self._handlers: dict[type, Callable[[Any], Outcome]] = {
             log.SamplesArrived: self._arrived,
@@ -201,7 +204,7 @@ class Applier:
 
     def _history(self, stream: StreamRecord, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""
-        self._take(stream, stream.aligner.close((stream.aligner.held or stream.aligner.newest) + 1))
+        self._take(stream, stream.aligner.close(_NEVER))  # also what is held: it is sifted anew
         kept: StoredRows | None = None
         first_kept = self.store.samples.first_kept(
             stream.id
@@ -215,6 +218,8 @@ class Applier:
         times, values = times[first], values[first]
         aligner = stream.aligner
         stream.aligner = fresh = Aligner(aligner.period, aligner.lateness)
+        fresh.counts = aligner.counts
+        fresh.counts["duplicate"] += len(arrival.times) - len(times)
         stream.count = 0
         self.store.samples.truncate(stream.id, 0)
         steps = fresh.take(Arrival(stream.name, arrival.channels, times, values))
@@ -223,6 +228,7 @@ class Applier:
         last = stream.count - 1
         if kept is not None:
             later = kept.times > times[-1]
+            stream.counts["replaced"] += int((~later).sum())
             rest = Arrival(stream.name, kept.channels, kept.times[later], kept.values[later])
             if later.any():
                 self._take(stream, fresh.take(rest))
@@ -313,6 +319,7 @@ class Applier:
             ended = items.ended(item, "closed", now, self.position, reason="stream removed")
             self.report.item("closed", stream, ended, now)
         self.streams.remove(stream)
+        self.removed.update(stream.shown().counts)
         self.touched.pop(stream.id, None)
         self.store.forget(stream.id)
         self.report.removed(stream)

@@ -7,6 +7,7 @@ store is written first: the position that counts is the fleet's, whose state the
 import json
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ def save_checkpoint(applier: Applier) -> int:
         },
         "patterns": applier.patterns,
         "samples": applier.samples,
+        "removed": applier.removed,
     }
     body = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), 1)
     applier.store.samples.flush()
@@ -122,6 +124,7 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.report.begun = dict(state["begun"])
         applier.report.lost_begun = state["lost_begun"]
         applier.input_positions, applier.samples = state["input_positions"], state["samples"]
+        applier.removed = Counter(state["removed"])
         applier.patterns = tuple(map(tuple, state["patterns"]))
     except (AttributeError, LookupError, TypeError, ValueError, zlib.error) as error:
         raise StateError(

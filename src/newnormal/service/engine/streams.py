@@ -78,7 +78,9 @@ class StreamRecord:
     last_item: Item | None = None  # the newest item
     last_alarm: int | None = None
     numbers: dict[str, int] = field(default_factory=dict)  # of silences and of other channels
-    counts: dict[str, int] = field(default_factory=lambda: {"alarms": 0, "changes": 0})
+    counts: dict[str, int] = field(
+        default_factory=lambda: {"alarms": 0, "changes": 0, "replaced": 0}
+    )
     since: dict[str, int] = field(default_factory=dict)  # first sample of channels not the model's
     ignored: tuple[str, ...] = ()  # channels that a person rejected
     # For how many steps each channel has had no value.

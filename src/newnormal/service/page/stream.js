@@ -220,6 +220,7 @@
         ["duplicate", "duplicate"],
         ["out_of_order", "out of order"],
         ["jumped", "far ahead"],
+        ["replaced", "replaced by history"],
       ]
         .filter(([name]) => counts[name])
         .map(([name, text]) => `${NN.count(counts[name])} ${text}`);
