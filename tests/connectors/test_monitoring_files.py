@@ -80,6 +80,8 @@ def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
         "newnormal_scores_waiting",
         "newnormal_stream_state",
         "newnormal_samples_total",
+        "newnormal_samples_out_of_order_total",
+        "newnormal_names_bytes",
     }
 
 
