@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -148,3 +149,22 @@ def tried(
     with ThreadPoolExecutor(processes) as pool:
         list(pool.map(work, range(processes)))
     return found
+
+
+def in_process(act: Callable[[], str]) -> str:
+    """Return what a function returns in a forked process, or how that ended."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.close(reader)
+        try:
+            found = act()
+        except BaseException:  # noqa: BLE001 - the process must end here
+            found = f"FAILED {traceback.format_exc()}"
+        os.write(writer, found.encode()[:60_000])
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        found = file.read().decode()
+    _, status = os.waitpid(process, 0)
+    return f"FAILED signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else found

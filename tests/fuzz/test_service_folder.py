@@ -23,16 +23,11 @@ from newnormal.service.log.entries import pack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store.checking import check
 from newnormal.service.values import Comment
-from tests.counts import count
-from tests.fuzz.test_fleet_folder import in_process
-from tests.fuzz.test_fleet_folder import told as told_in_words
+from tests.fuzz.children import in_process
 from tests.service.killing import contents, opened
 from tests.service.stories import Story
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name != "posix", reason="needs POSIX: processes that are forked"),
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX: forked processes")
 FILES = ["log.sqlite", "log.sqlite-wal", "log.sqlite-mark", "store.sqlite", "store.sqlite-wal"]
 FILES += ["store.sqlite-mark", "models/*.nn"]
 _PAGE = 4096
@@ -111,15 +106,20 @@ def outcome(folder: Path, expected: dict[str, Any]) -> str:
         with opened(folder, log) as applier:
             found = told(applier)
     except StateError as error:
-        told_in_words(error)
+        assert error.hint and len(error.message) > 20, error.message
         return "refused"
     different = [part for part in expected if repr(found[part]) != repr(expected[part])]
     return f"told otherwise: {', '.join(different)}" if different else "harmless"
 
 
+@pytest.mark.cases(24, 2_000)
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_refused_harmless_or_found(
-    killed: Path, tmp_path: Path, name: str, record_property: Callable[[str, object], None]
+    killed: Path,
+    tmp_path: Path,
+    name: str,
+    cases: range,
+    record_property: Callable[[str, object], None],
 ) -> None:
     def case(index: int) -> str:
         target = tmp_path / str(index)
@@ -140,7 +140,5 @@ def test_damage_is_refused_harmless_or_found(
     shutil.copytree(killed, whole)
     with opened(whole, SqliteLog(whole / "log.sqlite")) as applier:
         expected = told(applier)
-    cases = count(24, 2000)
-    outcomes = Counter(map(case, range(cases)))
-    print(name, dict(outcomes))
-    record_property("cases", cases)
+    outcomes = Counter(map(case, cases))
+    record_property("found", ", ".join(f"{outcomes[each]} {each}" for each in sorted(outcomes)))
