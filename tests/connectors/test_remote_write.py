@@ -59,8 +59,15 @@ def body(*series: Series) -> bytes:
     return packed(plain(*series))
 
 
+class Reading(RemoteWriteDecoder):
+    """Reads bodies as they were sent."""
+
+    def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+        return super().decode(self.unpack(body, headers), headers)
+
+
 def decoder(**limits: int) -> RemoteWriteDecoder:
-    return RemoteWriteDecoder(DecoderLimits(**limits), lambda: BEGIN * 10**6)
+    return Reading(DecoderLimits(**limits), lambda: BEGIN * 10**6)
 
 
 def send(
@@ -660,7 +667,7 @@ def test_what_is_good_is_durable_where_a_stream_is_refused(
 ) -> None:
     taken: list[str] = []
 
-    def push(arrivals: Sequence[Arrival]) -> Future[int]:
+    def push(arrivals: Sequence[Arrival], **_: object) -> Future[int]:
         if any(each.stream == "node/db1:9100" for each in arrivals):
             raise LimitError("expected at most 9 streams, found 10", hint="limits.streams")
         taken.extend(each.stream for each in arrivals)
@@ -682,7 +689,7 @@ def test_what_is_good_is_durable_where_a_stream_is_refused(
 def test_a_service_that_cannot_take_samples_now_has_them_sent_again(
     client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, error: StateError
 ) -> None:
-    def push(arrivals: object) -> Future[int]:
+    def push(arrivals: object, **_: object) -> Future[int]:
         raise error
 
     counter: Series = ("a_total", NODE, [(0, 1.0)])

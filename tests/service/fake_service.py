@@ -37,6 +37,7 @@ from newnormal.service.engine.streams import (
     check_without_model,
 )
 from newnormal.service.hub import Hub, Tick
+from newnormal.service.limits import Budget
 from newnormal.service.store import Store
 from newnormal.service.store.samples import SampleTable
 from newnormal.service.store.stream_reader import StreamReader
@@ -158,6 +159,7 @@ class FakeService:
         self.position = 0
         self.pushed: list[tuple[Sequence[Arrival], bool]] = []
         self.fails: Exception | None = None  # raised by `push`
+        self.bodies = Budget("bytes of requests", small=1 << 20)
         self.parts: dict[str, tuple[bool, str]] = {"log": (True, ""), "store": (True, "")}
         self.clear(streams)
 
@@ -372,6 +374,7 @@ class FakeService:
         source: str = "",
         input_position: Mapping[str, Any] | None = None,
         past: bool = False,
+        writer: str = "",
     ) -> Future[int]:
         if self.fails is not None:
             raise self.fails

@@ -44,7 +44,7 @@ def test_nothing_is_acknowledged_before_the_log_has_it(
 
         pushed = asyncio.Event()
 
-        def push(arrivals: object) -> Future[int]:
+        def push(arrivals: object, **_: object) -> Future[int]:
             pushed.set()
             return future
 
@@ -96,7 +96,7 @@ def test_an_error_of_the_log_itself_is_a_503(
 ) -> None:
     future: Future[int] = Future()
     future.set_exception(StateError("expected room, found none"))
-    monkeypatch.setattr(service, "push", lambda arrivals: future)
+    monkeypatch.setattr(service, "push", lambda arrivals, **_: future)
     assert client.post(f"{API}/samples", json=SAMPLE).status_code == 503
 
 

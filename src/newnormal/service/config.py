@@ -111,8 +111,18 @@ class Limits:
         200.0, Number(), "how many requests a second a client may make, on average"
     )
     subscribers: int = setting(50, Int(), "how many pages may follow the events at once")
+    memory: int = setting(
+        512 * _MIB, Size(), "how much memory requests may take, of which one writer has a quarter"
+    )
     lag: int = setting(
-        200_000, Int(), "how many samples may be logged and not yet judged before senders must wait"
+        10_000_000,
+        Int(),
+        "how many values may wait to be judged before senders must wait",
+    )
+    names: int = setting(
+        256 * _MIB,
+        Size(),
+        "how much memory names of streams and channels may take, of which one writer has half",
     )
     max_future: int = setting(
         _DAY,

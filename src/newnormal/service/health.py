@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from newnormal.service.service import Service
 
 _RATE_S = 10  # seconds that a rate is taken over
+_WRITERS = 5  # whose names take most
 
 
 class Health:
@@ -86,6 +87,19 @@ class Health:
             part |= {"kind": state["kind"], "taken": state["samples"], "refused": state["refused"]}
         for name, counts in service.sinks.score_counts().items():
             parts.setdefault(f"sink {name}", {"ok": True, "message": ""}).update(counts)
+        limits, names = service.config.limits, applier.streams.names
+        memory = {
+            "requests": {
+                "bytes": service.bodies.taken,
+                "limit": limits.memory,
+                "refused": service.bodies.refused,
+            },
+            "names": {
+                "bytes": names.total(),
+                "limit": limits.names,
+                "writers": dict(names.most_common(_WRITERS)),
+            },
+        }
         damaged = service.store.connection.damaged
         if damaged and parts["store"]["ok"]:
             parts["store"] |= {"ok": False, "message": f"{damaged[0]}: it is left out"}
@@ -100,6 +114,7 @@ class Health:
             "lag_entries": service.log.last - applier.position,
             "lag_samples": service.lag,
             "lag_s": service.lag / rate if rate else 0.0,
+            "memory": memory,
             "streams": dict(states),
             "samples": self.samples,
             "samples_per_s": rate,

@@ -108,8 +108,22 @@ def _of_service(service: Service, now: int) -> Iterator[Metric]:
 
 def _of_data(health: Mapping[str, Any]) -> Iterator[Metric]:
     """Give the measurements of the data folder and of fitting."""
-    from prometheus_client.core import GaugeMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+    memory = health.get("memory") or {}
+    for name, text, key in (
+        ("newnormal_memory_bytes", "Memory that requests and names take.", "bytes"),
+        ("newnormal_memory_limit_bytes", "Memory that they may take.", "limit"),
+    ):
+        taken = GaugeMetricFamily(name, text, labels=["what"])
+        for what, part in memory.items():
+            taken.add_metric([what], _number(part.get(key)))
+        yield taken
+    yield CounterMetricFamily(
+        "newnormal_requests_refused",
+        "Requests for which there was no memory.",
+        _number(memory.get("requests", {}).get("refused")),
+    )
     disk = GaugeMetricFamily("newnormal_disk_bytes", "Of the data folder's disk.", labels=["what"])
     for name, value in (health.get("disk") or {}).items():
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -6,6 +6,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import StreamRecord, check_without_model
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import Arriving, ServiceBusy
+from newnormal.service.limits import Arriving, Budget, ServiceBusy, values_of
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.memory import give_back
@@ -42,6 +43,7 @@ _TICK_S = 1.0
 _BEHIND = 100  # records that are not applied, from which on the clock decides nothing
 _RETENTION_S = 600.0
 _AGAIN_S = 10.0  # where retention has more to remove
+_WORTH_GIVING_BACK = 16 << 20  # bytes of requests that have ended
 _LEAST_CHECKPOINT = 20  # seconds between two of them, or times as long as the last one took
 
 
@@ -63,6 +65,8 @@ class Service:
         self.ready = False
         self._health = Health()
         self._arriving = Arriving()
+        self.bodies = Budget("bytes of requests", small=1 << 20)
+        self.waiting = Budget("values that wait to be judged", small=50_000)
         self._lock: FolderLock | None = None
         self._touched: dict[int, int] = {}
         self._touch_lock = threading.Lock()
@@ -189,6 +193,7 @@ class Service:
         source: str = "",
         input_position: Mapping[str, Any] | None = None,
         past: bool = False,
+        writer: str = "",
     ) -> Future[int]:
         """Hand samples in; the future has their position in the log once they are durable.
 
@@ -196,13 +201,8 @@ class Service:
         """
         if not self.ready:
             raise ServiceBusy("expected a service that runs, found one that does not", hint=_LATER)
-        if self._engine.lag > self.config.limits.lag:
-            raise ServiceBusy(
-                f"expected at most {self.config.limits.lag:,} samples that wait to be judged, "
-                f"found {self._engine.lag:,}",
-                hint=_LATER,
-            )
-        entry = log.SamplesArrived(tuple(arrivals), source, input_position, history, past)
+        writer = writer or source
+        entry = log.SamplesArrived(tuple(arrivals), source, input_position, history, past, writer)
         if not history:
             return self._take(entry).durable
         check_without_model(self._engine.applier.streams, [each.stream for each in arrivals])
@@ -210,10 +210,17 @@ class Service:
 
     def _take(self, entry: log.SamplesArrived) -> Submitted:
         streams, limits = self._engine.applier.streams, self.config.limits
-        applied = self._arriving.admit(entry.arrivals, streams, limits, self.clock())
-        submitted = self._engine.submit(entry)
-        if applied is not None:
-            submitted.applied.add_done_callback(lambda _: applied())
+        with ExitStack() as taken:
+            lease = taken.enter_context(self.waiting.lease(entry.writer, limits.lag))
+            lease.take(values_of(entry.arrivals))
+            applied = self._arriving.admit(
+                entry.arrivals, streams, limits, self.clock(), entry.writer
+            )
+            if applied is not None:
+                taken.callback(applied)
+            submitted = self._engine.submit(entry)
+            given_back = taken.pop_all().close
+        submitted.applied.add_done_callback(lambda _: given_back())
         return submitted
 
     def input_position(self, source: str) -> Mapping[str, Any] | None:
@@ -446,6 +453,9 @@ class Service:
             if touched:
                 self.hub.publish(Tick(touched))
             self._health.tick()
+            if self.bodies.freed > _WORTH_GIVING_BACK:
+                self.bodies.freed = 0
+                give_back()
 
 
 def _once_applied(submitted: Submitted) -> Future[int]:

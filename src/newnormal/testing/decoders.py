@@ -39,10 +39,10 @@ def check_decoder(
     expect(200 <= kind.status < 300, "a status of success", kind.status)
     decoder = kind(DecoderLimits(), lambda: _NOW)
     for body in bodies:
-        arrivals = decoder.decode(body, sent)
+        arrivals = _decoded(decoder, body, sent)
         for arrival in arrivals:
             _check_arrival(arrival)
-        again = kind(DecoderLimits(), lambda: _NOW).decode(body, sent)
+        again = _decoded(kind(DecoderLimits(), lambda: _NOW), body, sent)
         same = len(again) == len(arrivals)
         expect(same, "the same samples of the same body", "others")
         text = decoder.response(arrivals, 1).body
@@ -52,6 +52,14 @@ def check_decoder(
             _check_refused(decoder, body[:end], sent, always=False)
             spoilt = body[:end] + b"\xff" + body[end + 1 :]
             _check_refused(decoder, spoilt, sent, always=False)
+
+
+def _decoded(decoder: Decoder, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
+    """Do what the service does with a body."""
+    plain = decoder.unpack(body, headers)
+    weight = decoder.weight(plain, headers)
+    expect(weight >= len(plain), "a weight of a body's length at least", weight)
+    return decoder.decode(plain, headers)
 
 
 def _check_arrival(arrival: Arrival) -> None:
@@ -74,7 +82,7 @@ def _check_refused(
     decoder: Decoder, body: bytes, headers: Mapping[str, str], *, always: bool = True
 ) -> None:
     try:
-        decoder.decode(body, headers)
+        _decoded(decoder, body, headers)
     except InputError:
         return
     except Exception as error:

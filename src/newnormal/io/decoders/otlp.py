@@ -10,7 +10,13 @@ import numpy as np
 
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError
+from newnormal.io.decoders.base import (
+    QUERY,
+    Reply,
+    UnknownFormError,
+    message_weight,
+    text_weight,
+)
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,
@@ -75,6 +81,11 @@ class OtlpDecoder(SeriesDecoder):
     """
 
     path: ClassVar[str] = "/v1/metrics"
+
+    def weight(self, body: bytes, headers: Mapping[str, str]) -> int:
+        """Return about how many bytes of memory `decode` takes at most."""
+        is_json = headers.get("content-type", "").lower().startswith(_JSON)
+        return text_weight(body) if is_json else message_weight(body)
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""

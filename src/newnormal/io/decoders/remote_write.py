@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from newnormal.errors import MissingExtraError
 from newnormal.io.arrivals import Arrival
-from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError
+from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError, message_weight
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,
@@ -107,18 +107,27 @@ class RemoteWriteDecoder(SeriesDecoder):
         # By options, stream and name: what one sender has decides nothing about another's series.
         self._families: WeakValueDictionary[bytes, _Family] = WeakValueDictionary()
 
+    def unpack(self, body: bytes, headers: Mapping[str, str]) -> bytes:
+        """Return a body without snappy."""
+        _check_form(headers.get("content-type", ""))
+        if headers.get("content-encoding", "").strip().lower() in _PLAIN:
+            return body
+        try:
+            return decompress(body, self.limits.decompressed)
+        except MissingExtraError as error:
+            raise MissingLibraryError(error.message, hint=error.hint) from None
+
+    def weight(self, body: bytes, headers: Mapping[str, str]) -> int:  # noqa: ARG002 - one form
+        """Return about how many bytes of memory `decode` takes at most."""
+        return message_weight(body)
+
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
-        _check_form(headers.get("content-type", ""))
         options = query_options(headers.get(QUERY, ""), _KNOWN, ("job", "instance"), _EXAMPLE)
-        encoding = headers.get("content-encoding", "").strip().lower()
+        points = SeriesValues(self.limits)
+        points.check_parts(body.count(b"\x0a") + body.count(b"\x12"))  # tags of its parts
         try:
-            plain = body
-            if encoding not in _PLAIN:
-                plain = decompress(body, self.limits.decompressed)
-            points = SeriesValues(self.limits)
-            points.check_parts(plain.count(b"\x0a") + plain.count(b"\x12"))  # tags of its parts
-            request = parse(plain, raw_kind())
+            request = parse(body, raw_kind())
         except MissingExtraError as error:
             raise MissingLibraryError(error.message, hint=error.hint) from None
         points.count(len(request.timeseries))
@@ -126,7 +135,7 @@ class RemoteWriteDecoder(SeriesDecoder):
         points.count(sent)
         conversion = self._rates.begin()
         for known, series in zip(
-            self._named(request, plain, options), request.timeseries, strict=True
+            self._named(request, body, options), request.timeseries, strict=True
         ):
             if known is None:
                 continue

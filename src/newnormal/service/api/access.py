@@ -33,7 +33,7 @@ _STALE = 2.0  # seconds after which tokens are read from the store again
 _TRIES, _WINDOW = 10, 300.0  # logins that fail, and in how many seconds
 _MOST_CLIENTS = 10_000
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_LOCAL = "local"  # who, where nobody is asked
+LOCAL = "local"  # who, where nobody is asked
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Access:
         self._check_site(request)
         if self.open:
             self._check_browser(request)
-            return Caller(_LOCAL, OPERATE)
+            return Caller(LOCAL, OPERATE)
         token = _sent_token(request.headers.get("authorization", ""))
         if token is not None:
             known = self._token(token)
@@ -273,6 +273,7 @@ def needs(role: str) -> Callable[[Request], Awaitable[Caller]]:
 
     async def checked(request: Request) -> Caller:
         caller: Caller = request.app.state.access.caller(request)
+        request.state.caller = caller
         if not caller.may(role):
             raise HttpProblem(
                 403,

@@ -33,6 +33,7 @@ def make_app(service: Service) -> FastAPI:
         yield
         app.state.closing.set()
         app.state.reading.close()
+        app.state.one_by_one.close()
 
     app = FastAPI(
         title="newnormal",
@@ -47,6 +48,7 @@ def make_app(service: Service) -> FastAPI:
     reading = ReadingThreads()
     app.state.service = service
     app.state.reading = reading
+    app.state.one_by_one = ReadingThreads(1)  # for large bodies
     app.state.access = Access(service, reading)
     app.state.seats = set()
     app.state.closing = threading.Event()

@@ -9,35 +9,46 @@ from typing import Any
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
+from newnormal.io.decoders.base import text_weight
+from newnormal.service.api.access import LOCAL, Caller
 from newnormal.service.api.problems import HttpProblem
+from newnormal.service.limits import Lease
+from newnormal.service.service import Service
 
 _PATIENCE = 60.0  # seconds for a body to come
 _SMALL = 65_536  # bytes of a body that is not samples
 _STEP = 1 << 18  # bytes that are decompressed at once
+_MEMBERS = 10_000  # of a body of gzip: each takes a while, also an empty one
 
 
-async def read_body(
-    request: Request, most: int, decompressed: int, encodings: Sequence[str] = ()
-) -> bytes:
-    """Return the body of a request, decompressed.
+def lease_of(request: Request, longest: int = 4) -> Lease:
+    """Return what a request takes of the service's memory: a `longest` part of it at most.
 
-    It has at most `most` bytes as they are sent, and `decompressed` after gzip was undone; the
-    reader undoes other `encodings` itself.
+    A writer is a token by its name, or an address where nobody needs a token.
     """
+    service: Service = request.app.state.service
+    caller: Caller | None = getattr(request.state, "caller", None)
+    writer = caller.who if caller is not None else LOCAL
+    if writer == LOCAL:
+        writer = request.client.host if request.client is not None else LOCAL
+    most = service.config.limits.memory
+    return service.bodies.lease(writer, most, most // longest)
+
+
+async def read_body(request: Request, most: int, lease: Lease) -> bytes:
+    """Return the body of a request as it was sent; at most so many bytes."""
     parts: list[bytes] = []
-    await receive_body(request, parts.append, most, decompressed, encodings)
+
+    def take(part: bytes) -> None:
+        lease.take(len(part))
+        parts.append(part)
+
+    await receive_body(request, take, most)
     return b"".join(parts)
 
 
-async def receive_body(
-    request: Request,
-    take: Callable[[bytes], object],
-    most: int,
-    decompressed: int,
-    encodings: Sequence[str] = (),
-) -> None:
-    """Call `take` with each piece of the body, as `read_body` has it."""
-    unpack = _unpacker(request, decompressed, encodings)
+async def receive_body(request: Request, take: Callable[[bytes], object], most: int) -> None:
+    """Call `take` with each piece of the body as it was sent; at most so many bytes."""
     _check_declared(request, most)
     size = 0
     try:
@@ -46,8 +57,7 @@ async def receive_body(
                 size += len(chunk)
                 if size > most:
                     raise _too_large(most)
-                for piece in (chunk,) if unpack is None else unpack.pieces(chunk):
-                    take(piece)
+                take(chunk)
     except TimeoutError:
         raise HttpProblem(
             408,
@@ -57,30 +67,46 @@ async def receive_body(
         ) from None
     except ClientDisconnect:
         raise HttpProblem(400, "expected the whole body, found a connection that ended") from None
-    if unpack is not None:
-        unpack.end()
 
 
 async def read_json(request: Request) -> Mapping[str, Any]:
     """Return the object that a request's body is; an empty body is an empty object."""
-    body = await read_body(request, _SMALL, _SMALL)
-    if not body.strip():
-        return {}
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise HttpProblem(
-            400, f"expected a body of JSON, found other text: {error}", "send an object"
-        ) from None
+    compressed = check_encoding(request)
+    with lease_of(request) as lease:
+        body = await read_body(request, _SMALL, lease)
+        if compressed:
+            body = gunzip(body, _SMALL, lease)
+        if not body.strip():
+            return {}
+        lease.take(text_weight(body))
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise HttpProblem(
+                400, f"expected a body of JSON, found other text: {error}", "send an object"
+            ) from None
     if not isinstance(value, Mapping):
         raise HttpProblem(422, f"expected a JSON object, found {_kind(value)}", "such as {}")
     return value
+
+
+def gunzip(body: bytes, most: int, lease: Lease) -> bytes:
+    """Return a body without gzip, of at most so many bytes; in a thread."""
+    unpack = Gunzip(most)
+    parts: list[bytes] = []
+    for at in range(0, len(body), _SMALL):
+        for part in unpack.pieces(body[at : at + _SMALL]):
+            lease.take(len(part))
+            parts.append(part)
+    unpack.end()
+    return b"".join(parts)
 
 
 class Gunzip:
     """Undo gzip, of one member or several, up to a limit."""
 
     def __init__(self, most: int) -> None:
+        self._members = 1
         self._most = most
         self._left = most
         self._inner = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -95,6 +121,13 @@ class Gunzip:
                 if not chunk:
                     break
                 self._inner = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                self._members += 1
+                if self._members > _MEMBERS:
+                    raise HttpProblem(
+                        413,
+                        f"expected gzip of at most {_MEMBERS:,} members, found more",
+                        "compress the body as one",
+                    )
             self._begun = True
             try:
                 piece = self._inner.decompress(chunk, min(_STEP, self._left + 1))
@@ -109,7 +142,6 @@ class Gunzip:
                     f"expected a body of at most {self._most:,} bytes once it is decompressed, "
                     "found more",
                     "send less in a request, or raise limits.decompressed",
-                    {"Connection": "close"},
                 )
             if piece:
                 pieces.append(piece)
@@ -122,13 +154,14 @@ class Gunzip:
             raise HttpProblem(400, "expected a body of gzip, found only its beginning")
 
 
-def _unpacker(request: Request, most: int, encodings: Sequence[str]) -> Gunzip | None:
+def check_encoding(request: Request, others: Sequence[str] = ()) -> bool:
+    """Return whether a body is gzip; a problem if it is neither plain nor of the `others`."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("", "identity", *encodings):
-        return None
+    if encoding in ("", "identity", *others):
+        return False
     if encoding in ("gzip", "x-gzip"):
-        return Gunzip(most)
-    known = ", ".join(("gzip", *encodings))
+        return True
+    known = ", ".join(("gzip", *others))
     raise HttpProblem(
         415,
         f"Content-Encoding: expected {known} or none, found {encoding[:60]!r}",
@@ -152,7 +185,6 @@ def _too_large(most: int) -> HttpProblem:
         413,
         f"expected a body of at most {most:,} bytes, found more",
         "send less in a request, or raise limits.max_body",
-        {"Connection": "close"},
     )
 
 

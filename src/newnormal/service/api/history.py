@@ -1,6 +1,5 @@
 """The route that takes history: files as people have them."""
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +14,14 @@ from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import check_name
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import Gunzip, receive_body
-from newnormal.service.api.parameters import OPERATES, TheService, Threads
+from newnormal.service.api.bodies import Gunzip, check_encoding, lease_of, receive_body
+from newnormal.service.api.parameters import OPERATES, TheService
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.samples import pushed
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
+from newnormal.service.config import Limits
+from newnormal.service.limits import Lease
 from newnormal.tabular import Table, default_channels, read, read_tables
 
 _GZIP = b"\x1f\x8b"
@@ -36,6 +37,9 @@ _FORMATS = {
 }
 _NAME = "the file"
 _MOST_NOTES = 20
+_PIECE = 1 << 16  # bytes of a file that are read at once
+# Bytes that the values behind a part of a file take, as measured.
+_PARTS = {b",": 24, b";": 24, b"\t": 24, b":": 24, b"\n": 48}
 
 router = APIRouter(prefix="/streams", tags=["samples"])
 
@@ -54,7 +58,6 @@ router = APIRouter(prefix="/streams", tags=["samples"])
 async def history(
     request: Request,
     service: TheService,
-    reading: Threads,
     stream: Annotated[str, Query(description="the name of the stream")] = "",
     by: Annotated[str, Query(description="columns that name the stream; commas")] = "",
     long: Annotated[bool, Query(description="whether a row is time, tag and value")] = False,
@@ -83,27 +86,18 @@ async def history(
     if kind in _FORMATS:
         options["format"] = _FORMATS[kind]
     limits = service.config.limits
+    compressed = check_encoding(request)
     with _room():
-        handle, name = tempfile.mkstemp(prefix="newnormal-history-")
-    path = Path(name)
-    try:
-        with _room(), os.fdopen(handle, "wb") as file:
-            taken = _HistoryFile(file, limits.decompressed)
-            await receive_body(request, taken.take, limits.decompressed, limits.decompressed)
-            taken.end()
-        arrivals, notes = await reading(
-            _read, path, stream, tuple(filter(None, by.split(","))), long, options
-        )
-        channels = max((len(arrival.channels) for arrival in arrivals), default=0)
-        if channels > limits.channels:
-            raise HttpProblem(
-                413,
-                f"expected at most {limits.channels} channels, found {channels}",
-                "leave columns out, or raise limits.channels",
+        folder = tempfile.TemporaryDirectory(prefix="newnormal-history-")
+    with folder as name:
+        path = Path(name) / "sent"
+        with _room(), path.open("wb") as file:
+            await receive_body(request, file.write, limits.decompressed)
+        with lease_of(request, 2) as lease:
+            arrivals, notes = await request.app.state.one_by_one(
+                _read, path, compressed, limits, lease, stream, by, long, options
             )
-        position = await pushed(service, arrivals, history=True)
-    finally:
-        path.unlink(missing_ok=True)
+            position = await pushed(service, arrivals, lease.writer, history=True)
     return answer(
         {
             "samples": sum(len(arrival.times) for arrival in arrivals),
@@ -128,54 +122,55 @@ def _room() -> Iterator[None]:
         ) from None
 
 
-class _HistoryFile:
-    """Write pieces to a file; undo gzip where the file itself is compressed."""
+def _without_gzip(path: Path, most: int) -> Path:
+    """Return the file of what a compressed file has: at most so many bytes."""
+    plain, unpack = path.with_name(path.name + "-plain"), Gunzip(most)
+    with path.open("rb") as source, _room(), plain.open("wb") as target:
+        while piece := source.read(_PIECE):
+            target.writelines(unpack.pieces(piece))
+    unpack.end()
+    path.unlink()
+    return plain
 
-    def __init__(self, file: Any, most: int) -> None:
-        self._file = file
-        self._most = most
-        self._head = b""
-        self._begun = False
-        self._unpack: Gunzip | None = None
 
-    def take(self, piece: bytes) -> None:
-        """Write a piece."""
-        if not self._begun:
-            self._head += piece
-            if len(self._head) < 4:
-                return
-            self._begin()
-            piece = self._head
-        for part in (piece,) if self._unpack is None else self._unpack.pieces(piece):
-            self._file.write(part)
-
-    def _begin(self) -> None:
-        self._begun = True
-        for magic, name in _OTHERS.items():
-            if self._head.startswith(magic):
-                raise HttpProblem(
-                    415,
-                    f"expected CSV or JSON lines, found {name}",
-                    "save it as CSV; newnormal fit reads it as it is",
-                )
-        if self._head.startswith(_GZIP):
-            self._unpack = Gunzip(self._most)
-
-    def end(self) -> None:
-        """Write what is left."""
-        if not self._begun:
-            self._file.write(self._head)
-        if self._unpack is not None:
-            self._unpack.end()
+def _weight(path: Path) -> int:
+    """Return about how many bytes the values of a file take once they are read."""
+    weight = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            weight += sum(size * piece.count(part) for part, size in _PARTS.items())
+    return weight
 
 
 def _read(
-    path: Path, stream: str, by: tuple[str, ...], long: bool, options: dict[str, Any]
+    path: Path,
+    compressed: bool,
+    limits: Limits,
+    lease: Lease,
+    stream: str,
+    by: str,
+    long: bool,
+    options: dict[str, Any],
 ) -> tuple[list[Arrival], list[str]]:
     """Return the samples of a file, and what was found out about it."""
+    if compressed:
+        path = _without_gzip(path, limits.decompressed)
+    with path.open("rb") as file:
+        head = file.read(4)
+    for magic, other in _OTHERS.items():
+        if head.startswith(magic):
+            raise HttpProblem(
+                415,
+                f"expected CSV or JSON lines, found {other}",
+                "save it as CSV; newnormal fit reads it as it is",
+            )
+    if head.startswith(_GZIP):
+        path = _without_gzip(path, limits.decompressed)
+    lease.take(_weight(path))
+    columns = tuple(filter(None, by.split(","))) or None
     try:
-        if by or long:
-            several = read_tables(path, by=by or None, long=long or None, **options)
+        if columns or long:
+            several = read_tables(path, by=columns, long=long or None, **options)
             if not several.tables and several.errors:
                 raise next(iter(several.errors.values()))
             tables = {stream or name: table for name, table in several.tables.items()}
@@ -193,6 +188,13 @@ def _read(
     except MissingExtraError as error:
         raise HttpProblem(415, error.message.replace(str(path), _NAME), "save it as CSV") from None
     arrivals = [_arrival(name, table) for name, table in tables.items()]
+    channels = max((len(arrival.channels) for arrival in arrivals), default=0)
+    if channels > limits.channels:
+        raise HttpProblem(
+            413,
+            f"expected at most {limits.channels} channels, found {channels}",
+            "leave columns out, or raise limits.channels",
+        )
     return arrivals, [note.replace(str(path), _NAME)[:300] for note in notes[:_MOST_NOTES]]
 
 

@@ -13,14 +13,16 @@ from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import read_body
+from newnormal.service.api.bodies import check_encoding, gunzip, lease_of, read_body
 from newnormal.service.api.parameters import WRITES
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.threads import ReadingThreads
+from newnormal.service.limits import Lease
 from newnormal.service.service import Service
 
 _LOGGER = logging.getLogger("newnormal.service")
 _SMALL = 1 << 15  # bytes that are decoded at once, without another thread
+_LARGE = 1 << 20  # bytes from which on bodies are decoded one by one: Python decodes nothing beside
 _FORMS = ("application/json", "application/x-ndjson", "text/csv")
 
 
@@ -61,14 +63,21 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
         if decoder is None:
             made.clear()
             decoder = made[of_decoder] = kind(of_decoder)
-        body = await read_body(request, limits.max_body, limits.decompressed, kind.encodings)
+        compressed = check_encoding(request, kind.encodings)
         headers = {header.lower(): value for header, value in request.headers.items()}
         headers[QUERY] = request.url.query
-        if len(body) <= _SMALL:
-            arrivals = _decoded(name, decoder, body, headers)
-        else:
-            arrivals = await reading(_decoded, name, decoder, body, headers)
-        position, refused = await _taken(service, arrivals, partial=kind.partial)
+        with lease_of(request) as lease:
+            body = await read_body(request, limits.max_body, lease)
+            if len(body) <= _SMALL and not compressed:
+                body = _plain(decoder, body, headers, lease)
+                arrivals = _decoded(name, decoder, body, headers)
+            else:
+                most = limits.decompressed if compressed else None
+                body = await reading(_plain, decoder, body, headers, lease, most)
+                threads = request.app.state.one_by_one if len(body) > _LARGE else reading
+                arrivals = await threads(_decoded, name, decoder, body, headers)
+            del body
+            position, refused = await _taken(service, arrivals, lease.writer, partial=kind.partial)
         reply = decoder.response(arrivals, position, refused)
         if refused:
             _LOGGER.warning("%s: %d streams refused: %s", name, len(refused), refused[0].why)
@@ -76,6 +85,21 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
         return Response(reply.body or None, reply.status or kind.status, kept, reply.media or None)
 
     return push
+
+
+def _plain(
+    decoder: Decoder,
+    body: bytes,
+    headers: dict[str, str],
+    lease: Lease,
+    decompressed: int | None = None,
+) -> bytes:
+    """Return a body without its compression, once there is room to decode it."""
+    if decompressed is not None:
+        body = gunzip(body, decompressed, lease)
+    body = decoder.unpack(body, headers)
+    lease.take(decoder.weight(body, headers))
+    return body
 
 
 def _decoded(
@@ -95,11 +119,11 @@ def _decoded(
 
 
 async def _taken(
-    service: Service, arrivals: Sequence[Arrival], *, partial: bool
+    service: Service, arrivals: Sequence[Arrival], writer: str, *, partial: bool
 ) -> tuple[int, list[Refusal]]:
     """Return the position of samples once they are durable, and what was refused."""
     try:
-        return await pushed(service, arrivals), []
+        return await pushed(service, arrivals, writer), []
     except ValueError as error:  # a limit, or a time that cannot be
         if not partial:
             raise
@@ -107,15 +131,17 @@ async def _taken(
             return 0, [Refusal(arrivals[0], str(error))]
     positions, refused = [0], []
     for arrival in arrivals:
-        position, others = await _taken(service, (arrival,), partial=True)
+        position, others = await _taken(service, (arrival,), writer, partial=True)
         positions.append(position)
         refused += others
     return max(positions), refused
 
 
-async def pushed(service: Service, arrivals: Sequence[Arrival], **options: Any) -> int:
+async def pushed(
+    service: Service, arrivals: Sequence[Arrival], writer: str, *, history: bool = False
+) -> int:
     """Return the position of samples once they are durable; 0 if there are none."""
     some = [arrival for arrival in arrivals if len(arrival.times)]
     if not some:
         return 0
-    return await asyncio.wrap_future(service.push(some, **options))
+    return await asyncio.wrap_future(service.push(some, writer=writer, history=history))

@@ -13,8 +13,8 @@ _THREADS = 4  # that read the store; each has a connection of its own
 class ReadingThreads:
     """Some threads for what takes a while, so that requests do not wait for each other."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, "newnormal-api")
+    def __init__(self, count: int = _THREADS) -> None:
+        self._threads = ThreadPoolExecutor(count, "newnormal-api")
 
     async def __call__(
         self, function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs

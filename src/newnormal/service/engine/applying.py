@@ -45,6 +45,7 @@ _LOG = logging.getLogger("newnormal")
 _ALL = 1 << 40
 _LOST = "the log has lost what came after it"
 Outcome = Item | NewnormalError | None
+_ROWS = 2_048  # that are kept at once: a row has five numbers a value
 _NEVER = 1 << 62  # ns: behind every sample
 
 
@@ -134,8 +135,9 @@ class Applier:
                 stream.past = max(stream.past, int(arrival.times.max()))
             if entry.history:
                 self._history(stream, arrival)
-                continue
-            self._take(stream, stream.aligner.take(arrival, stream.needed_channels))
+            else:
+                self._take(stream, stream.aligner.take(arrival, stream.needed_channels))
+            self.streams.count_names(stream, entry.writer)
         if entry.source and entry.input_position is not None:
             self.input_positions[entry.source] = entry.input_position
 
@@ -189,8 +191,12 @@ class Applier:
             self._batch.add(stream, steps)
         else:
             channels = stream.aligner.channels
-            rows = StoredRows.of_samples(stream.count, channels, steps.times, steps.values)
-            self.store.samples.add(stream.id, rows)
+            for first in range(0, count, _ROWS):
+                part = slice(first, first + _ROWS)
+                number = stream.count + first
+                times, values = steps.times[part], steps.values[part]
+                rows = StoredRows.of_samples(number, channels, times, values)
+                self.store.samples.add(stream.id, rows)
         stream.count += count
 
     def _judge(self) -> None:

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from newnormal.errors import NewnormalError, StateError
 from newnormal.service.engine.applying import Applier, Outcome
+from newnormal.service.limits import values_of
 from newnormal.service.log.entries import Entry, SamplesArrived, check_input_position, pack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.retry import Report
 
 _LOG = logging.getLogger("newnormal")
-_SAMPLES = 20_000  # in one record, about
+_VALUES = 1_000_000  # in one record, about
 _AGAIN_S = 1.0  # before what failed is tried again
 
 
@@ -38,6 +39,11 @@ class Submitted(NamedTuple):
         if not isinstance(self.entry, SamplesArrived):
             return 0
         return sum(len(arrival.times) for arrival in self.entry.arrivals)
+
+    @property
+    def values(self) -> int:
+        """How many values it has, as `values_of` counts them."""
+        return values_of(self.entry.arrivals) if isinstance(self.entry, SamplesArrived) else 0
 
 
 class Engine:
@@ -113,8 +119,8 @@ class Engine:
                 if self._stop.is_set():
                     return
                 continue
-            taken, samples = first, sum(submitted.samples for submitted in first)
-            while samples < _SAMPLES:
+            taken, values = first, sum(submitted.values for submitted in first)
+            while values < _VALUES:
                 try:
                     other = self._incoming.get_nowait()
                 except Empty:
@@ -123,7 +129,7 @@ class Engine:
                     ending = True
                     break
                 taken.append(other)
-                samples += other.samples
+                values += other.values
             self._commit(taken)
 
     def _next(self) -> list[Submitted] | None:

@@ -1,6 +1,7 @@
 """The streams of the service: what is known of each beside its detector."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -17,6 +18,7 @@ NO_PAST = -(1 << 63)
 _POINTS = 60  # of a sparkline
 _STRETCH = 8  # samples of a point of it
 _KNOWN = 100  # gaps that are remembered; samples that came during a fit are judged behind it
+_STREAM_SIZE, _CHANNEL_SIZE = 8_192, 1_024  # bytes, as measured
 _SILENCE = "silence"
 _ATTENTION = ("alarm", _SILENCE, "change", "channels")  # worst first
 
@@ -97,6 +99,8 @@ class StreamRecord:
     version: int = 0  # increases when it changes
     view: tuple[int, StreamView] | None = None  # as it was last asked for, and its version then
     begun: bool = False  # a fit was handed to the log, and has not come back from it
+    brought: dict[str, int] = field(default_factory=dict)  # bytes of its names by who wrote them
+    counted: tuple[str, ...] | None = None  # the channels that are in `brought`
 
     @property
     def generation(self) -> int:
@@ -215,6 +219,7 @@ class StreamRecords:
         self.next_id = 1
         self._by_id: dict[int, StreamRecord] = {}
         self._by_name: dict[str, StreamRecord] = {}
+        self.names: Counter[str] = Counter()  # bytes of all names, by who wrote them
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -234,11 +239,33 @@ class StreamRecords:
         """Add a stream."""
         self._by_id[stream.id] = self._by_name[stream.name] = stream
         self.next_id = max(self.next_id, stream.id + 1)
+        self.names.update(stream.brought)
         return stream
+
+    def count_names(self, stream: StreamRecord, writer: str) -> None:
+        """Take note of who wrote names of a stream that were not counted."""
+        channels = stream.aligner.channels
+        if channels is stream.counted:
+            return
+        stream.counted = channels
+        size = size_of_names(stream.name, channels) - sum(stream.brought.values())
+        stream.brought[writer] = stream.brought.get(writer, 0) + size
+        self.names[writer] += size
 
     def remove(self, stream: StreamRecord) -> None:
         """Remove a stream."""
         del self._by_id[stream.id], self._by_name[stream.name]
+        self.names.subtract(stream.brought)
+        self.names = +self.names
+
+
+def size_of_names(stream: str | None, channels: Iterable[str]) -> int:
+    """Return about how many bytes a new stream and its channels take, with their first samples.
+
+    The stream is None where it is not new.
+    """
+    size = sum(_CHANNEL_SIZE + len(name) for name in channels)
+    return size if stream is None else size + _STREAM_SIZE + len(stream)
 
 
 def check_without_model(streams: StreamRecords, names: Iterable[str]) -> None:
@@ -254,7 +281,7 @@ def check_without_model(streams: StreamRecords, names: Iterable[str]) -> None:
 
 # Fields that are saved in a form of their own, and those that are made anew.
 _SPECIAL = {"aligner", "fit", "models", "wanted", "items", "last_item", "ratio", "distance"}
-_UNSAVED = {"outage", "columns", "version", "view", "begun"}
+_UNSAVED = {"outage", "columns", "version", "view", "begun", "counted"}
 _PLAIN = tuple(f.name for f in fields(StreamRecord) if f.name not in _SPECIAL | _UNSAVED)
 
 

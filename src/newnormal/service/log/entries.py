@@ -29,6 +29,7 @@ class SamplesArrived:
     # Whether they are the whole history of their streams, to be fitted at once.
     history: bool = False
     past: bool = False  # whether they are of the time before their source was first started
+    writer: str = ""  # who sent them: a token, an address, or a pull source
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,8 @@ def pack(entries: Sequence[Entry]) -> bytes:
         if isinstance(entry, SamplesArrived):
             arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
             position = None if entry.input_position is None else dict(entry.input_position)
-            facts.append([entry.kind, arrivals, entry.source, position, entry.history, entry.past])
+            others = entry.history, entry.past, entry.writer
+            facts.append([entry.kind, arrivals, entry.source, position, *others])
             for arrival in entry.arrivals:
                 numbers.append(np.ascontiguousarray(arrival.times, "<i8").tobytes())
                 numbers.append(np.ascontiguousarray(arrival.values, "<f8").tobytes())
@@ -206,7 +208,7 @@ def unpack(record: bytes) -> list[Entry]:
             if kind != SamplesArrived.kind:
                 entries.append(_PLAIN[kind](*map(_tupled, values)))
                 continue
-            listed, source, position, history, past = values
+            listed, source, position, *others = values
             arrivals = []
             for stream, channels, count in listed:
                 times = np.frombuffer(record, "<i8", count, offset).astype(np.int64)
@@ -215,7 +217,7 @@ def unpack(record: bytes) -> list[Entry]:
                 offset += flat.nbytes
                 numbers = flat.reshape(count, len(channels)).astype(np.float64)
                 arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-            entries.append(SamplesArrived(tuple(arrivals), source, position, history, past))
+            entries.append(SamplesArrived(tuple(arrivals), source, position, *others))
         if offset != len(record):
             raise ValueError("length")
     except (LookupError, TypeError, ValueError, struct.error) as error:
