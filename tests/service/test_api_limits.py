@@ -159,6 +159,37 @@ def test_a_body_that_does_not_come_is_given_up_and_a_client_that_goes_is_no_erro
     assert error.status == status
 
 
+def test_members_that_hold_nothing_do_not_keep_it_busy(client: Client) -> None:
+    body = gzip.compress(b"", mtime=0) * 10_001
+    limits = {**LIMITS, "max_body": 1 << 20}
+    with Client(FakeService(3, config=fake_config(limits=limits))) as other:
+        found = push(other, body, **{"content-encoding": "gzip"})
+    assert found.status_code == 413
+    assert found.json()["error"] == "expected gzip of at most 10,000 members, found more"
+
+
+def test_a_request_that_would_take_too_much_memory_is_refused_before_it_is_decoded() -> None:
+    limits = {"memory": 1 << 20}
+    with Client(FakeService(3, config=fake_config(limits=limits))) as client:
+        found = push(client, b"[" + b"0," * 10_000 + b"0]")
+        assert found.status_code == 413 and "raise limits.memory" in found.json()["hint"]
+        assert push(client, json.dumps(SAMPLE)).status_code == 200
+        assert client.app.state.service.bodies.taken == 0
+
+
+def test_where_others_take_the_memory_the_same_request_is_asked_for_again() -> None:
+    with Client(FakeService(3)) as client:
+        service = client.app.state.service
+        with service.bodies.lease("127.0.0.1", service.config.limits.memory) as other:
+            other.take(service.config.limits.memory // 4)
+            body = json.dumps([{**SAMPLE, "time": at} for at in range(2_000)])
+            found = push(client, body)
+            assert found.status_code == 503 and found.headers["retry-after"] == "1"
+            assert "bytes of requests at once of 127.0.0.1" in found.json()["error"]
+            assert push(client, json.dumps(SAMPLE)).status_code == 200  # a small one
+        assert push(client, body).status_code == 200
+
+
 # --- rates
 
 

@@ -3,13 +3,15 @@
 import io
 import json
 import random
+import tracemalloc
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
 
-from newnormal.errors import InputError, ParameterError
+from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import (
     QUERY,
@@ -449,3 +451,46 @@ def test_a_decoder_that_fails_in_another_way_than_it_should_is_found_out() -> No
 
     with pytest.raises(AssertionError, match="expected an InputError, found UnicodeDecodeError"):
         check_decoder(Failing, [b"stream,time,x\na,0,1\na,1,2\n"])
+
+
+def _bodies() -> dict[str, tuple[bytes, str, str]]:
+    """Return bodies that take much memory for their size, with decoder and content type."""
+    names = ",".join(f'"c{k}"' for k in range(400))
+    rows = ",".join(["[" + "0," * 399 + "0]"] * 500)
+    times = ",".join(map(str, range(500)))
+    matrix = f'{{"stream":"s","channels":[{names}],"times":[{times}],"values":[{rows}]}}'
+    one = ",".join(f'{{"stream":"s{k}","time":9,"values":{{"x":{k}}}}}' for k in range(4_000))
+    wide = "m " + ",".join(f"f{k:x}=1" for k in range(30_000))
+    return {
+        "matrix": (matrix.encode(), "samples", "application/json"),
+        "lists": (b"[" + b"[]," * 60_000 + b"[]]", "samples", "application/json"),
+        "objects": (b"[" + b'{"":0},' * 30_000 + b"{}]", "samples", "application/json"),
+        "nested": (b"[" + b'{"a":{"b":{}}},' * 20_000 + b"{}]", "samples", "application/json"),
+        "samples": (f"[{one}]".encode(), "samples", "application/json"),
+        "lines": (b'{"stream":"s","time":9,"values":{"x":1}}\n' * 4_000, "samples", ""),
+        "csv": (b"stream,time" + b",a" * 498 + b"\n" + (b"s,9" + b",12" * 498 + b"\n") * 200,
+                "samples", "text/csv"),
+        "commas": (b"a" + b"," * 200_000, "samples", "text/csv"),
+        "short": (b"a\n" * 90_000, "samples", "text/csv"),
+        "fields": (wide.encode(), "influx", ""),
+        "points": (b"m,host=a v=1 9\n" * 20_000, "influx", ""),
+        "series": (b"\x0a\x00" * 90_000, "remote_write", "application/x-protobuf"),
+        "resources": (b"\x0a\x00" * 90_000, "otlp", "application/x-protobuf"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _bodies())
+def test_a_body_takes_no_more_memory_than_its_weight(name: str) -> None:
+    body, kind, form = _bodies()[name]
+    decoder = find_decoder(kind)(DecoderLimits())
+    headers = {"content-type": form, "content-encoding": "identity"}
+    weight = decoder.weight(body, headers)
+    tracemalloc.start()
+    try:
+        with suppress(NewnormalError):
+            decoder.decode(body, headers)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most <= weight, (most / len(body), weight / len(body))
+    assert weight <= max(20 * most, 64 * len(body)), (most / len(body), weight / len(body))

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -447,6 +448,17 @@ def test_a_key_that_names_nothing_is_an_error_in_words(
     assert service.health()["status"] == "ok"
 
 
+class Holding:
+    """Applies nothing until it may."""
+
+    def __init__(self, apply: Callable[..., Any]) -> None:
+        self._apply, self.go_on = apply, threading.Event()
+
+    def __call__(self, *given: Any) -> Any:
+        assert self.go_on.wait(60.0)
+        return self._apply(*given)
+
+
 def test_limits_on_streams_and_channels_are_kept(start: Start) -> None:
     with start(limits=Limits(streams=1, channels=2)) as service:
         push(service, arrival(0, samples(0, 2), "one"))
@@ -454,6 +466,40 @@ def test_limits_on_streams_and_channels_are_kept(start: Start) -> None:
             service.push([arrival(0, samples(0, 2), "two")])
         with pytest.raises(LimitError, match="'one': expected at most 2 channels, found 3"):
             service.push([arrival(2, samples(2, 2, width=3), "one")])
+
+
+def test_values_that_wait_to_be_judged_have_a_limit_and_wide_samples_count_more(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(limits=Limits(lag=1_000_000)) as service:
+        monkeypatch.setattr(service.applier, "apply", holding := Holding(service.applier.apply))
+        service.push([arrival(0, np.zeros((100_000, 2)), "first")], writer="one").result()
+        with pytest.raises(ServiceBusy, match=r"at most 250,000 values that wait .* of one, found"):
+            service.push([arrival(0, np.zeros((10_000, 8)), "wide")], writer="one")
+        service.push([arrival(0, np.zeros((10_000, 4)), "small")], writer="one")
+        service.push([arrival(0, np.zeros((10_000, 8)), "wide")], writer="two")
+        holding.go_on.set()
+        settle(service)
+        service.push([arrival(100_000, np.zeros((100_000, 2)), "first")], writer="one").result()
+        settle(service)
+        assert service.waiting.taken == 0
+
+
+def test_who_brought_names_is_known_after_a_start(start: Start) -> None:
+    with start() as service:
+        service.push([arrival(0, samples(0, 2), "one")], writer="web").result()
+        settle(service)
+        taken = dict(service.applier.streams.names)
+        assert set(taken) == {"web"} and taken["web"] > 1_000
+        shown = service.health()["memory"]["names"]
+        assert shown == {"bytes": taken["web"], "limit": 256 << 20, "writers": taken}
+        text = exposition(service)[0].decode()
+        assert f'newnormal_memory_bytes{{what="names"}} {float(taken["web"])}' in text
+        assert "newnormal_requests_refused_total 0.0" in text
+    with start() as service:
+        assert service.applier.streams.names == taken
+        service.remove(1).result()
+        assert not service.applier.streams.names
 
 
 def test_a_caller_who_goes_away_stops_nothing(service: Service) -> None:

@@ -18,7 +18,7 @@ QUERY = ":query"  # what `headers` has the text behind the question mark under
 _LONGEST_NAME = 200
 # Bytes that a part of a text takes once it is read, and how often the text itself is there.
 _JSON_PARTS = {b",": 48, b"[": 64, b"{": 480, b":": 24, b"\n": 16}
-_OTHER_PARTS = {b",": 128, b";": 128, b"\t": 128, b"=": 128, b"\n": 112}
+_OTHER_PARTS = {b",": 128, b";": 128, b"\t": 128, b"=": 128, b"\n": 144}
 _COPIES = 4
 # The same for a part of a message, whose tag has this wire type.
 _PART, _WITH_LENGTH = 80, 2

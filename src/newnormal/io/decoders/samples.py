@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
@@ -74,10 +75,10 @@ class SamplesDecoder(Decoder):
                 f"expected UTF-8 text, found the byte {body[error.start]:#04x} at {error.start}",
                 hint="encode the body as UTF-8; compressed ones need Content-Encoding: gzip",
             ) from None
-        start = text.lstrip()[:1]
-        if not start:
+        start = re.search(r"\S", text)  # stripped, it would be there twice
+        if start is None:
             raise InputError("expected samples, found an empty body", hint=f"such as {_EXAMPLE}")
-        as_json = kind in (*_JSON, *_LINES) or (kind in _ANY and start in "{[")
+        as_json = kind in (*_JSON, *_LINES) or (kind in _ANY and start[0] in "{[")
         if not as_json:
             arrivals = self._csv(text, stream)
         else:
@@ -156,29 +157,38 @@ class SamplesDecoder(Decoder):
 
     def _csv(self, text: str, given: str | None) -> list[Arrival]:
         lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+        table = []
         try:
             header = [each.strip() for each in next(lines)]
-            table = [line for line in lines if line]
+            stream_at, time_at = _column(header, ("stream",)), _column(header, _TIMES)
+            others = [at for at in range(len(header)) if at not in (stream_at, time_at)]
+            names = tuple(header[at] for at in others)
+            is_long = [name.lower() for name in names] in (
+                ["channel", "value"],
+                ["value", "channel"],
+            )
+            if not is_long:
+                check_channels(names, self.limits, "line 1")
+            for line in filter(None, lines):
+                table.append(line)
+                if len(table) > self.limits.samples:
+                    raise too_many_samples(self.limits)
         except (csv.Error, StopIteration) as error:
             raise InputError(
                 f"line {lines.line_num}: expected CSV, found something else: {error}",
                 hint="the first line names the columns: stream, time and the channels",
             ) from None
-        if len(table) > self.limits.samples:
-            raise too_many_samples(self.limits)
         for row, line in enumerate(table):
             if len(line) != len(header):
                 raise InputError(
                     f"line {row + 2}: expected {len(header)} cells, found {len(line)}",
                     hint="every line has the columns that the first one names",
                 )
-        stream_at, time_at = _column(header, ("stream",)), _column(header, _TIMES)
         streams: list[Any] = (
             [given] * len(table) if stream_at is None else [line[stream_at] for line in table]
         )
         times: list[Any] = [None if time_at is None else line[time_at] or None for line in table]
-        others = [at for at in range(len(header)) if at not in (stream_at, time_at)]
-        if [header[at].lower() for at in others] in (["channel", "value"], ["value", "channel"]):
+        if is_long:
             channel_at, value_at = _column(header, ("channel",)), _column(header, ("value",))
             assert channel_at is not None and value_at is not None
             return self._long(
@@ -188,8 +198,6 @@ class SamplesDecoder(Decoder):
                 [line[value_at] for line in table],
             )
         rows = SampleRows(self.limits, self.clock(), "line", 2)
-        names = tuple(header[at] for at in others)
-        check_channels(names, self.limits, "line 1")
         for row, (stream, time, line) in enumerate(zip(streams, times, table, strict=True)):
             rows.add(row, stream, time, names, [line[at] for at in others])
         return rows.arrivals()
