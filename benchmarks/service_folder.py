@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,12 @@ def samples(stream: int, first: int, count: int) -> Floats:
     return found
 
 
-def prepare(folder: Path, streams: int) -> int:
+def history(stream: int) -> Arrival:
+    """Return the first samples of a stream."""
+    return Arrival(stream_name(stream), CHANNELS, times(0, HISTORY), samples(stream, 0, HISTORY))
+
+
+def prepare(folder: Path, streams: int, history: Callable[[int], Arrival] = history) -> int:
     """Make the folder; return the number of the next sample of every stream."""
     folder.mkdir(parents=True)
     kept = SqliteLog(folder / "log.sqlite", sync=False)
@@ -57,27 +62,25 @@ def prepare(folder: Path, streams: int) -> int:
     applier = recover(folder, kept, store, report, lambda *_: None)
     for begin in range(0, streams, 100):
         numbers = range(begin, min(begin + 100, streams))
-        arrived = tuple(
-            Arrival(stream_name(k), CHANNELS, times(0, HISTORY), samples(k, 0, HISTORY))
-            for k in numbers
-        )
+        arrived = tuple(map(history, numbers))
+        count = len(arrived[0].times)
         _apply(applier, kept, [log.SamplesArrived(arrived)])
-        ids = [_id(applier, k) for k in numbers]
-        _apply(applier, kept, [log.FitBegan(each, 0, HISTORY - 1, "history") for each in ids])
+        ids = [_id(applier, each.stream) for each in arrived]
+        _apply(applier, kept, [log.FitBegan(each, 0, count - 1, "history") for each in ids])
         began = applier.position
-        for k in numbers[: MODELS if begin == 0 else 0]:
-            _fit(applier, _id(applier, k), f"{k}.nn")
+        for k in range(MODELS if begin == 0 else 0):
+            _fit(applier, ids[k], f"{k}.nn")
         taken = [log.FitTaken(each, began, f"{each % MODELS}.nn") for each in ids]
         _apply(applier, kept, taken)
     save_checkpoint(applier)
     applier.fleet.close(save=False)
     store.close()
     kept.close()
-    return HISTORY
+    return count
 
 
-def _id(applier: Applier, number: int) -> int:
-    found = applier.streams.named(stream_name(number))
+def _id(applier: Applier, name: str) -> int:
+    found = applier.streams.named(name)
     assert found is not None
     return found.id
 

@@ -112,13 +112,15 @@ def sample_values(stream: int, first: int, count: int) -> Floats:
 class Machine(threading.Thread):
     """Sends the samples of some streams, each batch until it is acknowledged."""
 
-    def __init__(self, url: str, streams: range, pause: float) -> None:
+    def __init__(self, url: str, streams: range, pause: float, history: int = 0) -> None:
         super().__init__(daemon=True)
         self._url, self._streams, self._pause = url, streams, pause
         self._rng = np.random.default_rng(streams.start)
         self._ended = threading.Event()
-        self.acknowledged = dict.fromkeys(streams, 0)  # samples of each stream, from the first on
-        self.sent: dict[int, list[tuple[int, int]]] = {each: [] for each in streams}
+        # samples of each stream, from the first on
+        self.acknowledged = dict.fromkeys(streams, history)
+        begun = [(0, history)] if history else []
+        self.sent: dict[int, list[tuple[int, int]]] = {each: [*begun] for each in streams}
         self.refused = 0
 
     def run(self) -> None:

@@ -1,7 +1,8 @@
 """`kill -9` at any moment: nothing acknowledged is lost, nothing differs, each alert comes once."""
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
+from newnormal.io.arrivals import Arrival
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.receiver import Receiver
@@ -17,9 +19,24 @@ from tests.waiting import until
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from tests.service.serving import START, Machine, Person, Serving, sample_values, stream_name
+from benchmarks.service_folder import prepare
+from tests.service.serving import (
+    CHANNELS,
+    START,
+    Machine,
+    Person,
+    Serving,
+    sample_values,
+    stream_name,
+)
 
-STREAMS = 6
+STREAMS, MANY = 6, 1_000  # those of `make soak` are live from the beginning
+HISTORY = 290  # a fault of every stream comes soon
+
+
+def history(stream: int) -> Arrival:
+    times = (START + np.arange(HISTORY)) * 10**9
+    return Arrival(stream_name(stream), CHANNELS, times, sample_values(stream, 0, HISTORY))
 
 
 @pytest.fixture
@@ -67,12 +84,18 @@ def check_samples(found: dict[str, Any], folder: Path, machines: list[Machine]) 
 
 @pytest.mark.cases(4, 200)
 def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
-    tmp_path: Path, receiver: Receiver, cases: range
+    tmp_path: Path,
+    receiver: Receiver,
+    cases: range,
+    record_property: Callable[[str, object], None],
 ) -> None:
     rng = np.random.default_rng(cases.start)
     serving = Serving(tmp_path, receiver.url)
-    machines = [Machine(serving.url, range(at, at + 2), 0.02) for at in range(0, STREAMS, 2)]
-    person = Person(serving.url, STREAMS)
+    many = "NEWNORMAL_SOAK" in os.environ
+    streams, begun = (MANY, prepare(serving.data, MANY, history)) if many else (STREAMS, 0)
+    parts = (range(at, streams, 3) for at in range(3))
+    machines = [Machine(serving.url, part, 0.02, begun) for part in parts]
+    person = Person(serving.url, streams)
     try:
         serving.start()
         serving.wait_until_ready()
@@ -86,7 +109,8 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
             serving.kill()
             serving.start()
         serving.wait_until_ready()
-        until(lambda: min(min(m.acknowledged.values()) for m in machines) > 400, "enough samples")
+        enough = begun or 400
+        until(lambda: min(min(m.acknowledged.values()) for m in machines) >= enough, "samples")
         for each in users:
             each.end()
         until(lambda: is_settled(serving), "all alerts to be delivered", seconds=120.0)
@@ -112,4 +136,5 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
     assert {key: body for (key, _), body in found["alerts"].items()} == bodies
     assert person.decided
     models = sum(len(each["models"]) for each in found["streams"].values())
-    print(f"{len(cases)} kills, {total:,} samples, {len(keys)} alerts, {models} models")
+    told = f"{len(cases)} kills, {total:,} samples, {len(keys)} alerts, {models} models"
+    record_property("found", f"{streams:,} streams: {told}")

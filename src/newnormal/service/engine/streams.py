@@ -249,8 +249,9 @@ class StreamRecords:
             return
         stream.counted = channels
         size = size_of_names(stream.name, channels) - sum(stream.brought.values())
-        stream.brought[writer] = stream.brought.get(writer, 0) + size
-        self.names[writer] += size
+        if size:
+            stream.brought[writer] = stream.brought.get(writer, 0) + size
+            self.names[writer] += size
 
     def remove(self, stream: StreamRecord) -> None:
         """Remove a stream."""
