@@ -20,8 +20,7 @@ def test_three_commands_take_skab_from_the_file_to_the_alarm(
     if not path.exists():
         pytest.skip("SKAB is not under NEWNORMAL_DATA")
 
-    checked = newnormal("check", path, status=0)
-    text = " ".join(checked.stdout.split())
+    text = " ".join(newnormal("check", path, status=0).stdout.split())
     assert "'anomaly' looks like a label (0 or 1, 35 % of it 1): --label anomaly" in text
     assert "'changepoint' looks like a label" in text
     assert "--drop changepoint" in text

@@ -49,8 +49,7 @@ def test_a_terminal_gets_a_table_that_interprets_no_name(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
-    header = 'time,a,b,"[red]x[/nonsense]\x1b[2J"'
-    path = write(tmp_path / "history.csv", header, rows(300))
+    path = write(tmp_path / "history.csv", 'time,a,b,"[red]x[/nonsense]\x1b[2J"', rows(300))
     done = newnormal("check", path, status=0)
     assert "\x1b[1m" in done.stdout  # a heading
     assert "\x1b[2J" not in done.stdout
@@ -60,8 +59,7 @@ def test_a_terminal_gets_a_table_that_interprets_no_name(
 def test_a_model_shows_what_differs(plant: Plant, newnormal: Command) -> None:
     live = plant.folder / "slow.csv"
     write(live, "time,a,b,z", plant.lines[1::5])
-    done = newnormal("check", live, "--model", plant.model)
-    text = " ".join(done.stdout.split())
+    text = " ".join(newnormal("check", live, "--model", plant.model).stdout.split())
     assert "samples are 5m apart here, and 1m in the model's history" in text
     assert "of the model's channels 'c' are not here; the model does not know 'z'" in text
 

@@ -106,8 +106,7 @@ def test_every_command_reads_it(
     written = files[name]
     given, model = arguments(written), tmp_path / "plant.nn"
 
-    checked = newnormal("check", written.path, "--json", *given, status=0)
-    found = json.loads(checked.stdout)
+    found = json.loads(newnormal("check", written.path, "--json", *given, status=0).stdout)
     assert found["facts"]["samples"] == LENGTH
     assert tuple(found["plan"]["channels"]) == written.channels
     assert [each["code"] for each in found["findings"] if each["level"] != "note"] == ["faults"]
@@ -119,8 +118,7 @@ def test_every_command_reads_it(
     # What the file is like is remembered: watch and score need it no more.
     long = ["--long"] if written.long else []
     rest = newnormal("watch", model, written.path, "--flush", "--rows", f"{HISTORY}:", *long)
-    verdicts = lines_of(rest)
-    check_verdicts(verdicts, written, HISTORY)
+    check_verdicts(lines_of(rest), written, HISTORY)
 
     scored = newnormal("score", model, written.path, "--rows", f"{HISTORY}:", *long)
     assert scored.stdout == rest.stdout

@@ -62,8 +62,7 @@ def test_alarms_only_prints_events_with_their_stream(site: Site, newnormal: Comm
 
 
 def test_unknown_streams_are_named_once_and_counted(site: Site, newnormal: Command) -> None:
-    lines = host_lines(10, HISTORY, (*HOSTS, "new", "newer"))
-    site.write(lines)
+    site.write(host_lines(10, HISTORY, (*HOSTS, "new", "newer")))
     done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert len(done.stdout.splitlines()) == 40
     assert done.stderr.count("stream 'new' is not in the fleet: its samples are skipped") == 1
@@ -132,8 +131,7 @@ def test_long_lines_of_one_stream_have_an_ordinary_state(site: Site, newnormal: 
     site.write(texts[:33], "long.csv", "time,tag,value")
     before = newnormal(*arguments)
     site.write(texts, "long.csv", "time,tag,value")
-    after = newnormal(*arguments, "--flush")
-    assert before.stdout + after.stdout == expected
+    assert before.stdout + newnormal(*arguments, "--flush").stdout == expected
     assert newnormal("score", model, site.folder / "long.csv", "--long").stdout == expected
     assert load(state).counters["seen"] == 40
 
@@ -141,8 +139,7 @@ def test_long_lines_of_one_stream_have_an_ordinary_state(site: Site, newnormal: 
 def killed_after(site: Site, lines: int, *options: str) -> list[str]:
     """Start a watch that follows the file, kill it after some lines, return what it wrote."""
     watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow", *options)
-    seen = watch.read(lines)
-    return seen + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
+    return watch.read(lines) + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("lines", [1, 200])
@@ -152,8 +149,7 @@ def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same
     expected = expected_lines(site, site.lines)
     seen = killed_after(site, lines)
     assert seen == expected[: len(seen)]
-    after = newnormal("watch", site.fleet, site.live, "--by", "host")
-    again = after.stdout.splitlines()
+    again = newnormal("watch", site.fleet, site.live, "--by", "host").stdout.splitlines()
     assert again == expected[len(expected) - len(again) :]
     assert len(seen) + len(again) >= len(expected)
     assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
@@ -186,8 +182,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
     assert before.returncode == 1
     missing = newnormal("watch", site.fleet, site.folder / "no.csv", "--by", "host")
     assert missing.returncode == 1, "a start that fails loses nothing, either"
-    after = newnormal("watch", site.fleet, *arguments)
-    assert before.stdout + after.stdout == expected
+    assert before.stdout + newnormal("watch", site.fleet, *arguments).stdout == expected
 
 
 def test_a_pipe_is_judged_as_it_comes_and_not_repeated(site: Site, newnormal: Command) -> None:

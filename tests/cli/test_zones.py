@@ -22,8 +22,7 @@ def test_watch_and_score_give_the_offset_of_the_input(newnormal: Command, plant:
     plant.write(with_offset(plant.lines, "-03:30"))
     given = [line.partition(",")[0] + "-03:30" for line in plant.lines[1:]]
     watched = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--flush")
-    scored = newnormal("score", plant.model, plant.live)
-    for done in (watched, scored):
+    for done in (watched, newnormal("score", plant.model, plant.live)):
         assert done.returncode == 0, done.stderr
         assert [json.loads(line)["time"] for line in done.stdout.splitlines()] == given
     # The history had no zone, and a state file keeps that of history alone.
@@ -71,5 +70,4 @@ def test_what_a_fleet_writes_again_has_the_same_zone(
         patch.setattr(JsonLinesSink, "write_lines", fail)
         before = newnormal("watch", site.fleet, *arguments)
     assert before.returncode == 1
-    after = newnormal("watch", site.fleet, *arguments)
-    assert before.stdout + after.stdout == expected
+    assert before.stdout + newnormal("watch", site.fleet, *arguments).stdout == expected

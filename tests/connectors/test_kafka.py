@@ -379,8 +379,7 @@ def test_check_names_topics_without_joining_the_group(kafka: Kafka) -> None:
     kafka.send("metrics", rows(range(3)))
     running = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
     read(running, 3)
-    checking = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
-    found = checking.check()
+    found = source_of(kafka, group="busy", topics=["metrics", "^plant-"]).check()
     assert found.startswith("cluster mockCluster")
     assert found.endswith(
         f" at {kafka.server} (no TLS, no user); topics metrics, plant-1, 4 partitions"

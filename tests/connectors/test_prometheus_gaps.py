@@ -141,8 +141,7 @@ def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
 
 
 def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakeApi) -> None:
-    outages = [(NEWEST_S - 400, NEWEST_S - 100)]
-    served(fake, outages, "rate(x[2m])")
+    served(fake, [(NEWEST_S - 400, NEWEST_S - 100)], "rate(x[2m])")
     channels = {"a": "load", "b": "rate(x[2m])"}
     first = source_of(fake, channels=channels, history="100s")
     given(first, fake)

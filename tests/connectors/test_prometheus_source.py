@@ -245,8 +245,7 @@ def test_the_delay_is_an_option(fake: FakeApi) -> None:
 
 def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(3)
-    source = source_of(fake, every="1s", history="40000s", delay="5s")
-    found = read(source)
+    found = read(source_of(fake, every="1s", history="40000s", delay="5s"))
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:4] == [60, 240, 960, 3840]
     assert max(sizes) == 11_000
@@ -257,8 +256,7 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) ->
 def test_many_series_have_short_ranges(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_VALUES", 2000)
     fake.series["load"] = of_hosts(5)
-    source = source_of(fake, every="1s", history="2000s")
-    read(source, most=1000)
+    read(source_of(fake, every="1s", history="2000s"), most=1000)
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:3] == [60, 240, 400]
     assert max(sizes) == 400, "of five series each"

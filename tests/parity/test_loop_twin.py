@@ -337,8 +337,7 @@ class DetectorPair:
             near = np.clip(sample, params.mean - most, params.mean + most)
             still = params._replace(lr=np.float32(0))
             observed = float(self.scored(self.beside, near, clean, phases, still).scores[0])
-        masked = np.where(hidden, np.nan, sample)
-        out = self.scored(self.model, masked, clean, phases, params)
+        out = self.scored(self.model, np.where(hidden, np.nan, sample), clean, phases, params)
         if self.left == 0:
             self.beside, observed = None, float(out.scores[0])
         return float(out.scores[0]), observed, out.shares[0]
@@ -416,8 +415,7 @@ def test_loop_equals_its_slow_twin_after_every_sample(
 
 def test_loop_equals_its_slow_twin_on_a_drift_that_no_score_shows() -> None:
     pair = Pair.of("m2n2-alarms")
-    live = drifting()
-    for sample in live:
+    for sample in drifting():
         pair.step(sample)
     assert "changed" in pair.told()
 

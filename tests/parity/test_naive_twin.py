@@ -71,8 +71,7 @@ class Pair:
         self.ref.lr = float(np.float32(lr))
 
     def step(self, sample: Floats) -> None:
-        ref = self.ref.step(sample)
-        self.compare(ref, self.advance(sample[None], False))
+        self.compare(self.ref.step(sample), self.advance(sample[None], False))
 
     def flush(self) -> None:
         ref = self.ref.flush()
@@ -167,8 +166,7 @@ def test_the_twins_stay_together_over_a_long_stream() -> None:
 
 def test_the_good_copy_is_renewed_every_64_learning_steps_and_put_back_after_divergence() -> None:
     assert COPY_EVERY == naive.COPY_EVERY == 64
-    setting = Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05)
-    pair = Pair(setting)
+    pair = Pair(Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05))
     quiet = nasty_series("none missing", 2 * 150, 2)
     for sample in quiet[: 2 * 100]:
         pair.step(sample)
@@ -272,8 +270,7 @@ def test_windows_start_where_the_twin_says(length: int, window: int, stride: int
 
 def test_history_scores_include_the_repeats_and_leave_out_as_many_of_the_smallest() -> None:
     scores = np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 8.0])  # windows of 3: one sample is left over
-    last_window = np.array([30.0, 90.0, 8.0])
-    comp = threshold_scores(scores, last_window, 3)
+    comp = threshold_scores(scores, np.array([30.0, 90.0, 8.0]), 3)
     assert comp.tolist() == [3.0, 4.0, 5.0, 8.0, 9.0, 30.0, 90.0]
 
 

@@ -71,8 +71,7 @@ def test_a_runner_that_does_not_compute_returns_what_is_kept_and_calls_nothing_a
 
 
 def test_a_data_set_with_nothing_computed_is_said_to_be_so(sweep: Sweep) -> None:
-    result = ablation(sweep.runner(compute=False), **ASKED)
-    page = result.markdown()
+    page = ablation(sweep.runner(compute=False), **ASKED).markdown()
     assert "| SMD/2-1 | not computed |" in page
     assert "| SWaT | get Secure Water Treatment" in page
     assert "failed" not in page

@@ -168,8 +168,7 @@ def test_long_series_are_scored_in_parts_as_in_one(monkeypatch: pytest.MonkeyPat
     assert len(ref) == 101
     for chunk in (1, 3, 10):
         monkeypatch.setattr(base, "_CHUNK", chunk)
-        comp = base.scores(model, settings, series)
-        np.testing.assert_array_equal(comp, ref)
+        np.testing.assert_array_equal(base.scores(model, settings, series), ref)
 
 
 def test_adapting_follows_a_new_normal_where_a_frozen_model_never_stops_its_alarm() -> None:

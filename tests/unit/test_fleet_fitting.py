@@ -236,8 +236,7 @@ WAITING = "import sys; sys.stdout.write('x' * 3); sys.stdout.flush(); sys.stdin.
 def test_closing_ends_processes_in_the_middle_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", WAITING)
     detectors = dict.fromkeys(("a", "b", "c"), M2N2(**QUICK))
-    histories = dict.fromkeys(detectors, history(0))
-    running = fit_streams(detectors, histories, workers=2)
+    running = fit_streams(detectors, dict.fromkeys(detectors, history(0)), workers=2)
     next(running)  # the one fitted here; the other process never answers
     running.close()  # type: ignore[attr-defined]
     assert list(running) == []

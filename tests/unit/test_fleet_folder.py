@@ -127,10 +127,8 @@ def test_a_stream_taken_out_is_an_ordinary_state_file_and_goes_in_again(tmp_path
     fleet["wide-0"].save(tmp_path / "other.nn")
     assert (tmp_path / "wide.nn").read_bytes() == (tmp_path / "other.nn").read_bytes()
     detector = newnormal.load(tmp_path / "wide.nn")
-    other = Fleet(epochs=1).add("again", detector)
-    other.save(tmp_path / "fleet")
-    found = Fleet.load(tmp_path / "fleet")
-    found.take_out("again", tmp_path / "again.nn")
+    Fleet(epochs=1).add("again", detector).save(tmp_path / "fleet")
+    Fleet.load(tmp_path / "fleet").take_out("again", tmp_path / "again.nn")
     assert (tmp_path / "again.nn").read_bytes() == (tmp_path / "wide.nn").read_bytes()
 
 
@@ -271,8 +269,7 @@ def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
 
 
 def test_loading_reads_what_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = lived(3)
-    fleet.save(tmp_path)
+    lived(3).save(tmp_path)
     stale = read_manifest(tmp_path)
     with Fleet.open(tmp_path) as opened:
         opened.step(tick(opened, 3))
@@ -484,8 +481,7 @@ def test_a_torn_record_is_cut_off_and_nothing_else(tmp_path: Path) -> None:
     opened_and_killed(tmp_path)
     path = the_log(tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
-    fleet = lived(10)
-    assert_equal(fleet, Fleet.load(tmp_path))
+    assert_equal(lived(10), Fleet.load(tmp_path))
     (problem,) = check(tmp_path).problems
     assert problem.left_by_kill and "the last record is not whole" in problem.text
     opened = Fleet.open(tmp_path)
@@ -602,8 +598,7 @@ def test_arrays_at_other_places_are_copied_by_name(tmp_path: Path) -> None:
     for name in fleet.streams_:
         if name != "narrow-0":
             fleet.remove(name)
-    other = with_other_layout(fleet, "narrow-0")
-    other.save(tmp_path)
+    with_other_layout(fleet, "narrow-0").save(tmp_path)
     found = Fleet.load(tmp_path)
     own, new = (list(arrays(each._streams["narrow-0"].open())) for each in (fleet, found))
     assert [each.tobytes() for each in own] == [each.tobytes() for each in new]

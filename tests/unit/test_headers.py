@@ -58,19 +58,16 @@ def test_many_headers_take_linear_time() -> None:
 
 
 def test_streams_and_long_lines_have_headers_again() -> None:
-    lines = StreamLines("host")
-    batch = lines.parse(["host,x,y", "a,1,2", "y,host,x", "3,b,4"])
+    batch = StreamLines("host").parse(["host,x,y", "a,1,2", "y,host,x", "3,b,4"])
     assert batch.values.tolist() == [[1, 2], [4, 3]]
     assert [batch.names[code] for code in batch.codes] == ["a", "b"]
-    long = LongLines()
-    batch = long.parse(["time,tag,value", "1,x,5", "tag,value,time", "x,6,2", "x,7,3"])
+    batch = LongLines().parse(["time,tag,value", "1,x,5", "tag,value,time", "x,6,2", "x,7,3"])
     assert batch.values.tolist() == [[5], [6]]
     assert batch.problems == ()
 
 
 def test_a_line_of_names_that_is_no_header_is_a_bad_line() -> None:
-    parser = LineParser()
-    samples = parser.parse_many(["t,a,b", "2026-01-01,1,2", "a,a,b", "x,y,z"])
+    samples = LineParser().parse_many(["t,a,b", "2026-01-01,1,2", "a,a,b", "x,y,z"])
     assert len(samples.rows) == 1
     assert [row for row, *_ in samples.errors] == [2, 3]
 

@@ -57,8 +57,7 @@ def nasty_labels() -> dict[str, Bools]:
 
 
 def nasty_scores(labels: Bools) -> dict[str, Floats]:
-    rng = np.random.default_rng(7)
-    noise = rng.random(len(labels))
+    noise = np.random.default_rng(7).random(len(labels))
     return {
         "random": noise,
         "informed": noise + 0.5 * labels,

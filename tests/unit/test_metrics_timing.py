@@ -79,8 +79,7 @@ def test_a_period_that_is_not_a_duration_is_refused() -> None:
 
 
 def scored() -> tuple[list[int], list[float]]:
-    rng = np.random.default_rng(5)
-    return LABELS, (PREDICTIONS + 0.1 * rng.random(12)).tolist()
+    return LABELS, (PREDICTIONS + 0.1 * np.random.default_rng(5).random(12)).tolist()
 
 
 def test_the_report_holds_what_the_functions_say() -> None:

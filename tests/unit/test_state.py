@@ -187,8 +187,7 @@ def test_the_same_state_gives_the_same_bytes(detector: M2N2, tmp_path: Path) -> 
     for name in names:
         detector.save(name)
     M2N2.load(names[0]).save(tmp_path / "c.nn")
-    contents = {path.read_bytes() for path in tmp_path.iterdir()}
-    assert len(contents) == 1
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
 
 
 def test_the_file_is_an_ordinary_safetensors_file_with_a_versioned_header(saved: Path) -> None:

@@ -220,8 +220,7 @@ times = st.sampled_from(["2026-01-01", "2026-01-02T03:04:05Z", "1767225600", "x"
     st.integers(1, 5),
 )
 def test_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any, size: int) -> None:
-    head = "2026-01-01,a,0,0"
-    text = [head] + [f"{time},a,{x},{y}{more}" for time, x, y, more in rows]
+    text = ["2026-01-01,a,0,0"] + [f"{time},a,{x},{y}{more}" for time, x, y, more in rows]
     one = LineParser.open("time,host,x,y", drop="host", strict=True)
     many = StreamLines("host", strict=True)
     many.parse(["time,host,x,y"])

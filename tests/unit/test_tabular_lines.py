@@ -230,8 +230,7 @@ def test_a_bad_time_is_a_bad_line() -> None:
 
 def test_unix_times_count_only_when_named() -> None:
     assert values(LineParser.open("when,a").parse("1767225600,1")) == [1767225600, 1]
-    parser = LineParser.open("when,a", time="when")
-    sample = present(parser.parse("1767225600123456789,1"))
+    sample = present(LineParser.open("when,a", time="when").parse("1767225600123456789,1"))
     assert values(sample) == [1]
     assert sample.time == np.datetime64("2026-01-01T00:00:00.123456789", "ns")
 

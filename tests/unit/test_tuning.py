@@ -114,8 +114,7 @@ def test_a_long_history_is_tested_on_its_newest_20_000_and_trained_on_96_000_win
     assert CHOOSE._LONGEST == 20_000
     training = CHOOSE._training(1_000_000, 3, None, None)
     assert (training.stride, training.batch, training.seed) == (11, 64, 3)
-    windows = (1_000_000 - WINDOW) // 11 + 1
-    assert windows <= 96_000
+    assert (1_000_000 - WINDOW) // 11 + 1 <= 96_000
     assert training.epochs == 2  # at least
 
 

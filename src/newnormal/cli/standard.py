@@ -66,8 +66,7 @@ class _Messages(FileIO):
 
 def prepare() -> None:
     """Make the streams of the process safe to use. Call it first, and once."""
-    closed = [number for number in range(3) if not _is_open(number)]
-    for _ in closed:
+    for _ in [number for number in range(3) if not _is_open(number)]:
         # Else the next file that is opened would be standard output or error. It is opened for
         # reading alone, so that a write to it fails as before.
         os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)

@@ -34,5 +34,4 @@ def read_labelled(path: str | PathLike[str], *, label: str, history: int) -> Dat
     train, test = (table.values[part] for part in parts)
     times = (None, None) if table.times is None else tuple(table.times[part] for part in parts)
     channels = table.channels or numbered(train.shape[1])
-    name = Path(path).stem
-    return Dataset(name, train, test, labels[history:], channels, None, *times)
+    return Dataset(Path(path).stem, train, test, labels[history:], channels, None, *times)

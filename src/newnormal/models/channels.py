@@ -130,8 +130,7 @@ def forecast_lags(rest: Floats) -> Floats:
 
     From these equations no forecast grows with its horizon.
     """
-    C = rest.shape[1]
-    lags = np.zeros((C, PAST))
+    lags = np.zeros((rest.shape[1], PAST))
     if len(rest) <= 2 * PAST:
         return lags
     known = np.where(np.isnan(rest), 0.0, rest)

@@ -166,8 +166,7 @@ class _StateReader:
         if method not in ("detector", "m2n2"):
             raise facts.wrong("method", "detector or m2n2", method)
         options = facts.part("options").rest()
-        config = _config(method, options)
-        fitted = self._fitted(method, config)
+        fitted = self._fitted(method, _config(method, options))
         stream = self._stream(fitted)
         reader = EventReader(fitted.channels, fitted.model.vote_count)
         events = [reader.event(each) for each in facts.parts("events", _MOST_EVENTS)]

@@ -37,8 +37,7 @@ class Bound(NamedTuple):
         offset, clock = utc_offset(zone), ns_of_time(self.time)
         near = sorted({offset((clock + shift) // QUARTER) for shift in (-_DAY, _DAY)})
         fitting = [span for span in near if offset((clock - span) // QUARTER) == span]
-        moment = clock - (max(fitting) if fitting else near[0])
-        return np.datetime64(moment, "ns")
+        return np.datetime64(clock - (max(fitting) if fitting else near[0]), "ns")
 
 
 def _is_number(value: object) -> bool:

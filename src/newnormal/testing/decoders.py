@@ -42,8 +42,7 @@ def check_decoder(
         arrivals = decoder.decode(body, sent)
         for arrival in arrivals:
             _check_arrival(arrival)
-        again = kind(DecoderLimits(), lambda: _NOW).decode(body, sent)
-        same = len(again) == len(arrivals)
+        same = len(kind(DecoderLimits(), lambda: _NOW).decode(body, sent)) == len(arrivals)
         expect(same, "the same samples of the same body", "others")
         text = decoder.response(arrivals, 1).body
         expect(kind.status != 204 or not text, "no body with 204", "one")

@@ -191,8 +191,7 @@ def _described(dtype: Any, library: Any) -> Any:
     import narwhals as nw
 
     empty: Any = nw.new_series("", [], backend=library)
-    native = nw.to_native(empty)
-    return nw.from_native(native.cast(dtype), series_only=True).dtype
+    return nw.from_native(nw.to_native(empty).cast(dtype), series_only=True).dtype
 
 
 def _plain(column: NDArray[Any]) -> Any:

@@ -105,8 +105,7 @@ def _until_accepted(alarms: DriftAlarms) -> list[str]:
         plural="s"[: streams > 1],
     )
     accepted = ["accepted", "after, median", "range", "alarms", "youngest"]
-    header = ["change", "changes", *accepted, "longest of others"]
-    return [text, pages.table(header, lines)]
+    return [text, pages.table(["change", "changes", *accepted, "longest of others"], lines)]
 
 
 def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:

@@ -111,8 +111,7 @@ class Truth:
         """Return the page."""
         seeds = ", ".join(map(str, sorted({score.place.seed for score in self.scores}))) or "none"
         about = {"command": self.command, "seeds": seeds, "versions": pages.versions()}
-        text = _TEXT["introduction"].format(**about)
-        parts, where = [text], dict[str, dict[str, object]]()
+        parts, where = [_TEXT["introduction"].format(**about)], dict[str, dict[str, object]]()
         where |= {kind: {"kind": kind} for kind in cases.KINDS}
         where |= {f"{width} ch.": {"channels": width} for width in cases.WIDTHS}
         where |= {f"{period} s": {"period": period} for period in cases.PERIODS}

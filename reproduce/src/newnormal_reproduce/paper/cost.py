@@ -140,8 +140,7 @@ def cost(models: Sequence[str] | None = None, *, progress: Progress | None = Non
         Called with how many are done, how many there are, and which was done last.
     """
     chosen = list(models) if models else ["mlp", "torch-mlp", *PAPER_MODELS[1:]]
-    again = command("cost", models=models).replace(" --data DIR", "")
-    costs = Costs([], {}, again)
+    costs = Costs([], {}, command("cost", models=models).replace(" --data DIR", ""))
     for done, name in enumerate(chosen, start=1):
         try:
             costs.measured.append(cost_of(name))

@@ -113,8 +113,7 @@ class _Stream(NamedTuple):
 def _sine(day: Floats, channels: int, rng: np.random.Generator) -> _Stream:
     """Return daily sines, of another amplitude, level and phase in each channel."""
     amplitude, level = rng.uniform(2, 20, channels), rng.uniform(20, 100, channels)
-    phase = rng.uniform(0, 1, channels)
-    wave = np.sin(2 * np.pi * (day[:, None] + phase))
+    wave = np.sin(2 * np.pi * (day[:, None] + rng.uniform(0, 1, channels)))
     noise = _NOISE * amplitude * rng.standard_normal(wave.shape)
     return _Stream(level + amplitude * wave, noise)
 
@@ -305,8 +304,7 @@ def cases(
             if kind not in kinds or width not in channels:
                 continue
             key = list(RATES).index(rate), KINDS.index(kind), width
-            rng = np.random.default_rng([seed, *key])
-            stream = maker.make(day, width, rng)
+            stream = maker.make(day, width, np.random.default_rng([seed, *key]))
             for fault in (None, *(name for name in FAULTS if name in faults)):
                 if fault != "broken coupling" or kind == "coupled":
                     yield _case(

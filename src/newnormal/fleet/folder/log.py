@@ -197,8 +197,7 @@ class FileLog:
 
     def trim(self, position: int) -> None:
         """Remove files that hold nothing after a position."""
-        files = self.files
-        for (_, path), (following, _) in pairwise(files):
+        for (_, path), (following, _) in pairwise(self.files):
             if following <= position:
                 remove_file(path)
 

@@ -101,8 +101,7 @@ class AlertLinesSink(AlertSink):
 
     def _read_end(self, handle: int) -> None:
         """Remember the alerts at the end of the file; end a line that was cut short."""
-        size = os.fstat(handle).st_size
-        os.lseek(handle, max(size - _TAIL, 0), os.SEEK_SET)
+        os.lseek(handle, max(os.fstat(handle).st_size - _TAIL, 0), os.SEEK_SET)
         text = b""
         while piece := os.read(handle, _TAIL):
             text += piece

@@ -128,8 +128,7 @@ def _naming(where: str, by: Sequence[str], without: Sequence[str], name: str) ->
 
 def _span(given: Options, name: str, default: str) -> int:
     """Return a duration in ns."""
-    span = duration(given.text(name, default), f"{given.where}: {name}")
-    return int(span.astype(np.int64))
+    return int(duration(given.text(name, default), f"{given.where}: {name}").astype(np.int64))
 
 
 class PrometheusSource(PullSource):

@@ -98,8 +98,7 @@ class StreamInput:
         if numbered is None:
             return self._last()
         first, raw = numbered
-        texts = self.source.texts(raw, first)
-        return self._columns.parse(texts, first)
+        return self._columns.parse(self.source.texts(raw, first), first)
 
     def _last(self) -> StreamBatch | None:
         """Return the samples that are known because the input has ended."""

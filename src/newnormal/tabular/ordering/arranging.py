@@ -274,8 +274,7 @@ def _merge(series: _FinishedSeries, reading: Reading) -> None:
 def _averaged(values: Floats, starts: Ints) -> Floats:
     sizes = np.diff(np.r_[starts, len(values)])
     groups = np.repeat(np.arange(len(starts)), sizes)
-    there = (~np.isnan(values)).astype(np.float64)
-    sums, counts = means(values, there, groups, len(starts))
+    sums, counts = means(values, (~np.isnan(values)).astype(np.float64), groups, len(starts))
     with np.errstate(invalid="ignore", divide="ignore"):
         averaged: Floats = sums / counts
     return averaged
@@ -308,8 +307,7 @@ def _take_rows(series: _FinishedSeries, reading: Reading) -> None:
     if series.faithful:
         kept: Ints | slice = wanted
     else:  # in the order of the input
-        order = np.argsort(series.rows, kind="stable")
-        kept = np.sort(order[wanted])
+        kept = np.sort(np.argsort(series.rows, kind="stable")[wanted])
     span, count = series.span(), len(series.values)
     series.take(kept)
     if not len(series.values) and count:

@@ -171,8 +171,7 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
     limit = PERIODS * int(np.median(steps))
     if int(apart.max()) <= limit:
         return none, None
-    breaks = np.flatnonzero(apart > limit) + 1
-    starts = np.r_[0, breaks]
+    starts = np.r_[0, np.flatnonzero(apart > limit) + 1]
     sizes = np.diff(np.r_[starts, len(times)])
     few = np.repeat(sizes < _CONFIRMED, sizes)
     # Runs of samples that belong to few: more than two in a row is how the series is.

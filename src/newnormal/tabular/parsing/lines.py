@@ -374,8 +374,7 @@ class LineParser:
 
     def _grow(self, plan: ColumnPlan, rows: Sequence[Sequence[Cell]]) -> None:
         """Find out what the new keys of JSON lines are."""
-        width = len(rows[0])
-        if width != plan.width:
+        if len(rows[0]) != plan.width:
             self.columns.infer_columns(rows)
 
     def _infer_columns(self, lines: Sequence[str]) -> bool:
