@@ -243,7 +243,8 @@ def test_the_order_of_attention() -> None:
         some("near", scores=np.full(200, 0.9)),
         some("quiet"),
     ]
-    again = sorted(reversed(ordered), key=attention)
+    backwards = ordered[::-1]
+    again = sorted(backwards, key=attention)
     assert [each.name for each in again] == [each.name for each in ordered]
 
 
