@@ -27,8 +27,8 @@ from newnormal.acceptance.changes import open_changes, slot_of
 from newnormal.alarms import AlarmLog, AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.feedback_target import PAST, feedback_target, keep_newest
 from newnormal.alarms.log import forget, margins
-from newnormal.alarms.moving import threshold_of
 from newnormal.alarms.silence import forget_time, silence_alarm
+from newnormal.alarms.threshold import threshold_of
 from newnormal.alarms.words import ended, in_zone
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core import loop

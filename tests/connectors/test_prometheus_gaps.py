@@ -8,7 +8,7 @@ import pytest
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources import prometheus
 from newnormal.io.sources.prometheus import PrometheusSource
-from newnormal.io.sources.prometheus_gaps import longest_range
+from newnormal.io.sources.prometheus_steps import longest_range
 from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakeApi
 from tests.connectors.test_prometheus_source import NEWEST, NOW, source_of, values_of
 

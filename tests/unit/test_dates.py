@@ -10,11 +10,11 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, StreamLines, read
-from newnormal.tabular.bounds import Bound
 from newnormal.tabular.ordering.arrival import LiveOrder
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered
+from newnormal.tabular.times import Bound
 from tests.present import present
 
 LAST = "2026-12-31T23:59:59"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
+from newnormal.alarms.threshold import judge_moving
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
 from newnormal.core.stages import Alarms
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge_scores

@@ -16,8 +16,7 @@ from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming, fitting_name, series_name
 from newnormal.io.options import Options
 from newnormal.io.sources.prometheus_api import PrometheusApi, QueryGrid, RangeError, RangeSeries
-from newnormal.io.sources.prometheus_gaps import Gaps, longest_range
-from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
+from newnormal.io.sources.prometheus_steps import Gaps, RangeSamples, StreamChannels, longest_range
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
 

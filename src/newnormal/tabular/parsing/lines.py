@@ -7,11 +7,10 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.parsing.blocks import ParsedSamples, Sample, joined, read_block
+from newnormal.tabular.parsing.blocks import ParsedSamples, PlainLine, Sample, joined, read_block
 from newnormal.tabular.parsing.cells import Cell
 from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
-from newnormal.tabular.parsing.plain_line import PlainLine
 from newnormal.tabular.reading import BadCells, InputProfile, Reading
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
