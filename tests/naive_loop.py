@@ -589,8 +589,7 @@ class NaiveLoop:
 
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
-        stuck = self.range.stuck()
-        if stuck:
+        if stuck := self.range.stuck():
             self.open(stuck, {}, max(self.range.still[c] for c in stuck))
             return
         channels = self.range.about()

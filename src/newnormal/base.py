@@ -702,8 +702,7 @@ class BaseDetector:
     def set_params(self, **params: Any) -> Self:
         """Set constructor parameters; they take effect at the next `fit`."""
         before = self.get_params()
-        unknown = sorted(set(params) - set(before))
-        if unknown:
+        if unknown := sorted(set(params) - set(before)):
             raise ParameterError(
                 f"unknown parameter {', '.join(map(repr, unknown))}",
                 hint=f"the parameters are {', '.join(before)}",

@@ -286,8 +286,7 @@ def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: Fake
     source = source_of(fake)
     seen: list[Arrival] = []
     while True:
-        batch = source.next_batch(3)
-        if not batch:
+        if not (batch := source.next_batch(3)):
             break
         seen += batch
         place = source.snapshot()

@@ -177,8 +177,7 @@ class Pair:
 
     def reject(self) -> None:
         """Reject the newest pending change, or else the open alarm."""
-        slots = open_slots(present(self.state.changes), IS_PENDING)
-        if slots:
+        if slots := open_slots(present(self.state.changes), IS_PENDING):
             self.events += self.stage.reject(self.fitted, self.state, None, slots[-1])
             self.twin.reject(self.twin.waiting[-1])
         else:

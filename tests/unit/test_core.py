@@ -191,8 +191,7 @@ def test_daylight_saving_does_not_move_a_job_of_local_time(start: str) -> None:
     phases = rhythm.phases(times).astype(int)
     away = np.abs(values - rhythm.levels[phases]) / rhythm.spreads[phases]
     assert away.max() < 8
-    in_utc = Rhythm.fit(values, times)
-    if in_utc is not None:  # half of the days are an hour off
+    if (in_utc := Rhythm.fit(values, times)) is not None:  # half of the days are an hour off
         phases = in_utc.phases(times).astype(int)
         assert (np.abs(values - in_utc.levels[phases]) / in_utc.spreads[phases]).max() > 8
 

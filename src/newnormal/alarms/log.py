@@ -351,8 +351,7 @@ def _beyond(log: LogState) -> list[int]:
 
 def _shares(channels: tuple[str, ...], log: LogState) -> dict[str, float]:
     """Return each channel's share: of how far those beyond limits are, or of the joint score."""
-    order = _beyond(log)
-    if not order:
+    if not (order := _beyond(log)):
         named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
         return {channels[c]: share for c, share in named if c >= 0}
     far = np.log1p(log.ratios)  # of the largest floats, too, a share is a number
@@ -381,8 +380,7 @@ def close(
 
     `change` is the number of the change as which it goes on.
     """
-    alarm = open_alarm(fitted, log)
-    if alarm is None:
+    if (alarm := open_alarm(fitted, log)) is None:
         return []
     log.counts[LOG_NUMBER] = 0
     alarm = ended(alarm, reason, fitted.has_rhythm)

@@ -126,8 +126,7 @@ def fit_streams(
             f"workers: expected a whole number of at least 1, found {workers!r}",
             hint="leave it out for one a processor; 1 fits in this process",
         )
-    missing = [name for name in detectors if name not in histories]
-    if missing:
+    if missing := [name for name in detectors if name not in histories]:
         raise InputError(
             f"expected a history for each stream, found none for {missing[0]!r}",
             hint="give each detector a history of the same name",

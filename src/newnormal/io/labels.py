@@ -44,8 +44,7 @@ class Naming:
     def __init__(
         self, by: Sequence[str], without: Sequence[str] = (), fallback: str = "other"
     ) -> None:
-        both = sorted(set(by) & set(without))
-        if both:
+        if both := sorted(set(by) & set(without)):
             raise ParameterError(
                 f"expected a label in by or in without, found {both[0]} in both",
                 hint="leave it out of one of them",

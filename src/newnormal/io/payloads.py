@@ -100,8 +100,7 @@ class Payloads:
             What the message is about, where its topic says so: the channel of a plain number, and
             what the channels of an object begin with.
         """
-        content = _decoded(payload)
-        if content is None:
+        if (content := _decoded(payload)) is None:
             return []
         if not isinstance(content, list):
             return self._one(content, stream, received, channel)
@@ -137,15 +136,13 @@ class Payloads:
         self, content: Any, stream: str, received: int, channel: str | None
     ) -> list[PayloadValue]:
         if not isinstance(content, Mapping):
-            number = _number(content)
-            if number is None:
+            if (number := _number(content)) is None:
                 raise _other("a number or an object", content)
             return [PayloadValue(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
         stream, time = self._stream_of(content, stream), self._time_of(content, received)
         before = f"{channel}." if channel else ""
         if self._value is not None:
-            value = _at(content, self._value)
-            if value is None:
+            if (value := _at(content, self._value)) is None:
                 return []
             number, name = _number(value), channel or _PLAIN
             if self._channel is not None:

@@ -119,8 +119,7 @@ class TopicPatterns:
             pass
         named = None
         for at, pattern in enumerate(self.patterns):
-            names = pattern.match(topic)
-            if names is not None:
+            if (names := pattern.match(topic)) is not None:
                 named = Named(at, *names)
                 break
         if len(self._known) >= _REMEMBERED:

@@ -48,7 +48,6 @@ from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats, Floats32, Ints
 from newnormal.types.tables import Array, check_array, declared, first, flatten, read
 
-
 _CHUNK = 8192  # samples calibrated at once
 
 
@@ -395,8 +394,7 @@ class Committee(Model):
             return tensors[name].copy()
 
         params, plan = read(CommitteeParams, "", take), self.uncalibrated_params()
-        unknown = sorted(set(tensors) - set(declared(CommitteeParams)))
-        if unknown:
+        if unknown := sorted(set(tensors) - set(declared(CommitteeParams))):
             raise StateError(f"model.own.{unknown[0]}: not a tensor of this version")
         if self.center.any():
             raise StateError("model.center: expected 0, found other numbers")

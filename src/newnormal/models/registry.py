@@ -55,8 +55,7 @@ def find(model: object) -> type[Model]:
         return adapted
     if colon:
         return _checked(imported(model, "model"), model)
-    entry = registered(GROUP, model)
-    if entry is None:
+    if (entry := registered(GROUP, model)) is None:
         raise _unknown(model)
     return _checked(imported(entry.value, "model"), model)
 
@@ -129,8 +128,7 @@ def _checked(model: Any, name: str) -> type[Model]:
             f"which is {model!r}",
             hint="docs/guides/extending.md has an example of a model",
         )
-    missing = sorted(getattr(model, "__abstractmethods__", ()))
-    if missing:
+    if missing := sorted(getattr(model, "__abstractmethods__", ())):
         raise ParameterError(
             f"model: expected {name} to have {' and '.join(missing)}, found neither"
             if len(missing) > 1

@@ -226,8 +226,7 @@ class EventReader:
 
 
 def _time(facts: Facts, name: str) -> str | None:
-    text = facts.take(name)
-    if text is None:
+    if (text := facts.take(name)) is None:
         return None
     try:
         if isinstance(text, str) and len(text) <= _LONGEST_TIME:

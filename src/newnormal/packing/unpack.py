@@ -150,8 +150,7 @@ class _StateReader:
     def take(self, name: str, line: Array) -> NDArray[Any]:
         """Return a tensor, checked by its line; its name is known from here on."""
         self.known.add(name)
-        array = self.tensors.get(name)
-        if array is None:
+        if (array := self.tensors.get(name)) is None:
             raise StateError(f"expected a tensor {name}, found none")
         check_array(name, array, line, self.sizes)
         return aligned(array.view("M8[ns]") if line.dtype == "M8[ns]" else array)
@@ -174,8 +173,7 @@ class _StateReader:
         past = reader.past(facts.parts("past", _MOST_PAST))
         # `newnormal.runtime.checkpoint` reads the place.
         facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
-        unknown = sorted(set(self.tensors) - self.known)
-        if unknown:
+        if unknown := sorted(set(self.tensors) - self.known):
             raise StateError(f"{unknown[0]}: not a tensor of this version")
         return Unpacked(method, options, self.rule, fitted, stream, events, past)
 

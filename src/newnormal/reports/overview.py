@@ -318,8 +318,7 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     Where alarms are not tracked, the anomalous samples take their place. Alarms by silence count.
     """
     verdicts = timeline.verdicts
-    length = len(timeline)
-    if not length:
+    if not (length := len(timeline)):
         return {"ratio": [], "alarms": []}
     starts = bin_starts(length, points)
     worst = np.fmax.reduceat(ratios_of(verdicts), starts)

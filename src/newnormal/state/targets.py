@@ -44,8 +44,7 @@ def check_file(
             )
     target = resolved(path, error)
     folder = target.parent
-    obstacle = what_is(target)
-    if obstacle is not None:
+    if (obstacle := what_is(target)) is not None:
         raise error(f"cannot write {path}: expected a file, found {obstacle}", hint=_ELSEWHERE)
     if not folder.is_dir():
         named = Path(path).parent

@@ -55,8 +55,7 @@ def parse_times(values: Any) -> Times:
         if array.dtype.kind == "M":
             return _nanoseconds(array)
         array = array.tolist()
-    texts = plain_texts(array)
-    if texts is not None:
+    if (texts := plain_texts(array)) is not None:
         return texts
     times = np.empty(len(array), dtype="datetime64[ns]")
     for sample, value in enumerate(array):
@@ -117,8 +116,7 @@ def is_time(cell: object) -> bool:
 
 def _from_text(text: str) -> np.datetime64:
     text = text.strip()
-    match = _ISO.fullmatch(text)
-    if match is None:
+    if (match := _ISO.fullmatch(text)) is None:
         if _NUMBER.fullmatch(text) is None:
             raise _not_a_time(text)
         return _from_number(int(text) if text.lstrip("+-").isdigit() else float(text))

@@ -200,8 +200,7 @@ def _plain(column: NDArray[Any]) -> Any:
 
 
 def _tzinfo(zone: str) -> Any:
-    match = _FIXED.fullmatch(zone)
-    if match is None:
+    if (match := _FIXED.fullmatch(zone)) is None:
         return zone
     minutes = int(match[2]) * 60 + int(match[3])
     return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))

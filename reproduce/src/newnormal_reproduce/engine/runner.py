@@ -172,8 +172,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - a missing model fails its own trials only
                 failures[trial] = f"{type(error).__name__}: {error}"
                 continue
-            outcome = self.store.read(path)
-            if outcome is not None:
+            if (outcome := self.store.read(path)) is not None:
                 # The file may be of a trial that differs in what does not affect the result.
                 outcomes[trial] = replace(outcome, trial=trial)
             elif self.compute:

@@ -115,8 +115,7 @@ class Truth:
         where |= {kind: {"kind": kind} for kind in cases.KINDS}
         where |= {f"{width} ch.": {"channels": width} for width in cases.WIDTHS}
         where |= {f"{period} s": {"period": period} for period in cases.PERIODS}
-        rows = [row for row in ROWS if self.values(row)]
-        if rows:
+        if rows := [row for row in ROWS if self.values(row)]:
             floors = [row for row in ROWS if row.floor is not None]
             good, smooth = (
                 sum(row.holds(row.figure(self.values(row, **of))) for row in floors)

@@ -248,8 +248,7 @@ def _memory(cost: Cost) -> list[str]:
 
 def _beside(cost: Cost, name: str, ours: float, form: str, signed: str) -> list[str]:
     """Return the paper's figure and the difference of ours."""
-    paper = _printed(cost)
-    if paper is None:
+    if (paper := _printed(cost)) is None:
         return ["-", ""]
     return [format(paper[name], form), format(ours - paper[name], signed)]
 

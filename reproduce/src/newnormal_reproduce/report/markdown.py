@@ -128,8 +128,7 @@ def _first_cell(cell: Token, *, again: bool) -> str:
 
 def _figure(image: Token, folder: Path) -> str:
     target = str(image.attrGet("src"))
-    uri = data_uri(folder, target)
-    if uri is None:
+    if (uri := data_uri(folder, target)) is None:
         return f'<p class="missing">The figure {html.escape(target)} is missing.</p>\n'
     plain = _RENDERER.renderInlineAsText(image.children, _MARKDOWN.options, {})
     return (

@@ -78,8 +78,7 @@ class AlertLinesSink(AlertSink):
         if self._handle is not None and not self._is_rotated(self._handle):
             return self._handle
         self.close()
-        kind = what_is(self._path)
-        if kind is not None:
+        if (kind := what_is(self._path)) is not None:
             raise OSError(0, kind)
         new = not self._path.exists()
         handle = self._handle = os.open(self._path, _FLAGS, 0o640)

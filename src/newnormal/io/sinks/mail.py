@@ -115,8 +115,7 @@ class MailSink(AlertSink):
 
     def notice(self) -> str:
         """Return which recipients were refused while others got the mail."""
-        refused = dict(self._refused)
-        if not refused:
+        if not (refused := dict(self._refused)):
             return ""
         reasons = "; ".join(f"{each}: {why}" for each, why in refused.items())
         return f"{self._server}: {len(refused)} of {len(self._to)} recipients refused: {reasons}"

@@ -111,8 +111,7 @@ class KafkaSamples:
         return arrivals
 
     def _values(self, message: "Message") -> list[PayloadValue]:
-        payload = message.value()
-        if payload is None:  # a compacted topic's mark that a key was removed
+        if (payload := message.value()) is None:  # a compacted topic's mark that a key was removed
             return []
         if len(payload) > _LARGEST:
             raise InputError(

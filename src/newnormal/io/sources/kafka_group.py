@@ -210,8 +210,7 @@ class GroupMember:
 
     def _take(self, message: Message) -> None:
         partition, offset = partition_of(message), message.offset() or 0
-        error = message.error()
-        if error is not None:
+        if (error := message.error()) is not None:
             self._take_error(error, partition, offset)
             return
         self._silent_since = None

@@ -458,8 +458,7 @@ class MqttSource(PullSource):
     def _take_answers(self, connection: MqttConnection) -> None:
         """Look at the broker's answers to subscriptions and to the last acknowledgement."""
         for number, (wanted, since) in list(self._asked.items()):
-            reasons = connection.answers(number)
-            if reasons is not None:
+            if (reasons := connection.answers(number)) is not None:
                 del self._asked[number]
                 self._check_answer(connection, wanted, reasons)
                 if not self._asked:

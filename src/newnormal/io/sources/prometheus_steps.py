@@ -73,8 +73,7 @@ class RangeSamples:
         Those of the first one hold: series that follow each other are one channel.
         """
         own = self._found.setdefault(stream, {})
-        known = own.get(channel)
-        if known is None:
+        if (known := own.get(channel)) is None:
             own[channel] = values
             return False
         there, new = ~np.isnan(known), ~np.isnan(values)

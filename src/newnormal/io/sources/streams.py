@@ -94,8 +94,7 @@ class StreamInput:
 
     def next_batch(self, limit: int) -> StreamBatch | None:
         """Return the samples of at most `limit` lines; an empty batch if none came; None: end."""
-        numbered = self.source.next_lines(limit)
-        if numbered is None:
+        if (numbered := self.source.next_lines(limit)) is None:
             return self._last()
         first, raw = numbered
         return self._columns.parse(self.source.texts(raw, first), first)
@@ -193,8 +192,7 @@ class _LongSource(Source):
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the samples that the next lines complete."""
-        batch = self._input.next_batch(limit)
-        if batch is None:
+        if (batch := self._input.next_batch(limit)) is None:
             return None
         own = batch.select({"": self.options.channels}, lenient=True).get("")
         if own is None:

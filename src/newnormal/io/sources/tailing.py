@@ -312,8 +312,7 @@ def _go_to_end(tailed: Tailed) -> None:
     try:
         with tailed.path.open("rb") as file:
             for piece in iter(lambda: file.read(_READ), b""):
-                end = piece.rfind(b"\n") + 1
-                if end:
+                if end := piece.rfind(b"\n") + 1:
                     begin = file.tell() - len(piece)
                     tailed.line += piece.count(b"\n")
                     raw = tail + piece

@@ -266,8 +266,7 @@ class PlainLine:
 
     def read(self, line: str) -> ParsedSamples | None:
         """Return the sample; None if the line is not plain."""
-        cells = self._cells(line)
-        if cells is None:
+        if (cells := self._cells(line)) is None:
             return None
         plan = self.plan
         try:
@@ -278,8 +277,7 @@ class PlainLine:
             return None
         times = None
         if plan.time_at is not None:
-            moment = plan.times.plain(cells[plan.time_at])
-            if moment is None:
+            if (moment := plan.times.plain(cells[plan.time_at])) is None:
                 return None
             times = np.array([moment], dtype=np.int64).view("datetime64[ns]")
         row = np.zeros(1, dtype=np.int64)

@@ -216,10 +216,8 @@ class LineParser:
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
-        if len(lines) == 1 and not self._held:
-            one = self._one(lines[0])
-            if one is not None:
-                return one
+        if len(lines) == 1 and not self._held and (one := self._one(lines[0])) is not None:
+            return one
         held, self._held = self._held, []
         if held:
             lines = [*held, *lines]
@@ -330,8 +328,7 @@ class LineParser:
         plain = self._plain
         if plain is None or plain.plan is not plan or plain.splitter is not splitter:
             plain = self._plain = PlainLine(plan, splitter)
-        sample = plain.read(line)
-        if sample is None:
+        if (sample := plain.read(line)) is None:
             return None
         self.profile.lines += 1
         if self._expected is None:
@@ -404,8 +401,7 @@ class LineParser:
             position, _, self._bad = block.errors[0]
             profile.first_bad = f"line {start + position}: {self._bad.message}"
         for column, bad in block.bad_cells.items():
-            counted = profile.bad_cells.get(column)
-            if counted is not None:
+            if (counted := profile.bad_cells.get(column)) is not None:
                 counted.count += bad.count
                 continue
             line = start + bad.line

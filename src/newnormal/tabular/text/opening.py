@@ -250,13 +250,11 @@ class OpenInput:
         """Find out how it is written; return False if too little of it has come."""
         if self._poll is not None:
             return True
-        head = self._first.look(_ENOUGH)
-        if head is None:
+        if (head := self._first.look(_ENOUGH)) is None:
             return False
         if self._second is None:
             self._second = self._decompression(head)
-        head = self._second.look()
-        if head is None:
+        if (head := self._second.look()) is None:
             return False
         self._choose_text(head, self._second)
         return True
@@ -296,8 +294,7 @@ class OpenInput:
 
     def _decompression(self, head: bytes) -> Lookahead:
         """Return the bytes without compression."""
-        kind = compression_of(head)
-        if kind is None:
+        if (kind := compression_of(head)) is None:
             return self._first
         self.written["compression"] = kind
         self._refuse_following(kind)
@@ -320,8 +317,7 @@ class OpenInput:
             return
         encoding = self._given
         if encoding is None:
-            error = known_binary(head)
-            if error is not None:
+            if (error := known_binary(head)) is not None:
                 raise error
             encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
             if encoding in (None, UTF8, LATIN) and is_binary(head):

@@ -96,14 +96,12 @@ class _Waiting(RawBytes):
 
     def poll(self) -> bytes | None:
         """Return all that has come, at most `READ_BYTES` and a bit."""
-        chunk = self._received(POLL_S)
-        if not chunk:
+        if not (chunk := self._received(POLL_S)):
             return chunk
         parts, size = [chunk], len(chunk)
         # A pipe holds a quarter of what is read at once: many streams are judged best together.
         while size < READ_BYTES and os.name == "posix":
-            more = self._received(0)
-            if not more:
+            if not (more := self._received(0)):
                 break
             parts.append(more)
             size += len(more)
