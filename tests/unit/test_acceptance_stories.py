@@ -8,8 +8,8 @@ import pytest
 
 from newnormal import M2N2, Detector, Event, FeedbackError, Fixed, ParameterError
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.changes import Timing
 from newnormal.acceptance.review import MOVED_WEIGHTS
+from newnormal.acceptance.shadow import Timing
 from newnormal.base import BaseDetector
 from newnormal.kernels.stream import MOVED, ReviewState
 from newnormal.types import Floats, Floats32

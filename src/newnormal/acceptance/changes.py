@@ -1,10 +1,9 @@
-"""The open changes of a stream: where each is kept, what it looks like, and the shadow of one."""
+"""The open changes of a stream: where each is kept, and what it looks like to a person."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,16 +19,11 @@ from newnormal.kernels.stream import (
     CHANGE_STATE,
     IS_PENDING,
     IS_REJECTED,
-    SHADOW_NEXT,
-    SHADOW_SCORES,
     STANDS_STILL,
     ChangeState,
-    ModelState,
-    Shadow,
 )
 from newnormal.models.channels import MARGIN
 from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Bools, Change, Floats, time_of_ns
-from newnormal.types.tables import first
 
 _TOLD_DAYS = 2.0  # for which a slow change that went again is not told anew
 _STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
@@ -134,31 +128,3 @@ def _levels(params: DriftParams, scaled: Floats) -> Floats:
     with np.errstate(over="ignore"):
         levels: Floats = np.nan_to_num(scaled * params.scale + params.mean)
     return levels
-
-
-class Timing(NamedTuple):
-    """How long things take, in samples."""
-
-    accept_after: float  # before which nothing is accepted without a person; infinity: never
-    review_length: int  # samples between reviews
-    scores: int  # that a shadow keeps
-    positions: int  # that a shadow keeps, one a review
-
-    @property
-    def kept_scores(self) -> int:
-        """Scores that a shadow has room for: one where nothing is ever accepted by time."""
-        return self.scores if math.isfinite(self.accept_after) else 1
-
-
-def blank_shadow(model: ModelState, timing: Timing, width: int) -> Shadow:
-    """Return a shadow that has kept nothing yet; positions are `width` wide."""
-    sizes = {"N": timing.kept_scores, "M": timing.positions, "C": width // 4}
-    return first(Shadow, sizes, model=model)
-
-
-def ordered(shadow: Shadow) -> Floats:
-    """Return the shadow's scores, the newest last."""
-    count, at = shadow.counts[[SHADOW_SCORES, SHADOW_NEXT]].tolist()
-    if count < len(shadow.scores):
-        return shadow.scores[:count].copy()
-    return np.roll(shadow.scores, -at)

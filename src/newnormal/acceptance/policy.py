@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from newnormal.acceptance.changes import Timing
 from newnormal.acceptance.range import initial
 from newnormal.acceptance.review import Review
+from newnormal.acceptance.shadow import Timing
 from newnormal.core.stages import Acceptance
 from newnormal.core.state import Fitted, StreamState, copied
 from newnormal.kernels.channels import ChannelOut

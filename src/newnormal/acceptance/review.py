@@ -13,17 +13,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.acceptance.changes import (
-    Timing,
-    blank_shadow,
-    free_row,
-    is_told,
-    open_change,
-    open_slots,
-    ordered,
-    remember,
-)
+from newnormal.acceptance.changes import free_row, is_told, open_change, open_slots, remember
 from newnormal.acceptance.range import SURELY, NormalRange, squeezed, unsqueezed
+from newnormal.acceptance.shadow import Timing, blank_shadow, ordered
 from newnormal.alarms.log import close, log_scores, newest_alarm, open_alarm
 from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate

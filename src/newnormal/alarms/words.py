@@ -301,14 +301,9 @@ class Note(NamedTuple):
 class Deciding(NamedTuple):
     """How a person decides about a stream.
 
-    Attributes
-    ----------
-    state
-        The state file or the fleet's folder, as it is typed; None: there is none.
-    stream
-        The stream of a fleet; None for a detector of one stream.
-    accept_after
-        How long a change must be stable to be accepted without a person, in words; None: never.
+    `state`: the state file or the fleet's folder, as it is typed; None: there is none. `stream`:
+    the stream of a fleet; None for a detector of one stream. `accept_after`: how long a change must
+    be stable to be accepted without a person, in words; None: never.
     """
 
     state: str | None = None

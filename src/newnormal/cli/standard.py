@@ -23,10 +23,7 @@ _REASONS = {
 class OutputError(NewnormalError):
     """Standard output cannot be written.
 
-    Attributes
-    ----------
-    gone
-        Whether its reader has gone, as that of `| head -1` does: then nobody asked for more.
+    `gone`: whether its reader has gone, as that of `| head -1` does: then nobody asked for more.
     """
 
     gone = False

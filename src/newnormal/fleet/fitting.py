@@ -243,14 +243,8 @@ class Pool:
     Each is a new Python that imports newnormal and not the user's main module, so that scripts
     need no guard and notebooks work. They end with `close`, and when this process does.
 
-    Parameters
-    ----------
-    count
-        How many processes.
-    streams
-        What there is to fit.
-    names
-        The names of what is to be fitted; taken out by the processes, and by others as they like.
+    `count`: how many processes. `streams`: what there is to fit. `names`: the names of what is to
+    be fitted; taken out by the processes, and by others as they like.
     """
 
     def __init__(self, count: int, streams: FitTasks, names: deque[str]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.changes import blank_shadow
+from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.log import rows_of, track
 from newnormal.base import Parts
 from newnormal.core.arena import Layout

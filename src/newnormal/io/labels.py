@@ -21,15 +21,9 @@ class Naming:
     behind it. So two series share no channel of a stream, unless their values of `by` are the same
     once they are joined: ``a/b`` and ``c``, ``a`` and ``b/c``.
 
-    Parameters
-    ----------
-    by
-        Labels that a stream has one value of.
-    without
-        Labels that are left out of the names of channels: those that are the same for all series
-        of a stream, or that change when a program restarts.
-    fallback
-        The stream of series that have none of the labels.
+    `by`: labels that a stream has one value of. `without`: labels that are left out of the names of
+    channels: those that are the same for all series of a stream, or that change when a program
+    restarts. `fallback`: the stream of series that have none of the labels.
 
     Examples
     --------

@@ -53,10 +53,7 @@ class Payloads:
     or the message's.
     `fields`: the only fields whose numbers are taken.
 
-    Parameters
-    ----------
-    given
-        The options of the source; those of this class are taken from it.
+    `given`: the options of the source; those of this class are taken from it.
 
     Examples
     --------
@@ -188,10 +185,7 @@ def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
     A second value of the same stream, channel and time, as of a message that was sent twice, is in
     a later arrival, which has all channels that were repeated.
 
-    Parameters
-    ----------
-    limit
-        How many values there are at most.
+    `limit`: how many values there are at most.
     """
     if not values:
         return []

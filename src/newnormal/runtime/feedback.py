@@ -211,12 +211,7 @@ def apply_all(
 class Queue:
     """The feedback that waits beside a state file.
 
-    Parameters
-    ----------
-    state
-        The state file.
-    report
-        Called with a line for the user where a file is damaged.
+    `state`: the state file. `report`: called with a line for the user where a file is damaged.
     """
 
     def __init__(self, state: Path, report: Callable[[str], None]) -> None:

@@ -34,14 +34,8 @@ class FrameKind:
     def of(cls, frame: Any, time: str | None, times: Any = None) -> "FrameKind":
         """Return the kind of a narwhals frame or Series.
 
-        Parameters
-        ----------
-        frame
-            The frame.
-        time
-            Its column of times; None: they are its index, or came besides (`times`), or not.
-        times
-            An index of times, or times that came besides.
+        `frame`: the frame. `time`: its column of times; None: they are its index, or came besides
+        (`times`), or not. `times`: an index of times, or times that came besides.
         """
         import narwhals as nw
 

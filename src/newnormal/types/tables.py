@@ -109,18 +109,9 @@ class Counter(NamedTuple):
 class Array:
     """The line of one array.
 
-    Parameters
-    ----------
-    shape
-        Numbers, letters of sizes such as ``"C"``, and multiples such as ``"4C"``.
-    range
-        What its numbers may be.
-    first
-        What they are before the first sample.
-    seldom
-        Whether most samples of a stream do not touch it.
-    counters
-        By name; the last axis has one for each.
+    `shape`: numbers, letters of sizes such as ``"C"``, and multiples such as ``"4C"``. `range`:
+    what its numbers may be. `first`: what they are before the first sample. `seldom`: whether most
+    samples of a stream do not touch it. `counters`: by name; the last axis has one for each.
     """
 
     dtype: str = "f8"  # of the field's type

@@ -91,12 +91,8 @@ class Runner:
     series
         Labelled files of a user, each a further stream.
 
-    Attributes
-    ----------
-    computed
-        How many results were computed, not read.
-    failed
-        What had no result, and why: the data sets, by model and reason.
+    `computed`: how many results were computed, not read. `failed`: what had no result, and why: the
+    data sets, by model and reason.
     """
 
     def __init__(

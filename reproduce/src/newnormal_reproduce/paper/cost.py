@@ -132,12 +132,8 @@ class Costs:
 def cost(models: Sequence[str] | None = None, *, progress: Progress | None = None) -> Costs:
     """Measure each model.
 
-    Parameters
-    ----------
-    models
-        Names or import paths; None: the paper's, the MLP compiled and in PyTorch.
-    progress
-        Called with how many are done, how many there are, and which was done last.
+    `models`: names or import paths; None: the paper's, the MLP compiled and in PyTorch. `progress`:
+    called with how many are done, how many there are, and which was done last.
     """
     chosen = list(models) if models else ["mlp", "torch-mlp", *PAPER_MODELS[1:]]
     costs = Costs([], {}, command("cost", models=models).replace(" --data DIR", ""))

@@ -23,16 +23,9 @@ def render(
 ) -> str:
     """Return Markdown as HTML, with the figures of the folder embedded.
 
-    Parameters
-    ----------
-    text
-        Markdown, with tables; a paragraph that is an image is a figure with a caption.
-    folder
-        The folder of the figures.
-    level
-        The heading level of ``#``; ``##`` is one below it.
-    link
-        From a link's target to the target in the page.
+    `text`: Markdown, with tables; a paragraph that is an image is a figure with a caption.
+    `folder`: the folder of the figures. `level`: the heading level of ``#``; ``##`` is one below
+    it. `link`: from a link's target to the target in the page.
 
     Examples
     --------

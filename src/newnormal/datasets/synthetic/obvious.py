@@ -264,14 +264,9 @@ def cases(
     The fault is in one channel drawn at random, and begins at random after the first tenth of the
     live part. Sizes are in standard deviations (std) of the channel's history.
 
-    Parameters
-    ----------
-    rate
-        ``"1min"`` (7 days of history, 3 live) or ``"15min"`` (20 days, 10 live).
-    seed
-        Same seed, same data.
-    kinds, channels, faults
-        Only these. They do not change the data of a case.
+    `rate`: ``"1min"`` (7 days of history, 3 live) or ``"15min"`` (20 days, 10 live). `seed`: same
+    seed, same data. `kinds`, `channels`, `faults`: only these. They do not change the data of a
+    case.
 
     Notes
     -----

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.changes import blank_shadow
 from newnormal.acceptance.review import KEPT
+from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
 from newnormal.alarms.threshold import threshold_of
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view

@@ -46,10 +46,7 @@ class AlertmanagerSink(AlertSink):
     `repeat_every` in seconds (60), `expires_after` in seconds (ten times that); `timeout` in
     seconds (10); `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
 
     Notes
     -----

@@ -50,10 +50,7 @@ class MailSink(AlertSink):
     ``"starttls"``, ``"tls"`` or ``"none"``; `user` and `password`; `timeout` in seconds (20);
     `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
     """
 
     secrets = ("password",)

@@ -51,12 +51,8 @@ class FileRows(NamedTuple):
 class FileLines:
     """Reads the lines of followed files.
 
-    Parameters
-    ----------
-    reading
-        How they are written, and what is taken from them.
-    by
-        The columns that name the stream.
+    `reading`: how they are written, and what is taken from them. `by`: the columns that name the
+    stream.
     """
 
     def __init__(self, reading: Reading, by: Sequence[str] = ()) -> None:

@@ -92,14 +92,8 @@ def _pattern(where: str, topic: str) -> re.Pattern[str] | None:
 class GroupMember:
     """Fetches messages as a member of a group.
 
-    Parameters
-    ----------
-    cluster
-        Where Kafka is.
-    topics, group, start
-        As the source's options.
-    clock
-        Returns seconds that always increase.
+    `cluster`: where Kafka is. `topics`, `group`, `start`: as the source's options. `clock` returns
+    seconds that always increase.
     """
 
     def __init__(

@@ -77,10 +77,7 @@ class Delivered:
     It does so where the connection ends before it has the acknowledgement. That it has it is known
     when it answers to something that was sent behind the acknowledgement.
 
-    Parameters
-    ----------
-    most
-        How many are kept.
+    `most`: how many are kept.
 
     Examples
     --------
@@ -141,12 +138,7 @@ class Unread:
     are usual beside numbers, so they are reported only if no message of their pattern ever had a
     number. What is reported changes once a minute at most: each change is logged.
 
-    Parameters
-    ----------
-    patterns
-        The patterns of topics.
-    clock
-        Gives seconds.
+    `patterns`: the patterns of topics. `clock` gives seconds.
     """
 
     def __init__(
@@ -209,10 +201,7 @@ class Tries:
     again and yet accepts the client has another client with the same id: not all brokers say so.
     The session is left to that for a minute.
 
-    Parameters
-    ----------
-    clock
-        Gives seconds.
+    `clock` gives seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -269,10 +258,7 @@ class MqttSource(PullSource):
     for how long the broker keeps messages while nobody fetches them (``"7d"``), or ``"none"``;
     `client_id`.
 
-    Parameters
-    ----------
-    clock
-        Gives seconds.
+    `clock` gives seconds.
     """
 
     secrets = SECRETS

@@ -143,10 +143,7 @@ class PrometheusSource(PullSource):
     (5s); `user` and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables
     `headers` and `parameters`, sent with every query.
 
-    Parameters
-    ----------
-    clock
-        Gives the time in ns.
+    `clock` gives the time in ns.
     """
 
     secrets = ("token", "password")

@@ -50,10 +50,7 @@ class StreamChannels:
 class RangeSamples:
     """The values of a range of times: samples in order of time, and of the streams' names.
 
-    Parameters
-    ----------
-    grid
-        The times.
+    `grid`: the times.
     """
 
     def __init__(self, grid: QueryGrid) -> None:
@@ -83,14 +80,8 @@ class RangeSamples:
     def finish(self, channels: StreamChannels, *, given: int = 0, after: str | None = None) -> None:
         """Put all that was added in order.
 
-        Parameters
-        ----------
-        channels
-            Of the streams.
-        given
-            How many of the times were given out before.
-        after
-            At the next time, streams up to this name were given out before.
+        `channels`: of the streams. `given`: how many of the times were given out before. `after`:
+        at the next time, streams up to this name were given out before.
         """
         channels.next_range()
         for name in sorted(self._found):
@@ -263,16 +254,9 @@ class Gaps(NamedTuple):
     def next(self, grid: QueryGrid, asked: QueryGrid, newest: Floats, longest: float) -> "Gaps":
         """Return what is known after another range.
 
-        Parameters
-        ----------
-        grid
-            The range.
-        asked
-            Times around it of which the scrapes are known.
-        newest
-            (M,) the time of the newest scrape at each of these, in s; NaN: none within 5 minutes.
-        longest
-            How long it may take from one scrape to the next, in s.
+        `grid`: the range. `asked`: times around it of which the scrapes are known. `newest`: (M,)
+        the time of the newest scrape at each of these, in s; NaN: none within 5 minutes. `longest`:
+        how long it may take from one scrape to the next, in s.
         """
         times = asked.times
         gap: Bools = times / _SECOND - newest > longest

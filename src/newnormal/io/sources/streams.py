@@ -78,12 +78,7 @@ class _StreamColumns:
 class StreamInput:
     """Samples of many streams, batch by batch; a position in them as `Source` has it.
 
-    Parameters
-    ----------
-    input
-        A path, or "-" for standard input.
-    options
-        How lines are read.
+    `input`: a path, or "-" for standard input. `options`: how lines are read.
     """
 
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
@@ -139,12 +134,8 @@ class StreamInput:
 class UnknownColumns:
     """Reports, once each, columns that are no channel, and channels that are no column.
 
-    Parameters
-    ----------
-    ignore_extra
-        Say nothing of columns that are no channel.
-    report
-        Called with a line for the user.
+    `ignore_extra`: say nothing of columns that are no channel. `report`: called with a line for the
+    user.
     """
 
     def __init__(self, ignore_extra: bool, report: Callable[[str], None]) -> None:

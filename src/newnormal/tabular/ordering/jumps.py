@@ -61,14 +61,9 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
     are near it; where one comes that is after the newest and within `limit` of it, the held ones
     are dropped. Samples that are not after the newest go on: they are late.
 
-    Parameters
-    ----------
-    times
-        The times in ns, in the order of arrival; those held before come first, again.
-    newest, limit
-        As in `Sifted`, so far.
-    longest
-        The longest gap that makes others of its length ordinary, in ns; None: each one does.
+    `times`: the times in ns, in the order of arrival; those held before come first, again.
+    `newest`, `limit`: as in `Sifted`, so far. `longest`: the longest gap that makes others of its
+    length ordinary, in ns; None: each one does.
     """
     kept: list[Ints] = []
     count = start = 0

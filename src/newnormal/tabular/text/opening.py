@@ -161,14 +161,9 @@ def open_input(
 class OpenInput:
     """An input as bytes of UTF-8 text, whatever it is. `open_input` makes it.
 
-    Attributes
-    ----------
-    path, name
-        Its path ("-": standard input), and what it is called in messages.
-    kind
-        csv or jsonl, of the text given out; None while that is not known.
-    written
-        How it is written, where that is not plain text: compression, encoding, format.
+    `path`, `name`: its path ("-": standard input), and what it is called in messages. `kind`: csv
+    or jsonl, of the text given out; None while that is not known. `written`: how it is written,
+    where that is not plain text: compression, encoding, format.
     """
 
     def __init__(

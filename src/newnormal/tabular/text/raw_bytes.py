@@ -19,10 +19,7 @@ POLL_S = 0.2  # how long to wait for more before there is nothing
 class RawBytes(ABC):
     """Bytes as they come.
 
-    Attributes
-    ----------
-    seekable
-        Whether any byte can be read again.
+    `seekable`: whether any byte can be read again.
     """
 
     seekable = False
