@@ -142,7 +142,7 @@ def test_nights_are_shown_seed_by_seed() -> None:
 
 
 @dataclass(frozen=True)
-class Event:
+class Happened:
     kind: str
     alarm: object
     change: object = None
@@ -160,13 +160,13 @@ class Desk:
             raise FeedbackError("no open alarm")
         self.accepted.append(what)
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[Happened]:
         return []
 
 
 def test_the_newest_change_or_alarm_is_accepted() -> None:
     desk: Any = Desk()
-    events: Any = [Event("opened", "a"), Event("changed", "a", "c"), Event("closed", "a")]
+    events: Any = [Happened("opened", "a"), Happened("changed", "a", "c"), Happened("closed", "a")]
     assert accept_newest(desk, events)
     assert accept_newest(desk, events[:1])
     assert desk.accepted == ["c", "a"]
