@@ -810,8 +810,7 @@ class NaiveLoop:
             beside[c] += more
         self.free(change)
         self.undo = [*self.undo, self.last_quiet][-3:]
-        positions = [*self.positions, list(self.range.position), ahead, beside]
-        self.range.widen(positions, explained)
+        self.range.widen([*self.positions, list(self.range.position), ahead, beside], explained)
         self.accepted_moved, self.moves = moved, 0.0
         self.learn_threshold = self.limits()[0]
         self.accepted = self.last_quiet = self.present(moved)

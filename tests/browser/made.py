@@ -81,8 +81,7 @@ def run(
         truth = np.zeros(length, bool)
         for begin, stop in labels:
             truth[begin:stop] = True
-    margins = np.full(len(names), 1.2)
-    observed = Observed(values, margins, tuple(events), tuple(remaining), truth)
+    observed = Observed(values, np.full(len(names), 1.2), tuple(events), tuple(remaining), truth)
     numbers = np.zeros(length, np.int64)
     for each in found:
         numbers[each.start : each.end + 1] = each.number

@@ -697,8 +697,7 @@ def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(broker: FakeB
 
 
 def test_objects_without_the_field_that_is_wanted_are_reported(broker: FakeBroker) -> None:
-    topics = ["plant/{stream}/{channel}", "rooms/{stream}"]
-    source = well(broker, topics=topics, value="value")
+    source = well(broker, topics=["plant/{stream}/{channel}", "rooms/{stream}"], value="value")
     broker.send(
         publish("plant/press/temp", b'{"value": 1}', 1),
         publish("plant/press/temp", b'{"state": "idle"}', 2),

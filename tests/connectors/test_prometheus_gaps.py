@@ -124,8 +124,7 @@ def test_values_whose_range_reaches_into_a_gap_are_missing(
 
 def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
     served(fake, [(NEWEST_S - 210, NEWEST_S - 60)], "rate(x[2m])")
-    channels = {"a": "load", "b": "rate(x[2m])"}
-    source = source_of(fake, channels=channels, history="300s")
+    source = source_of(fake, channels={"a": "load", "b": "rate(x[2m])"}, history="300s")
     given(source, fake)
     assert source.notice() == (
         "Prometheus scraped nothing at 13 times; b: left out at 7 times, as its range reaches back "

@@ -312,8 +312,7 @@ def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(fake: Fa
     fake.asked.clear()
     again = source_of(fake)
     assert again.resume(place)
-    caught_up = read(again)
-    assert len(values_of([*seen, *caught_up])) == 2 * 510
+    assert len(values_of([*seen, *read(again)])) == 2 * 510
     assert fake.asked[0].times[0] * SECOND == NEWEST, "the time before, which is not given again"
 
 
@@ -611,8 +610,7 @@ def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeApi) 
         assert each.headers["authorization"] == "Bearer swordfish"
         assert each.headers["x-scope-orgid"] == "team-a"
     assert fake.asked[0].form["partial_response"] == "false"
-    basic = {**options, "user": "me", "password_env": "PW"}
-    config = SourceConfig("hosts", "prometheus", basic)
+    config = SourceConfig("hosts", "prometheus", {**options, "user": "me", "password_env": "PW"})
     with closing(make_source(config, {"PW": "swordfish"})) as source:
         source.check()
     assert fake.asked[-1].headers["authorization"] == "Basic bWU6c3dvcmRmaXNo"

@@ -70,8 +70,7 @@ def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.Monk
     for kind in (MemorySource, Pausing):
         sink = MemorySink()
         twin = detector.with_options()
-        source = kind(values[300:], times[300:])
-        Watch(Resumed(twin, source), sink, report=found.append).run()
+        Watch(Resumed(twin, kind(values[300:], times[300:])), sink, report=found.append).run()
         lines.append([*sink.lines, *(event.to_json() for event in sink.events)])
     assert lines[0] == lines[1]
     assert found == [

@@ -173,8 +173,7 @@ class Pair:
                 assert_near_votes(self.each, np.array(votes))
 
     def flush(self) -> None:
-        ref = self.ref.flush()
-        self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
+        self.compare(self.ref.flush(), self.advance(np.empty((0, self.setting.channels)), True))
 
     @property
     def votes(self) -> int:
@@ -211,8 +210,7 @@ class Pair:
             assert_near(own.levels[j], expert.level, rtol=1e-9, atol=1e-12)
             if held:
                 for kept, all_ in ((own.residuals, expert.rests), (own.past_trends, expert.trails)):
-                    newest = np.array(all_[-held:])
-                    assert_near(kept[j, -held:], newest, rtol=1e-9, atol=1e-12)
+                    assert_near(kept[j, -held:], np.array(all_[-held:]), rtol=1e-9, atol=1e-12)
             self.compare_weights(j)
         counts = self.comp.counts
         np.testing.assert_array_equal(counts[:LEARNED], own.counts[0, :LEARNED])

@@ -74,8 +74,7 @@ class Pair:
         self.compare(self.ref.step(sample), self.advance(sample[None], False))
 
     def flush(self) -> None:
-        ref = self.ref.flush()
-        self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
+        self.compare(self.ref.flush(), self.advance(np.empty((0, self.setting.channels)), True))
 
     def advance(self, samples: Floats, flush: bool) -> StepOut:
         out = blank_out(int(self.comp.counts[PENDING]) + len(samples), self.setting.channels)

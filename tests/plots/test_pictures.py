@@ -153,8 +153,7 @@ def test_the_channels_shown_are_those_behind_the_alarms() -> None:
 def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
     long = "plant." + "boiler." * 9 + "temperature"
-    renamed = replace(verdicts, channels=(long, "$\\bad{$"))
-    figure = drawn(values, renamed, labels)
+    figure = drawn(values, replace(verdicts, channels=(long, "$\\bad{$")), labels)
     plots.save(figure, tmp_path / "x.png")
     cut = "plant.boiler.boiler.boiler.boi…iler.boiler.boiler.temperature"
     assert set(names(figure)[:2]) == {cut, "$\\bad{$"}

@@ -103,8 +103,7 @@ def test_an_open_alarm_is_the_headline() -> None:
     ids=["nothing", "one", "two", "pending", "rejected", "accepted"],
 )
 def test_the_headline_says_what_happened_and_since_when(made: Any, headline: str) -> None:
-    figure = newnormal.plot(run(**made))
-    assert headline in " ".join(texts(figure)[:2])
+    assert headline in " ".join(texts(newnormal.plot(run(**made)))[:2])
 
 
 def test_without_times_there_are_sample_numbers() -> None:
@@ -230,8 +229,7 @@ def test_without_labels_nothing_is_called_false() -> None:
 def test_with_labels_alarms_are_true_or_false() -> None:
     labels = np.zeros(300, dtype=np.int64)
     labels[15:40] = 1
-    events = over(alarm(1, 20, 30), alarm(2, 200, 220))
-    figure = newnormal.plot(run(events=events), labels=labels)
+    figure = newnormal.plot(run(events=over(alarm(1, 20, 30), alarm(2, 200, 220))), labels=labels)
     assert colours(lane(figure, "alarms")) == {LIGHT.alarm.lower(), LIGHT.true.lower()}
     assert {"labelled", "true alarm", "false alarm"} <= set(marks(figure))
     assert lane(figure, "labels").collections
@@ -331,8 +329,7 @@ def test_a_million_samples_are_few_points_and_few_seconds() -> None:
 def test_dark_paper_is_dark() -> None:
     from matplotlib.colors import to_hex
 
-    events = over(alarm(1, 20, 30))
-    figure = newnormal.plot(run(events=events), dark=True)
+    figure = newnormal.plot(run(events=over(alarm(1, 20, 30))), dark=True)
     assert to_hex(figure.get_facecolor()) == DARK.paper
     assert {to_hex(axes.get_facecolor()) for axes in figure.axes} <= {DARK.paper, DARK.ground}
     assert {text.get_color() for text in figure.texts} <= {DARK.ink, DARK.quiet}

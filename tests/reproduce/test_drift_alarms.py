@@ -170,8 +170,7 @@ def test_watching_in_stretches_sees_what_one_run_does() -> None:
 def test_shifts_are_where_they_are_without_what_is_labelled() -> None:
     labels = np.array([0, 1, 1, 0, 0, 1, 0, 0])
     values = np.arange(8.0)[:, None]
-    data = Dataset("toy", values, values, labels, ("a",), shifts=(4, 6))
-    samples, shifts = normal_part(data)
+    samples, shifts = normal_part(Dataset("toy", values, values, labels, ("a",), shifts=(4, 6)))
     assert samples[:, 0].tolist() == [0, 3, 4, 6, 7]
     assert shifts == (2, 3)
     assert samples[shifts[0], 0] == 4
@@ -200,8 +199,7 @@ def test_a_change_is_accepted_when_the_first_alarm_after_it_ends_so() -> None:
 
 
 def test_an_acceptance_belongs_to_the_change_before_it() -> None:
-    events = story((100, 500, ACCEPTED))
-    first, second = acceptances(events, ("level", "scale"), (100, 500), 1000)
+    first, second = acceptances(story((100, 500, ACCEPTED)), ("level", "scale"), (100, 500), 1000)
     assert not first.accepted
     assert (second.after, second.age, second.alarms) == (0, 400, 0)
 

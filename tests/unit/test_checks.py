@@ -304,8 +304,7 @@ def test_the_plan_of_the_papers_method_has_its_options() -> None:
 
 
 def test_the_time_that_a_frame_has_is_named() -> None:
-    frame = pl.DataFrame({"load": noise(600)[:, 0], "when": minutes(600)})
-    check = newnormal.check(frame)
+    check = newnormal.check(pl.DataFrame({"load": noise(600)[:, 0], "when": minutes(600)}))
     assert check.plan is not None and check.plan.time == ("when",)
     assert check.lines()[0] == "time: 'when'; 1 channel: load"
 

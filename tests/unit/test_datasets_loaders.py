@@ -300,8 +300,7 @@ def test_swat_fills_forward_and_counts_the_typo_only_when_told(tmp_path: Path) -
     np.testing.assert_array_equal(data.train, [[2.5, 500], [2.5, 501]])
     np.testing.assert_array_equal(data.test, [[2.5, 500], [2.6, 500], [2.7, 502]])
     np.testing.assert_array_equal(data.labels, [0, 1, 0])
-    both = load("SWaT", tmp_path, typo_is_attack=True)
-    np.testing.assert_array_equal(both.labels, [0, 1, 1])
+    np.testing.assert_array_equal(load("SWaT", tmp_path, typo_is_attack=True).labels, [0, 1, 1])
     assert data.period == np.timedelta64(1, "s")
 
 

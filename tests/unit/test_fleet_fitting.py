@@ -210,8 +210,7 @@ def test_a_process_that_dies_fails_its_stream_alone(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fitting, "_PROGRAM", FATAL)
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}
-    histories = dict.fromkeys(seeds, history(0))
-    running = Pool(1, FitTasks(detectors, histories), deque(seeds))
+    running = Pool(1, FitTasks(detectors, dict.fromkeys(seeds, history(0))), deque(seeds))
     found: dict[str, Outcome] = dict(running.results.get() for _ in seeds)
     running.close()
     assert str(found["fatal"].result) == (

@@ -94,8 +94,7 @@ def test_an_expert_learns_below_the_quantile_of_its_own_scores_on_history(histor
 
 
 def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history: Floats) -> None:
-    gaps = np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0)
-    model, _ = trained(gaps)
+    model, _ = trained(np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0))
     assert (model.params.learn_below > 0).all()
 
 
@@ -302,8 +301,7 @@ def test_a_channel_first_observed_in_the_test_is_taken_for_an_average_one(histor
 
 
 def test_a_sample_with_nothing_observed_has_no_score_smoothing_waits(detector: Detector) -> None:
-    live = nasty_series("none missing", 40, 3, seed=2)
-    gaps = np.insert(live, [10, 10, 25], np.nan, axis=0)
+    gaps = np.insert(nasty_series("none missing", 40, 3, seed=2), [10, 10, 25], np.nan, axis=0)
     verdicts = detector.run(gaps)
     silent = np.isnan(gaps).all(axis=1)
     assert np.isnan(verdicts.scores[silent]).all()

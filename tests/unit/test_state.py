@@ -239,8 +239,7 @@ def test_a_file_one_byte_short_or_long_is_refused(saved: Path) -> None:
 def test_a_flipped_byte_is_refused_wherever_it_is(saved: Path) -> None:
     content = saved.read_bytes()
     header_end = 8 + int.from_bytes(content[:8], "little")
-    places = sorted({*range(0, len(content), 41), *range(12), header_end - 1, header_end})
-    for place in places:
+    for place in sorted({*range(0, len(content), 41), *range(12), header_end - 1, header_end}):
         for bit in (0x01, 0x80):
             spoiled = bytearray(content)
             spoiled[place] ^= bit

@@ -336,8 +336,7 @@ def test_long_columns_that_are_not_found_are_named() -> None:
 def test_a_channel_that_has_no_line_is_missing() -> None:
     lines = LongLines("host")
     lines.parse(["time,host,tag,value", "1,a,x,1"])
-    found = lines.flush().select({"a": ("w", "x")})["a"]
-    np.testing.assert_array_equal(found.values, [[NAN, 1]])
+    np.testing.assert_array_equal(lines.flush().select({"a": ("w", "x")})["a"].values, [[NAN, 1]])
 
 
 def test_samples_that_are_not_complete_are_in_the_facts() -> None:
