@@ -69,7 +69,18 @@ def run(
     remaining: list[Alarm | Change] = [each for each in found if each.open]
     if pending or accepted:
         begin = spans[-1][0] if spans else length // 2
-        change = _change(begin, names, clock, zone)
+        change = Change(
+            number=1,
+            start=begin,
+            start_time=None if clock is None else clock[begin],
+            channels=names[:1],
+            before={names[0]: 20.0},
+            after={names[0]: 29.0},
+            alarm=1,
+            distance=1.5,
+            sentence=f"{names[0]} from 20 to 29",
+            zone=zone,
+        )
         events.append(Event(CHANGED, begin + 5, None, None, change))
         if pending:
             remaining.append(change)
@@ -128,26 +139,6 @@ def _alarm(
         reason=None if is_open else BACK_TO_NORMAL,
         evidence=(Evidence(names[channel], seen, usual, usual - 1.2, usual + 1.2),),
         sentence=f"{names[channel]} {seen:.1f}, expected about {usual:.1f}; high",
-        zone=zone,
-    )
-
-
-def _change(
-    begin: int,
-    names: tuple[str, ...],
-    clock: np.ndarray[tuple[int], np.dtype[np.datetime64]] | None,
-    zone: str | None,
-) -> Change:
-    return Change(
-        number=1,
-        start=begin,
-        start_time=None if clock is None else clock[begin],
-        channels=names[:1],
-        before={names[0]: 20.0},
-        after={names[0]: 29.0},
-        alarm=1,
-        distance=1.5,
-        sentence=f"{names[0]} from 20 to 29",
         zone=zone,
     )
 

@@ -137,18 +137,13 @@ def test_long_lines_of_one_stream_have_an_ordinary_state(site: Site, newnormal: 
     assert load(state).counters["seen"] == 40
 
 
-def killed_after(site: Site, lines: int, *options: str) -> list[str]:
-    """Start a watch that follows the file, kill it after some lines, return what it wrote."""
-    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow", *options)
-    return watch.read(lines) + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
-
-
 @pytest.mark.parametrize("lines", [1, 200])
 def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same(
     site: Site, newnormal: Command, lines: int
 ) -> None:
     expected = expected_lines(site, site.lines)
-    seen = killed_after(site, lines)
+    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow")
+    seen = watch.read(lines) + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
     assert seen == expected[: len(seen)]
     again = newnormal("watch", site.fleet, site.live, "--by", "host").stdout.splitlines()
     assert again == expected[len(expected) - len(again) :]
@@ -156,20 +151,25 @@ def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same
     assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
 
 
-@pytest.mark.parametrize("call", [1, 3])
+@pytest.mark.parametrize(("call", "zone"), [(1, ""), (3, ""), (1, "+05:30")])
 @pytest.mark.parametrize("flag", [(), ("--alarms-only",)], ids=["verdicts", "events"])
-def test_output_that_could_not_be_written_comes_at_the_next_start(
+def test_output_that_could_not_be_written_comes_at_the_next_start_in_the_same_zone(
     site: Site,
     newnormal: Command,
     monkeypatch: pytest.MonkeyPatch,
     call: int,
+    zone: str,
     flag: tuple[str, ...],
 ) -> None:
+    live = site.write(with_offset(site.lines, zone)) if zone else site.live
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
     monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
-    arguments = (site.live, "--by", "host", *flag)
+    arguments = (live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
+    for found in map(json.loads, expected.splitlines() if zone else ()):
+        time = found["time"] if "time" in found else found["incident"]["start_time"]
+        assert zone_of_text(time) == zone
     write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
 
     def fail(sink: JsonLinesSink, lines: list[str]) -> None:
@@ -386,31 +386,3 @@ def test_a_detector_shows_the_zone_of_its_history(newnormal: Command, plant: Pla
     newnormal("watch", model, plant.live, "--state", state)
     newest = plant.lines[-1].partition(",")[0].replace("T", " ") + "Z"
     assert newest in newnormal("inspect", state).stdout
-
-
-@pytest.mark.parametrize("flag", [(), ("--alarms-only",)], ids=["verdicts", "events"])
-def test_what_a_fleet_writes_again_has_the_same_zone(
-    site: Site, newnormal: Command, monkeypatch: pytest.MonkeyPatch, flag: tuple[str, ...]
-) -> None:
-    live = site.write(with_offset(site.lines, "+05:30"))
-    twin = site.folder / "twin.fleet"
-    shutil.copytree(site.fleet, twin)
-    monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
-    arguments = (live, "--by", "host", *flag)
-    expected = newnormal("watch", twin, *arguments).stdout
-    for line in expected.splitlines():
-        found = json.loads(line)
-        time = found["time"] if "time" in found else found["incident"]["start_time"]
-        assert zone_of_text(time) == "+05:30"
-    write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
-
-    def fail(sink: JsonLinesSink, lines: list[str]) -> None:
-        if lines and next(calls) == 1:
-            raise BrokenPipeError
-        write_lines(sink, lines)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(JsonLinesSink, "write_lines", fail)
-        before = newnormal("watch", site.fleet, *arguments)
-    assert before.returncode == 1
-    assert before.stdout + newnormal("watch", site.fleet, *arguments).stdout == expected

@@ -296,33 +296,20 @@ def test_an_envelope_that_says_something_else_is_refused(saved: Path, key: str, 
     expect_refusal(saved, "is truncated or corrupted$")
 
 
-@pytest.mark.parametrize("missing", ["method", "options", "channels", "losses", "events", "past"])
-def test_a_state_that_is_intact_but_not_understood_is_refused(
+FACTS = ("method", "options", "channels", "losses", "events", "past")
+TENSORS = ("fitted.step.mean", "live.model.step.weights", "live.log.counts", "live.times.last")
+
+
+@pytest.mark.parametrize("missing", [*FACTS, *TENSORS, "model.center"])
+def test_a_state_that_is_intact_but_lacks_something_is_refused(
     saved: Path, detector: M2N2, missing: str
 ) -> None:
     ref = detector.to_state()
     facts = {name: value for name, value in ref.facts.items() if name != missing}
-    state.write(saved, state.encode(state.State(facts, ref.tensors)))
-    expect_refusal(saved, f"expected a fact {missing}, found none$")
-
-
-@pytest.mark.parametrize(
-    "missing",
-    [
-        "fitted.step.mean",
-        "live.model.step.weights",
-        "live.log.counts",
-        "live.times.last",
-        "model.center",
-    ],
-)
-def test_a_state_without_one_of_its_tensors_is_refused(
-    saved: Path, detector: M2N2, missing: str
-) -> None:
-    ref = detector.to_state()
     tensors = {name: tensor for name, tensor in ref.tensors.items() if name != missing}
-    state.write(saved, state.encode(state.State(ref.facts, tensors)))
-    expect_refusal(saved, f"expected a tensor {re.escape(missing)}, found none$")
+    state.write(saved, state.encode(state.State(facts, tensors)))
+    kind = "fact" if missing in FACTS else "tensor"
+    expect_refusal(saved, f"expected a {kind} {re.escape(missing)}, found none$")
 
 
 def edited(detector: BaseDetector, path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
