@@ -68,7 +68,7 @@ def find_for_file(name: str, given: object = None) -> type[Model]:
     known = name in BUILT_IN or registered(GROUP, name) is not None
     if given is not None:
         model = find(given)
-        same = find(name) is model if known else _class_name(name) == model.__qualname__
+        same = find(name) is model if known else name.partition(":")[2] == model.__qualname__
         if not same:
             raise StateError(
                 f"model: expected {name}, which this was fitted with, found {path_of(given)}",
@@ -113,10 +113,6 @@ def imported(path: str, option: str) -> Any:
             hint='write it as "package.module:Class"; the module must be importable from here',
         ) from error
     return target
-
-
-def _class_name(path: str) -> str:
-    return path.partition(":")[2]
 
 
 def _checked(model: Any, name: str) -> type[Model]:

@@ -380,13 +380,9 @@ def attention(timeline: Timeline) -> tuple[float, ...]:
         return 4, min(timeline.last - alarm.end for alarm in timeline.alarms)
     if timeline.changes:
         return 5, min(timeline.last - span.end for span in timeline.changes)
-    return 6, -_highest(timeline)
+    return 6, -float(np.nan_to_num(ratios_of(timeline.verdicts)).max(initial=-np.inf))
 
 
 def needs_attention(timeline: Timeline) -> bool:
     """Whether something is open: an alarm, or a change."""
     return bool(timeline.observed.remaining)
-
-
-def _highest(timeline: Timeline) -> float:
-    return float(np.nan_to_num(ratios_of(timeline.verdicts)).max(initial=-np.inf))

@@ -274,7 +274,8 @@ class MqttSource(PullSource):
         self._topics = TopicPatterns(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
         keep: str = given.text("keep", _KEEP)
-        self._keep = 0.0 if keep == "none" else _seconds(keep, f"{where}: keep")
+        kept = np.timedelta64(0) if keep == "none" else duration(keep, f"{where}: keep")
+        self._keep = float(kept / np.timedelta64(1, "s"))
         self._given_id: str | None = given.text("client_id", None)
         given.end()
         if retained not in ("ignore", "take"):
@@ -610,10 +611,6 @@ class MqttSource(PullSource):
             f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
             f"{heard}{f'; {bad}' if bad else ''}"
         )
-
-
-def _seconds(text: str, where: str) -> float:
-    return float(duration(text, where) / np.timedelta64(1, "s"))
 
 
 def _default_id(name: str) -> str:

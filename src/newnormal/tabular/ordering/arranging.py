@@ -120,7 +120,7 @@ def kept_rows(
 
     None where samples were moved or made of several.
     """
-    series = _FinishedSeries.of(table, row_name or _sample)
+    series = _FinishedSeries.of(table, row_name or "sample {}".format)
     if table.times is None:
         check_timeless(reading)
     else:
@@ -189,10 +189,6 @@ class _FinishedSeries:
             return text
         first, last = (time_text(self.times[row], self.zone) for row in (0, -1))
         return f"{text}, {first}" + ("" if count == 1 else f" to {last}")
-
-
-def _sample(row: int) -> str:
-    return f"sample {row}"
 
 
 def _check_missing(series: _FinishedSeries) -> None:

@@ -9,7 +9,7 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.parsing.blocks import ParsedSamples, PlainLine, Sample, joined, read_block
 from newnormal.tabular.parsing.cells import Cell
-from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
+from newnormal.tabular.parsing.column_plan import check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
 from newnormal.tabular.reading import BadCells, InputProfile, Reading
 
@@ -364,14 +364,9 @@ class LineParser:
         columns = self.columns
         assert columns.splitter is not None
         assert columns.plan is not None
-        if rows and columns.splitter.columns.grows:
-            self._grow(columns.plan, rows)
+        if rows and columns.splitter.columns.grows and len(rows[0]) != columns.plan.width:
+            columns.infer_columns(rows)  # find out what the new keys of JSON lines are
         return read_block(columns.plan, positions, rows, errors, strict=self._strict)
-
-    def _grow(self, plan: ColumnPlan, rows: Sequence[Sequence[Cell]]) -> None:
-        """Find out what the new keys of JSON lines are."""
-        if len(rows[0]) != plan.width:
-            self.columns.infer_columns(rows)
 
     def _infer_columns(self, lines: Sequence[str]) -> bool:
         columns = self.columns

@@ -105,11 +105,6 @@ def _is_words(head: bytes) -> bool:
     return head[:64].isascii() and b"\0" not in head[:64]
 
 
-def binary_data() -> InputError:
-    """Return the error for binary data of a kind that is not known."""
-    return InputError("expected text, found binary data", hint=_TEXT)
-
-
 # Names of text that may as well be JSON lines: its first character tells.
 _LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
 _SPOOL = 1 << 24  # bytes of a file that is translated that are held in memory, if it is a stream
@@ -316,7 +311,7 @@ class OpenInput:
                 raise error
             encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
             if encoding in (None, UTF8, LATIN) and is_binary(head):
-                raise binary_data()
+                raise InputError("expected text, found binary data", hint=_TEXT)
         self._text = Transcoding(source.poll, _canonical_name(encoding))
         self._poll = self._text.poll
         self._note_encoding()
