@@ -14,18 +14,8 @@ from newnormal_reproduce.engine.published import Rule
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.engine.series import LabelledFile, period
 from newnormal_reproduce.engine.streams import DataStreams, load_stream
+from newnormal_reproduce.ours import today
 from newnormal_reproduce.ours.drift import drift
-from newnormal_reproduce.ours.today import (
-    ONE_LINERS,
-    PYOD,
-    RIVER,
-    ROWS,
-    TodayRow,
-    bands,
-    distances,
-    limits,
-    split,
-)
 from newnormal_reproduce.ours.tsb_ad import tsb_ad
 from newnormal_reproduce.paper.main import main
 from tests.reproduce.test_ablation import write_smd
@@ -164,7 +154,7 @@ HISTORY, LIVE = SAMPLES[:3600], SAMPLES[3600:]
 
 def scores(name: str, live: np.ndarray, *, piece: int = 10_000) -> np.ndarray:
     """Return the scores of a rule by a detector, of live samples that come in pieces."""
-    (row,) = [row for row in ONE_LINERS if row.competitor.name == name]
+    (row,) = [row for row in today.ONE_LINERS if row.competitor.name == name]
     options = dict(row.competitor.options)
     model = M2N2(model=row.competitor.model, detrend=False, adapt=False, **options)
     detector = model.fit(HISTORY)
@@ -176,24 +166,26 @@ def scores(name: str, live: np.ndarray, *, piece: int = 10_000) -> np.ndarray:
 
 
 def test_half_a_per_cent_of_history_is_beyond_its_limits() -> None:
-    low, high = limits(HISTORY)
+    low, high = today.limits(HISTORY)
     outside = (low > HISTORY) | (high < HISTORY)
     np.testing.assert_allclose(outside.mean(axis=0), 0.005, atol=0.0005)
 
 
 def test_a_band_is_mean_and_three_deviations_of_its_hour_or_of_all_where_it_has_none() -> None:
     hours = np.arange(len(HISTORY)) // 60 % 24
-    low, high = bands(HISTORY, hours)
+    low, high = today.bands(HISTORY, hours)
     same = HISTORY[hours == 7]
     np.testing.assert_allclose((low[7] + high[7]) / 2, same.mean(axis=0))
     np.testing.assert_allclose(high[7] - low[7], 6 * same.std(axis=0))
-    none = bands(HISTORY[:60], hours[:60])[0]
+    none = today.bands(HISTORY[:60], hours[:60])[0]
     np.testing.assert_array_equal(none[23], none[0])
 
 
 def test_a_distance_is_above_1_outside_a_range_also_where_that_has_no_width() -> None:
     ranges = np.array([[0.0, 5.0], [4.0, 5.0]])
-    assert (distances(np.array([[4.0, 5.0], [4.1, 5.0], [2.0, 5.1]]), ranges) > 1).tolist() == [
+    assert (
+        today.distances(np.array([[4.0, 5.0], [4.1, 5.0], [2.0, 5.1]]), ranges) > 1
+    ).tolist() == [
         [False, False],
         [True, False],
         [False, True],
@@ -201,7 +193,7 @@ def test_a_distance_is_above_1_outside_a_range_also_where_that_has_no_width() ->
 
 
 def test_the_fixed_limit_scores_the_farthest_channel() -> None:
-    low, high = limits(HISTORY)
+    low, high = today.limits(HISTORY)
     outside = ((low > LIVE) | (high < LIVE)).any(axis=1)
     np.testing.assert_array_equal(scores("fixed limit", LIVE) > 1, outside)
     assert outside.any()
@@ -210,7 +202,7 @@ def test_the_fixed_limit_scores_the_farthest_channel() -> None:
 @pytest.mark.parametrize("piece", [10_000, 77])
 def test_the_band_goes_on_with_the_hour_at_which_history_ended(piece: int) -> None:
     hours = np.arange(len(SAMPLES)) // 60 % 24
-    low, high = bands(HISTORY, hours[: len(HISTORY)])[:, hours[len(HISTORY) :]]
+    low, high = today.bands(HISTORY, hours[: len(HISTORY)])[:, hours[len(HISTORY) :]]
     outside = ((low > LIVE) | (high < LIVE)).any(axis=1)
     np.testing.assert_array_equal(scores("band by hour", LIVE, piece=piece) > 1, outside)
     assert outside.mean() < 0.05  # at another hour it would be most of them
@@ -227,24 +219,24 @@ def test_the_other_rules_are_their_line_of_numpy() -> None:
 
 
 def test_the_limit_and_the_band_have_a_threshold_of_their_own_that_a_file_keeps() -> None:
-    rules = {row.competitor.name: row.rule for row in ROWS}
+    rules = {row.competitor.name: row.rule for row in today.ROWS}
     own = rules["fixed limit"]
     assert own == rules["band by hour"] == Rule.parse(str(own))
     assert own.fixed is not None and not own.oracle
     assert {rule for rule in rules.values() if rule != own} == {Rule(99.0)}
     quiet = np.array([[0.0], [1.0]])  # a value at its limit is not beyond it
-    assert (distances(quiet, np.array([[0.0], [1.0]])) < own.fixed).all()
+    assert (today.distances(quiet, np.array([[0.0], [1.0]])) < own.fixed).all()
 
 
 def test_rows_are_named_by_their_models_and_run_by_default(tmp_path: Path) -> None:
-    def chosen(models: list[str] | None) -> tuple[list[TodayRow], list[str]]:
+    def chosen(models: list[str] | None) -> tuple[list[today.TodayRow], list[str]]:
         plan = TrialPlan.of(Runner(str(tmp_path)), models=models)
-        rows, others = split(plan, ROWS, ("mlp",))
+        rows, others = today.split(plan, today.ROWS, ("mlp",))
         return rows, [other.model for other in others]
 
-    assert chosen(None) == (list(ROWS), ["mlp"])
+    assert chosen(None) == (list(today.ROWS), ["mlp"])
     assert chosen(["mlp"]) == ([], ["mlp"])
-    assert chosen(["mlp", ONE_LINERS[1].competitor.model]) == ([ONE_LINERS[1]], ["mlp"])
+    assert chosen(["mlp", today.ONE_LINERS[1].competitor.model]) == ([today.ONE_LINERS[1]], ["mlp"])
 
 
 def test_rivers_and_pyods_rows_have_the_operators_columns(
@@ -260,7 +252,7 @@ def test_rivers_and_pyods_rows_have_the_operators_columns(
     ):
         (folder / part).mkdir(parents=True)
         np.savetxt(folder / part / "machine-1-4.txt", rows, delimiter=",", fmt="%.6g")
-    names = [row.competitor.model for row in (RIVER, PYOD[0])]
+    names = [row.competitor.model for row in (today.RIVER, today.PYOD[0])]
     result = drift(str(tmp_path), datasets=["SMD/1-4"], models=names, seeds=[1])
     assert list(result.operator.by_collection()["SMD"]) == ["River HST", "PyOD PCA"]
     assert "| SMD | River HST | 1 | 1 |" in result.markdown()

@@ -12,23 +12,7 @@ from newnormal.core.arena import ALIGNMENT, Field, Layout, blank_block, place, v
 from newnormal.core.state import StreamState, arrays
 from newnormal.fleet.stream import always
 from newnormal.kernels.stream import SilenceState
-from newnormal.types import Floats, Ints
-from newnormal.types.tables import (
-    BINARY,
-    POSITIVE,
-    Array,
-    Counter,
-    Scalar,
-    check_array,
-    counters,
-    declared,
-    first,
-    flatten,
-    lines,
-    read,
-    rebuilt,
-    wrong_counters,
-)
+from newnormal.types import Floats, Ints, tables
 from tests.fleet_story import fitted
 from tests.house import write_blocks
 
@@ -38,24 +22,26 @@ SIZES = {"C": 3}
 class Longer(NamedTuple):
     """A copy of the table of silence with one more line: nothing else is added anywhere."""
 
-    counts: Annotated[Ints, lines(SilenceState)[0].array]
-    times: Annotated[Ints, lines(SilenceState)[1].array]
-    missing: Annotated[Ints, lines(SilenceState)[2].array]
-    channels: Annotated[Ints, lines(SilenceState)[3].array]
-    patience: Annotated[Floats, Array("2C", range=POSITIVE, first=1.5)]
+    counts: Annotated[Ints, tables.lines(SilenceState)[0].array]
+    times: Annotated[Ints, tables.lines(SilenceState)[1].array]
+    missing: Annotated[Ints, tables.lines(SilenceState)[2].array]
+    channels: Annotated[Ints, tables.lines(SilenceState)[3].array]
+    patience: Annotated[Floats, tables.Array("2C", range=tables.POSITIVE, first=1.5)]
 
 
 def longer_stream() -> tuple[type, Any]:
     """Return the class of a stream with the longer table, and one before its first sample."""
     hints: list[Any] = [
         (line.name, Longer if line.name == "silence" else line.kind)
-        for line in lines(StreamState)
+        for line in tables.lines(StreamState)
         if line.array is None
     ]
     kind = make_dataclass("LongerStream", hints)
     state = fitted("learning")._fitted.initial()
     parts = {name: getattr(state, name) for name, _ in hints}
-    return kind, kind(**{**parts, "silence": first(Longer, {"C": len(state.silence.missing)})})
+    return kind, kind(
+        **{**parts, "silence": tables.first(Longer, {"C": len(state.silence.missing)})}
+    )
 
 
 def test_an_array_that_is_added_goes_through_first_value_file_fleet_block_and_back() -> None:
@@ -63,23 +49,23 @@ def test_an_array_that_is_added_goes_through_first_value_file_fleet_block_and_ba
     name = "silence.patience"
     C = len(state.silence.missing)
     assert state.silence.patience.tolist() == [1.5] * 2 * C
-    assert name in declared(kind)
+    assert name in tables.declared(kind)
 
     state.silence.patience[:] = np.arange(1, 2 * C + 1)  # a file
-    tensors = dict(flatten(state, "live."))
+    tensors = dict(tables.flatten(state, "live."))
     taken: list[str] = []
 
-    def take(full: str, line: Array) -> Any:
+    def take(full: str, line: tables.Array) -> Any:
         taken.append(full)
-        check_array(full, tensors[full], line, {"C": C})
+        tables.check_array(full, tensors[full], line, {"C": C})
         return tensors[full].copy()
 
-    silence = read(Longer, "live.silence.", take)
+    silence = tables.read(Longer, "live.silence.", take)
     assert f"live.{name}" in taken
     np.testing.assert_array_equal(silence.patience, state.silence.patience)
     tensors[f"live.{name}"] = -silence.patience
     with pytest.raises(StateError, match="patience: expected finite numbers above 0, found others"):
-        read(Longer, "live.silence.", take)
+        tables.read(Longer, "live.silence.", take)
 
     layout = Layout.of(state)  # a fleet
     block = blank_block(layout.nbytes)
@@ -90,19 +76,22 @@ def test_an_array_that_is_added_goes_through_first_value_file_fleet_block_and_ba
     assert view(state, layout, block).silence.patience[0] == 7
 
     code, _ = write_blocks.function("silence_at", kind, "silence")  # its view, in compiled code
-    position = list(declared(kind)).index(name)
+    position = list(tables.declared(kind)).index(name)
     assert f"floats(base + at[{position}], 2 * dims.channels)" in code
 
 
 class Small(NamedTuple):
     """Arrays, counters and single numbers."""
 
-    flags: Annotated[Ints, Array("C", range=BINARY)]
+    flags: Annotated[Ints, tables.Array("C", range=tables.BINARY)]
     counts: Annotated[
-        Ints, counters(seen=0, held=Counter(1, 0, "seen"), lead=Counter(2, -1, "C-1"))
+        Ints,
+        tables.counters(
+            seen=0, held=tables.Counter(1, 0, "seen"), lead=tables.Counter(2, -1, "C-1")
+        ),
     ]
-    rate: Annotated[float, Scalar(0, 1, above=True)]
-    stride: Annotated[int, Scalar(1)]
+    rate: Annotated[float, tables.Scalar(0, 1, above=True)]
+    stride: Annotated[int, tables.Scalar(1)]
 
 
 def small() -> Small:
@@ -110,14 +99,14 @@ def small() -> Small:
 
 
 def test_single_numbers_of_a_tuple_are_one_array() -> None:
-    arrays = dict(flatten(small(), "fitted."))
+    arrays = dict(tables.flatten(small(), "fitted."))
     assert list(arrays) == ["fitted.numbers", "fitted.flags", "fitted.counts"]
     assert arrays["fitted.numbers"].tolist() == [0.5, 4.0]
-    comp = read(Small, "fitted.", lambda name, _: arrays[name])
+    comp = tables.read(Small, "fitted.", lambda name, _: arrays[name])
     assert (comp.rate, comp.stride, type(comp.stride)) == (0.5, 4, int)
     arrays["fitted.numbers"][0] = 0
     with pytest.raises(StateError, match=r"fitted.rate: expected a number above 0 to 1, found 0"):
-        read(Small, "fitted.", lambda name, _: arrays[name])
+        tables.read(Small, "fitted.", lambda name, _: arrays[name])
 
 
 @pytest.mark.parametrize(
@@ -132,12 +121,13 @@ def test_single_numbers_of_a_tuple_are_one_array() -> None:
 def test_a_counter_beyond_its_limit_is_named(position: int, value: int, text: str) -> None:
     counts = np.tile(small().counts, (4, 1))
     assert not any(
-        wrong.any() for _, wrong in wrong_counters(declared(Small), {"counts": counts}, SIZES)
+        wrong.any()
+        for _, wrong in tables.wrong_counters(tables.declared(Small), {"counts": counts}, SIZES)
     )
     counts[2, position] = value
     found = [
         (words, np.flatnonzero(wrong).tolist())
-        for words, wrong in wrong_counters(declared(Small), {"counts": counts}, SIZES)
+        for words, wrong in tables.wrong_counters(tables.declared(Small), {"counts": counts}, SIZES)
         if wrong.any()
     ]
     assert found[0][0].startswith(text) and found[0][1] == [2]
@@ -153,13 +143,13 @@ def test_a_counter_beyond_its_limit_is_named(position: int, value: int, text: st
 )
 def test_an_array_that_is_not_as_its_line_is_an_error(array: Any, text: str) -> None:
     with pytest.raises(StateError, match=text):
-        check_array("flags", array, declared(Small)["flags"], SIZES)
+        tables.check_array("flags", array, tables.declared(Small)["flags"], SIZES)
 
 
 def test_a_tree_is_rebuilt_with_other_arrays() -> None:
     tree = (small(), [1, 2], None)
-    arrays = {name: array + 1 for name, array in flatten(tree)}
-    comp, objects, nothing = rebuilt(tree, arrays.__getitem__)
+    arrays = {name: array + 1 for name, array in tables.flatten(tree)}
+    comp, objects, nothing = tables.rebuilt(tree, arrays.__getitem__)
     assert comp.counts.tolist() == [6, 3, 0] and comp.rate == 0.5
     assert objects is tree[1] and nothing is None
 
