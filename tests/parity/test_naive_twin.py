@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts, threshold_scores
 from newnormal.detector import M2N2
-from newnormal.kernels import step
+from newnormal.kernels import step as kernel
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
@@ -29,9 +29,9 @@ class Pair:
         self.model = MLP(setting.window, setting.channels, setting.latent)
         weights = self.model.initial_weights(np.random.default_rng(setting.seed))
         self.state = self.model.initial(weights)
-        self.comp: step.StepState = self.state.step
+        self.comp: kernel.StepState = self.state.step
         mean, scale = MEAN[: setting.channels].copy(), SCALE[: setting.channels].copy()
-        self.params = step.StepParams(
+        self.params = kernel.StepParams(
             mean,
             scale,
             weights.copy(),
@@ -62,22 +62,22 @@ class Pair:
     def flush(self) -> None:
         self.compare(self.ref.flush(), self.advance(np.empty((0, self.setting.channels)), True))
 
-    def advance(self, samples: Floats, flush: bool) -> step.StepOut:
-        out = step.blank_out(
-            int(self.comp.counts[step.PENDING]) + len(samples), self.setting.channels
+    def advance(self, samples: Floats, flush: bool) -> kernel.StepOut:
+        out = kernel.blank_out(
+            int(self.comp.counts[kernel.PENDING]) + len(samples), self.setting.channels
         )
         self.model.advance(samples, flush, self.state, self.params, out)
         return out
 
-    def compare(self, ref: list[naive.NaiveVerdict], comp: step.StepOut) -> None:
+    def compare(self, ref: list[naive.NaiveVerdict], comp: kernel.StepOut) -> None:
         twin, counts = self.ref, self.comp.counts
-        assert counts[step.SEEN] == len(twin.samples)
-        assert counts[step.HELD] == min(len(twin.samples), twin.window)
-        assert counts[step.PENDING] == len(twin.samples) - twin.judged
-        assert counts[step.CYCLE] % twin.window == len(twin.samples) - twin.cycle_began
-        assert counts[step.LEARNED] == twin.learned
-        assert counts[step.RESTORED] == twin.restored
-        assert counts[step.AGE] == twin.age
+        assert counts[kernel.SEEN] == len(twin.samples)
+        assert counts[kernel.HELD] == min(len(twin.samples), twin.window)
+        assert counts[kernel.PENDING] == len(twin.samples) - twin.judged
+        assert counts[kernel.CYCLE] % twin.window == len(twin.samples) - twin.cycle_began
+        assert counts[kernel.LEARNED] == twin.learned
+        assert counts[kernel.RESTORED] == twin.restored
+        assert counts[kernel.AGE] == twin.age
         assert_near(self.comp.trend, twin.trend, rtol=1e-9, atol=1e-12)
         self.compare_layers(self.comp.weights, twin.layers)
         self.compare_layers(self.comp.good, twin.good)
@@ -152,7 +152,7 @@ def test_the_twins_stay_together_over_a_long_stream() -> None:
 
 
 def test_the_good_copy_is_renewed_every_64_learning_steps_and_put_back_after_divergence() -> None:
-    assert step.COPY_EVERY == naive.COPY_EVERY == 64
+    assert kernel.COPY_EVERY == naive.COPY_EVERY == 64
     pair = Pair(Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05))
     quiet = nasty_series("none missing", 2 * 150, 2)
     for sample in quiet[: 2 * 100]:
@@ -215,7 +215,7 @@ def test_the_scaler_equals_its_twin(kind: str) -> None:
     np.testing.assert_allclose(
         comp.apply(history), naive.standardise(history, mean, scale), rtol=1e-6, atol=1e-6
     )
-    assert naive.SATURATION == step.SATURATION
+    assert naive.SATURATION == kernel.SATURATION
 
 
 @pytest.mark.parametrize("kind", ["none missing", "some missing", "every third sample missing"])

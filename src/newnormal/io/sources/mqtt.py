@@ -18,18 +18,8 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
+from newnormal.io import mqtt
 from newnormal.io.arrivals import Arrival
-from newnormal.io.mqtt import (
-    LEAST_ERROR,
-    SECRETS,
-    BrokerError,
-    ClosedError,
-    MqttBroker,
-    MqttConnection,
-    MqttMessage,
-    SessionTakenError,
-    with_version,
-)
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from newnormal.io.sources.pull import PullSource
@@ -58,7 +48,7 @@ _TRIED = 2.0  # s for which `check` listens
 _NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
 
 
-def digest_of(message: MqttMessage) -> bytes:
+def digest_of(message: mqtt.MqttMessage) -> bytes:
     """Return what tells a message that is sent again from others: number, topic and payload.
 
     A broker that sends a message again has to keep its number.
@@ -216,17 +206,17 @@ class Tries:
         """Return whether to connect now."""
         return self._clock() >= self._due
 
-    def failed(self, error: BrokerError, client_id: str) -> None:
+    def failed(self, error: mqtt.BrokerError, client_id: str) -> None:
         """Take note of a connection that ended or could not be made."""
         now = self._clock()
-        if not isinstance(error, ClosedError):
+        if not isinstance(error, mqtt.ClosedError):
             self._due = now + _WAITS[min(self._failures, len(_WAITS) - 1)]
             self._failures += 1
             self._closed.clear()  # the broker itself was away
             self._trouble = f"{error.message} ({error.hint})" if error.hint else error.message
             return
         self._closed = [each for each in self._closed if each > now - _HELD_BACK] + [now]
-        if isinstance(error, SessionTakenError) or len(self._closed) >= _CLOSED:
+        if isinstance(error, mqtt.SessionTakenError) or len(self._closed) >= _CLOSED:
             self._due = now + _HELD_BACK
             self._taken = (
                 now,
@@ -261,15 +251,15 @@ class MqttSource(PullSource):
     `clock` gives seconds.
     """
 
-    secrets = SECRETS
+    secrets = mqtt.SECRETS
 
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
         where = f"source {name}"
-        given = Options(where, with_version(options))
-        self._broker = MqttBroker(given)
+        given = Options(where, mqtt.with_version(options))
+        self._broker = mqtt.MqttBroker(given)
         self._payloads = Payloads(given)
         self._topics = TopicPatterns(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
@@ -291,7 +281,7 @@ class MqttSource(PullSource):
         self._left: list[str] = []  # filters to unsubscribe from
         self._clock = clock
         self._ended = threading.Event()
-        self._connection: MqttConnection | None = None
+        self._connection: mqtt.MqttConnection | None = None
         self._delivered = Delivered(4 * WINDOW)
         self._recent = Delivered(_RECENT)
         self._counts_up = True  # whether the broker numbers messages one after the other
@@ -319,7 +309,7 @@ class MqttSource(PullSource):
         if not self._parts:
             try:
                 values = self._gathered(limit)
-            except BrokerError as error:
+            except mqtt.BrokerError as error:
                 if not self._was_well:
                     raise
                 self._tries.failed(error, self._client_id)
@@ -389,7 +379,7 @@ class MqttSource(PullSource):
 
     # ------------------------------------------------------------------ connection
 
-    def _open(self) -> MqttConnection:
+    def _open(self) -> mqtt.MqttConnection:
         """Return a connection that has asked for all topics."""
         if self._connection is not None:
             return self._connection
@@ -406,12 +396,12 @@ class MqttSource(PullSource):
             self._asked[self._subscribed(connection, wanted)] = wanted, self._clock()
         return connection
 
-    def _subscribed(self, connection: MqttConnection, wanted: str) -> int:
+    def _subscribed(self, connection: mqtt.MqttConnection, wanted: str) -> int:
         """Ask for the messages of a filter; return the number of the answer."""
         identifier = 0 if self._overlapping is None else _identifier(wanted)
         return connection.subscribe(wanted, identifier=identifier, retained=self._takes_retained)
 
-    def _check_overlap(self, connection: MqttConnection) -> None:
+    def _check_overlap(self, connection: mqtt.MqttConnection) -> None:
         available = connection.limit("SubscriptionIdentifierAvailable", 1)
         if self._overlapping is not None and not available:
             raise self._twice()
@@ -426,11 +416,11 @@ class MqttSource(PullSource):
         )
 
     def _check_answer(
-        self, connection: MqttConnection, wanted: str, reasons: "Sequence[ReasonCode]"
+        self, connection: mqtt.MqttConnection, wanted: str, reasons: "Sequence[ReasonCode]"
     ) -> None:
         """Raise an error unless the broker sends the messages of a filter."""
         for reason in reasons:
-            if reason.value >= LEAST_ERROR:
+            if reason.value >= mqtt.LEAST_ERROR:
                 raise connection.error(
                     f"to be allowed to subscribe to {wanted!r}",
                     f"the broker's answer {reason}",
@@ -442,7 +432,7 @@ class MqttSource(PullSource):
                     "service is down are lost"
                 )
 
-    def _take_answers(self, connection: MqttConnection) -> None:
+    def _take_answers(self, connection: mqtt.MqttConnection) -> None:
         """Look at the broker's answers to subscriptions and to the last acknowledgement."""
         for number, (wanted, since) in list(self._asked.items()):
             if (reasons := connection.answers(number)) is not None:
@@ -464,7 +454,7 @@ class MqttSource(PullSource):
         if connection is None or not numbers:
             return
         # If the connection is gone, the next batch says so.
-        with suppress(BrokerError):
+        with suppress(mqtt.BrokerError):
             connection.acknowledge(numbers)
             # Before the first new message, the broker may not have sent all that it sends again.
             if self._delivered and self._confirming is None and self._newest:
@@ -494,7 +484,7 @@ class MqttSource(PullSource):
                 left = max(0.0, until - time.monotonic())
                 try:
                     came = connection.turn(left)
-                except BrokerError:
+                except mqtt.BrokerError:
                     if values:  # they may come again, or never; the next batch has the error
                         break
                     raise
@@ -516,7 +506,7 @@ class MqttSource(PullSource):
             )
         return values
 
-    def _values(self, message: MqttMessage) -> list[PayloadValue]:
+    def _values(self, message: mqtt.MqttMessage) -> list[PayloadValue]:
         """Return the values of a message; those that give none need not be durable."""
         if message.number:
             self._unacknowledged.append(message.number)
@@ -565,7 +555,7 @@ class MqttSource(PullSource):
         """
         return digest in self._delivered or (self._counts_up and digest in self._recent)
 
-    def _is_wanted(self, message: MqttMessage) -> bool:
+    def _is_wanted(self, message: mqtt.MqttMessage) -> bool:
         """Return whether to take a message that matches a pattern."""
         if message.retained and not self._takes_retained:
             return False
@@ -590,7 +580,7 @@ class MqttSource(PullSource):
             limit = 0
         return arrivals
 
-    def _listened(self, connection: MqttConnection) -> str:
+    def _listened(self, connection: mqtt.MqttConnection) -> str:
         """Return what came within two seconds."""
         until = time.monotonic() + _TRIED
         values: list[PayloadValue] = []
