@@ -99,8 +99,7 @@ def score_samples(residual: Array, seen: Array) -> Array:
     """Return each sample's mean squared residual over its observed channels; NaN without any."""
     scores = np.full(len(residual), np.nan)
     for k in range(len(residual)):
-        squares = [residual[k, c] ** 2 for c in range(residual.shape[1]) if seen[k, c]]
-        if squares:
+        if squares := [residual[k, c] ** 2 for c in range(residual.shape[1]) if seen[k, c]]:
             scores[k] = sum(squares) / len(squares)
     return scores
 

@@ -75,8 +75,7 @@ class NaiveArrival:
     def order(self, sample: Sample) -> None:
         time, number, _ = sample
         how, reorder = self.reading.on_duplicate, self.reading.reorder
-        plain = not (how or reorder or self.counters or self.reading.resample)
-        if plain:
+        if not (how or reorder or self.counters or self.reading.resample):
             self.out.append(("sample", time, sample[2]))
         elif (time in self.buffer and how is None) or (self.given or -1) >= time:
             self.out.append(("refused", number))

@@ -4,15 +4,7 @@ import math
 
 import numpy as np
 
-from newnormal.kernels.channels import (
-    HIDDEN,
-    LASTING,
-    SLOW,
-    STEADY,
-    WAY,
-    ChannelParams,
-    ChannelState,
-)
+from newnormal.kernels import channels
 from newnormal.types import Floats
 from tests.naive_episode import NaiveEpisode
 
@@ -22,7 +14,7 @@ PAST, LONGEST, GAP, RECENT, NO_TIME = 5, 128, 10, 32, -(1 << 63)
 class NaiveChannel:
     """One channel: what is expected of it, its range, and its episodes."""
 
-    def __init__(self, c: int, params: ChannelParams, first: float, base: float) -> None:
+    def __init__(self, c: int, params: channels.ChannelParams, first: float, base: float) -> None:
         self.c, self.params = c, params
         start = 0.0 if math.isnan(first) else min(max(first, params.lows[c]), params.highs[c])
         self.level, self.past = start - base, [0.0] * PAST
@@ -38,13 +30,13 @@ class NaiveChannel:
         self.low, self.high, self.last = params.lows[c], params.highs[c], start
         self.steps = float(params.steps[c])
 
-    def adopt(self, state: ChannelState) -> None:
+    def adopt(self, state: channels.ChannelState) -> None:
         """Go on from a state: reviews and people move channels."""
         c, counts = self.c, state.counts[self.c].tolist()
         self.episode.adopt(counts)
-        self.hidden, self.way = counts[HIDDEN], counts[WAY]
-        self.steady, self.slow = counts[STEADY], counts[SLOW]
-        self.lasting, self.lasts = float(state.lasting[c]), bool(counts[LASTING])
+        self.hidden, self.way = counts[channels.HIDDEN], counts[channels.WAY]
+        self.steady, self.slow = counts[channels.STEADY], counts[channels.SLOW]
+        self.lasting, self.lasts = float(state.lasting[c]), bool(counts[channels.LASTING])
         self.entered = float(state.ways[c])
         self.level, self.raised, self.peak, self.shift = (
             float(each[c]) for each in (state.levels, state.raised, state.peaks, state.shifts)
@@ -233,7 +225,7 @@ class NaiveChannel:
 class NaiveChannels:
     """All channels of a stream, a sample at a time; scaled values and the rhythm's levels."""
 
-    def __init__(self, params: ChannelParams, first: Floats, base: Floats) -> None:
+    def __init__(self, params: channels.ChannelParams, first: Floats, base: Floats) -> None:
         self.params, self.time = params, NO_TIME
         self.logs: list[float] = []  # of the scores so far
         self.each = [NaiveChannel(c, params, first[c], base[c]) for c in range(len(first))]

@@ -589,8 +589,7 @@ class NaiveLoop:
 
     def crossed(self) -> None:
         """Open the change of the channels that went beyond the limit just now."""
-        stuck = self.range.stuck()
-        if stuck:
+        if stuck := self.range.stuck():
             self.open(stuck, {}, max(self.range.still[c] for c in stuck))
             return
         channels = self.range.about()
@@ -811,8 +810,7 @@ class NaiveLoop:
             beside[c] += more
         self.free(change)
         self.undo = [*self.undo, self.last_quiet][-3:]
-        positions = [*self.positions, list(self.range.position), ahead, beside]
-        self.range.widen(positions, explained)
+        self.range.widen([*self.positions, list(self.range.position), ahead, beside], explained)
         self.accepted_moved, self.moves = moved, 0.0
         self.learn_threshold = self.limits()[0]
         self.accepted = self.last_quiet = self.present(moved)

@@ -23,8 +23,7 @@ class NaiveMembers:
 
     def see(self, scaled: Array) -> None:
         before = self.samples[-1] if self.samples else np.zeros(len(scaled))
-        filled = np.where(np.isnan(scaled), before, np.clip(scaled, -1e3, 1e3))
-        self.samples.append(filled)
+        self.samples.append(np.where(np.isnan(scaled), before, np.clip(scaled, -1e3, 1e3)))
         self.missing.append(np.isnan(scaled))
 
     def squares(self, kind: str, scaled: Array, phase: float) -> Array | None:

@@ -113,8 +113,7 @@ def alarm_counts(
     events = spans(labels)
     delays = []
     for first, last in events:
-        finding = [at for at in openings if first - 5 <= at <= last + 10]
-        if finding:
+        if finding := [at for at in openings if first - 5 <= at <= last + 10]:
             delays.append(max(min(finding) - first, 0))
     true = 0
     for at in openings:

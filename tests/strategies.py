@@ -11,8 +11,7 @@ from newnormal.types import Floats
 
 
 def _drop(series: Floats, share: float) -> None:
-    rng = np.random.default_rng(series.size)
-    series[rng.random(series.shape) < share] = np.nan
+    series[np.random.default_rng(series.size).random(series.shape) < share] = np.nan
 
 
 def _middle(series: Floats) -> Floats:

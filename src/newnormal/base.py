@@ -27,8 +27,8 @@ from newnormal.acceptance.changes import open_changes, slot_of
 from newnormal.alarms import AlarmLog, AlarmRate, AlarmThreshold, open_alarm
 from newnormal.alarms.feedback_target import PAST, feedback_target, keep_newest
 from newnormal.alarms.log import forget, margins
-from newnormal.alarms.moving import threshold_of
 from newnormal.alarms.silence import forget_time, silence_alarm
+from newnormal.alarms.threshold import threshold_of
 from newnormal.alarms.words import ended, in_zone
 from newnormal.config import Config, duration, option_as_json
 from newnormal.core import loop
@@ -702,8 +702,7 @@ class BaseDetector:
     def set_params(self, **params: Any) -> Self:
         """Set constructor parameters; they take effect at the next `fit`."""
         before = self.get_params()
-        unknown = sorted(set(params) - set(before))
-        if unknown:
+        if unknown := sorted(set(params) - set(before)):
             raise ParameterError(
                 f"unknown parameter {', '.join(map(repr, unknown))}",
                 hint=f"the parameters are {', '.join(before)}",

@@ -9,14 +9,8 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a module.
 
-    Parameters
-    ----------
-    module
-        Its name.
-    public
-        Its `__all__`.
-    modules
-        By the module that defines them, names separated by spaces.
+    `module`: its name. `public`: its `__all__`. `modules`: by the module that defines them, names
+    separated by spaces.
     """
     homes = {name: home for home, names in modules.items() for name in names.split()}
 

@@ -4,24 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from newnormal import types
 from newnormal.reports.contents import Contents
-from newnormal.types import (
-    ACCEPTED,
-    BACK_TO_NORMAL,
-    CHANGED,
-    CLOSED,
-    OPENED,
-    Alarm,
-    Change,
-    Event,
-    Evidence,
-    Incident,
-    IncidentEvent,
-    Observed,
-    Peak,
-    Timeline,
-    Verdicts,
-)
 
 START = np.datetime64("2026-03-02T08:00:00", "ns")
 MINUTE = np.timedelta64(60, "s")
@@ -41,7 +25,7 @@ def run(
     times: bool = True,
     zone: str | None = None,
     seed: int = 0,
-) -> Timeline:
+) -> types.Timeline:
     """Return a run whose channels leave what is expected inside `spans`, each of them an alarm.
 
     Alarm k is about channel k modulo their number. `still`: the last one is open.
@@ -64,29 +48,43 @@ def run(
         found.append(
             _alarm(k + 1, begin, stop, names, channel, values, expected, clock, is_open, zone)
         )
-    events = [Event(OPENED, each.start, None, each) for each in found]
-    events += [Event(CLOSED, each.end, None, each) for each in found if not each.open]
-    remaining: list[Alarm | Change] = [each for each in found if each.open]
+    events = [types.Event(types.OPENED, each.start, None, each) for each in found]
+    events += [types.Event(types.CLOSED, each.end, None, each) for each in found if not each.open]
+    remaining: list[types.Alarm | types.Change] = [each for each in found if each.open]
     if pending or accepted:
         begin = spans[-1][0] if spans else length // 2
-        change = _change(begin, names, clock, zone)
-        events.append(Event(CHANGED, begin + 5, None, None, change))
+        change = types.Change(
+            number=1,
+            start=begin,
+            start_time=None if clock is None else clock[begin],
+            channels=names[:1],
+            before={names[0]: 20.0},
+            after={names[0]: 29.0},
+            alarm=1,
+            distance=1.5,
+            sentence=f"{names[0]} from 20 to 29",
+            zone=zone,
+        )
+        events.append(types.Event(types.CHANGED, begin + 5, None, None, change))
         if pending:
             remaining.append(change)
         else:
-            done = Change(**{**vars(change), "state": ACCEPTED})
-            events.append(Event(ACCEPTED, begin + (length - begin) // 2, None, None, done))
+            done = types.Change(**{**vars(change), "state": types.ACCEPTED})
+            events.append(
+                types.Event(types.ACCEPTED, begin + (length - begin) // 2, None, None, done)
+            )
     truth = None
     if labels is not None:
         truth = np.zeros(length, bool)
         for begin, stop in labels:
             truth[begin:stop] = True
-    margins = np.full(len(names), 1.2)
-    observed = Observed(values, margins, tuple(events), tuple(remaining), truth)
+    observed = types.Observed(
+        values, np.full(len(names), 1.2), tuple(events), tuple(remaining), truth
+    )
     numbers = np.zeros(length, np.int64)
     for each in found:
         numbers[each.start : each.end + 1] = each.number
-    verdicts = Verdicts(
+    verdicts = types.Verdicts(
         scores=scores,
         thresholds=np.ones(length),
         anomalous=scores >= 1,
@@ -99,7 +97,7 @@ def run(
         zone=zone,
         observed=observed,
     )
-    return Timeline.of(verdicts, name)
+    return types.Timeline.of(verdicts, name)
 
 
 def _alarm(
@@ -113,42 +111,22 @@ def _alarm(
     clock: np.ndarray[tuple[int], np.dtype[np.datetime64]] | None,
     is_open: bool,
     zone: str | None,
-) -> Alarm:
+) -> types.Alarm:
     def time(sample: int) -> np.datetime64 | None:
         return None if clock is None else clock[sample]
 
     seen, usual = float(values[begin, channel]), float(expected[begin, channel])
     other = names[(channel + 1) % len(names)]
-    return Alarm(
+    return types.Alarm(
         number=number,
         start=begin,
         start_time=time(begin),
         end=stop - 1,
         end_time=time(stop - 1),
-        peak=Peak(begin, time(begin), 3.4, 3.4, 1e-6, {names[channel]: 0.8, other: 0.2}),
-        reason=None if is_open else BACK_TO_NORMAL,
-        evidence=(Evidence(names[channel], seen, usual, usual - 1.2, usual + 1.2),),
+        peak=types.Peak(begin, time(begin), 3.4, 3.4, 1e-6, {names[channel]: 0.8, other: 0.2}),
+        reason=None if is_open else types.BACK_TO_NORMAL,
+        evidence=(types.Evidence(names[channel], seen, usual, usual - 1.2, usual + 1.2),),
         sentence=f"{names[channel]} {seen:.1f}, expected about {usual:.1f}; high",
-        zone=zone,
-    )
-
-
-def _change(
-    begin: int,
-    names: tuple[str, ...],
-    clock: np.ndarray[tuple[int], np.dtype[np.datetime64]] | None,
-    zone: str | None,
-) -> Change:
-    return Change(
-        number=1,
-        start=begin,
-        start_time=None if clock is None else clock[begin],
-        channels=names[:1],
-        before={names[0]: 20.0},
-        after={names[0]: 29.0},
-        alarm=1,
-        distance=1.5,
-        sentence=f"{names[0]} from 20 to 29",
         zone=zone,
     )
 
@@ -172,7 +150,7 @@ def fleet(count: int = 50) -> Contents:
             run(500, 3, spans, name=name, still=k in (7, 11, 30), pending=k == 20, seed=k)
         )
     time = START + 480 * MINUTE
-    together = Incident(
+    together = types.Incident(
         1,
         0,
         time,
@@ -184,6 +162,6 @@ def fleet(count: int = 50) -> Contents:
     return Contents(
         "metrics.csv judged by plant.fleet",
         tuple(streams),
-        (IncidentEvent("incident", together),),
+        (types.IncidentEvent("incident", together),),
         True,
     )

@@ -49,8 +49,7 @@ def nodes(page: Page) -> int:
 
 
 def test_two_thousand_streams_are_soon_there_and_scroll_without_a_stop(browser: Browser) -> None:
-    service = FakeService(STREAMS)
-    with served(service) as address:
+    with served(FakeService(STREAMS)) as address:
         context = browser.new_context(viewport={"width": 1280, "height": 860})
         page = context.new_page()
         page.goto(f"{address}/#/health")  # the browser and the server have started

@@ -193,8 +193,7 @@ def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
         item = service.item("incident-1")
         names = ", ".join(f"hall-{k:02d}/press-{k:04d}" for k in range(40))
         service.put(replace(item, sentence=f"alarms opened in {names}"))
-        page = visited(address, width=360)
-        card = page.locator(".nn-incident")
+        card = visited(address, width=360).locator(".nn-incident")
         card.wait_for()
         assert card.evaluate("e => e.clientHeight") <= 3 * 23 + 2 * 11
 

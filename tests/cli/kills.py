@@ -102,8 +102,7 @@ def install(point: str, state: Path, act: str, at: int) -> None:
 
 def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> None:
     """Run a watch in a process of its own, with or without being killed."""
-    child = os.fork()
-    if child:
+    if child := os.fork():
         os.waitpid(child, 0)
         return
     code = 1

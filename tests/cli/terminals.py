@@ -32,7 +32,14 @@ def on_terminal(
     master, slave = _opened(width)
     inherited = os.environ if inherited is None else inherited
     variables = {**inherited, "TERM": "xterm-256color", **(environment or {})}
-    process = _started(slave, [*program, *arguments], variables, stderr, cwd)
+    process = subprocess.Popen(
+        list(map(str, [*program, *arguments])),
+        stdin=subprocess.DEVNULL,
+        stdout=slave,
+        stderr=slave if stderr is None else stderr,
+        env=variables,
+        cwd=cwd,
+    )
     os.close(slave)
     found = b""
     with suppress(OSError):  # the end, on Linux
@@ -72,20 +79,3 @@ def _opened(width: int) -> tuple[int, int]:
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     return master, slave
-
-
-def _started(
-    slave: int,
-    command: Sequence[object],
-    environment: Mapping[str, str],
-    stderr: int | None,
-    cwd: Path | None,
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        list(map(str, command)),
-        stdin=subprocess.DEVNULL,
-        stdout=slave,
-        stderr=slave if stderr is None else stderr,
-        env=environment,
-        cwd=cwd,
-    )

@@ -27,8 +27,7 @@ def pending(moved: Plant, newnormal: Command) -> Path:
 
 
 def test_open_ones_come_first_with_their_commands(pending: Path, newnormal: Command) -> None:
-    done = newnormal("alarms", pending, status=0)
-    text = done.stdout
+    text = newnormal("alarms", pending, status=0).stdout
     assert text.startswith(f"{pending}\nwritten ")
     assert ": change pending\n\n1 change open\n2026-01-02 06:00:00  CHANGE 1 pending: " in text
     assert "CHANGE 1 pending: b and a moved 2.1 h ago, with alarm 1\n" in text
@@ -66,8 +65,7 @@ def test_where_nothing_is_to_accept_no_command_is(plant: Plant, newnormal: Comma
 
 def test_an_alarm_that_is_over_can_be_accepted(moved: Plant, newnormal: Command) -> None:
     state = watched(moved, newnormal)
-    text = newnormal("alarms", state).stdout
-    *_, line, command = text.splitlines()
+    *_, line, command = newnormal("alarms", state).stdout.splitlines()
     assert line == "An alarm that is over can be accepted as normal, too (3, 2):"
     assert command == f"    newnormal accept {state} --alarm 3"
     assert command.strip() in newnormal("alarms", state, 3).stdout
@@ -179,8 +177,7 @@ def test_a_fleet_lists_incidents_and_then_streams(site: Site, newnormal: Command
 
 def test_a_fleet_lists_what_is_past_in_all_of_its_streams(site: Site, newnormal: Command) -> None:
     newnormal("watch", site.fleet, site.live, "--by", "host")
-    text = newnormal("alarms", site.fleet).stdout
-    _, past = text.split("\n4 alarms past, in 4 streams\n")
+    _, past = newnormal("alarms", site.fleet).stdout.split("\n4 alarms past, in 4 streams\n")
     names = re.findall(r"^(\S+) +2026-01-01 09:20:00  alarm 1: cpu high for ", past, re.M)
     assert sorted(names) == ["db", "web-1", "web-2", "web-3"]
     assert past.count("    cpu  ") == 4  # the evidence of each

@@ -1,12 +1,15 @@
-"""`newnormal check`: what it prints, and its exit codes."""
+"""`newnormal check`: what it prints, and its exit codes; spoilt files through every command."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Plant, rows
+from newnormal.cli.check import WARNED
+from newnormal.cli.console import BAD_LINE, FAILED
+from tests.cli.conftest import Command, Done, Plant, rows
 from tests.cli.fleets import WIDE, Site, host_lines, write
+from tests.fuzz.inputs import spoilt_file
 
 
 @pytest.fixture
@@ -49,8 +52,7 @@ def test_a_terminal_gets_a_table_that_interprets_no_name(
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color")
-    header = 'time,a,b,"[red]x[/nonsense]\x1b[2J"'
-    path = write(tmp_path / "history.csv", header, rows(300))
+    path = write(tmp_path / "history.csv", 'time,a,b,"[red]x[/nonsense]\x1b[2J"', rows(300))
     done = newnormal("check", path, status=0)
     assert "\x1b[1m" in done.stdout  # a heading
     assert "\x1b[2J" not in done.stdout
@@ -60,8 +62,7 @@ def test_a_terminal_gets_a_table_that_interprets_no_name(
 def test_a_model_shows_what_differs(plant: Plant, newnormal: Command) -> None:
     live = plant.folder / "slow.csv"
     write(live, "time,a,b,z", plant.lines[1::5])
-    done = newnormal("check", live, "--model", plant.model)
-    text = " ".join(done.stdout.split())
+    text = " ".join(newnormal("check", live, "--model", plant.model).stdout.split())
     assert "samples are 5m apart here, and 1m in the model's history" in text
     assert "of the model's channels 'c' are not here; the model does not know 'z'" in text
 
@@ -84,3 +85,37 @@ def test_a_fleet_is_compared_stream_by_stream(site: Site, newnormal: Command) ->
     assert not codes & {"channels_differ", "rate_differs"}
     refused = newnormal("check", site.live, "--model", site.fleet, status=1)
     assert "is a fleet: expected --by" in refused.stderr
+
+
+_CASES = range(220, 264)
+_ENDINGS = (".csv", ".jsonl", ".txt", ".json", ".csv.gz", ".xlsx", ".parquet", "")
+
+
+def check_answer(done: Done, *, lines: bool) -> None:
+    """Check that a command has answered: what it printed is JSON, and an error is a sentence."""
+    assert done.returncode in (0, FAILED, BAD_LINE, WARNED), done
+    assert "Traceback" not in done.stderr
+    if done.returncode == FAILED and not done.stdout:
+        assert "error: " in done.stderr
+    for text in done.stdout.splitlines() if lines else [done.stdout] if done.stdout else []:
+        json.loads(text)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(2))
+def test_every_command_answers(
+    part: int, fitted: Path, fitted_fleet: Path, newnormal: Command, tmp_path: Path
+) -> None:
+    fit = ("fit", "--method", "m2n2", "--epochs", "1", "--window", "2", "-o", tmp_path / "out.nn")
+    for case in _CASES[part::2]:
+        path = tmp_path / f"case{case}{_ENDINGS[case % len(_ENDINGS)]}"
+        path.write_bytes(spoilt_file(case))
+        check_answer(newnormal("check", path, "--json"), lines=False)
+        check_answer(newnormal("check", path, "--json", "--by", "host"), lines=False)
+        check_answer(newnormal("score", fitted, path, "--drop", "host"), lines=True)
+        for more in ((), ("--strict",), ("--flush", "--alarms-only", "--ignore-extra")):
+            check_answer(newnormal("watch", fitted, path, *more), lines=True)
+        check_answer(newnormal("score", fitted_fleet, path, "--by", "host"), lines=True)
+        check_answer(newnormal("evaluate", fitted, path, "--label", "c", "--json"), lines=False)
+        if case % 8 == 0:
+            check_answer(newnormal(*fit, path), lines=True)

@@ -277,8 +277,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
     plant: Plant, pending: Path, newnormal: Command
 ) -> None:
     newnormal("accept", pending)
-    later = [*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)]
-    plant.write(later)
+    plant.write([*plant.lines[: CHANGE + 101], *lines(1_900 + CHANGE, 60, 19.0)])
     watched(plant, newnormal)
     assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
     with Lock(pending):
@@ -293,8 +292,7 @@ def test_without_progress_a_change_that_the_checkpoint_shows_as_over_is_refused(
 
 def test_a_past_alarm_is_accepted_by_number(plant: Plant, state: Path, newnormal: Command) -> None:
     spike = lines(1_500 + CHANGE - 1, 1, 4.0)
-    quiet = [*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)]
-    plant.write(quiet)
+    plant.write([*plant.lines[:CHANGE], *spike, *lines(1_500 + CHANGE, 100)])
     printed = watched(plant, newnormal).splitlines()
     events = [json.loads(line) for line in printed]
     over = [event["alarm"] for event in events if event["event"] == "closed"]
@@ -476,8 +474,7 @@ def test_feedback_on_another_is_refused(plant: Plant, pending: Path, newnormal: 
 def test_open_alarms_precede_rejected_ones(plant: Plant, pending: Path, newnormal: Command) -> None:
     """What was rejected weeks ago is not accepted by mistake when something else happens."""
     assert newnormal("reject", pending).returncode == 0
-    later = [*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)]
-    plant.write(later)
+    plant.write([*plant.lines[: CHANGE + 400], *lines(1_900 + CHANGE, 5, 40.0)])
     watched(plant, newnormal)
     alarm = present(load(pending).alarm_)
     assert newnormal("accept", pending).stderr.startswith(f"alarm {alarm.number} accepted")

@@ -147,8 +147,7 @@ def test_score_prints_what_watch_does_and_writes_nothing(site: Site, newnormal: 
 
 
 def test_score_names_streams_that_it_leaves_out(site: Site, newnormal: Command) -> None:
-    lines = [*host_lines(5, HISTORY, (*HOSTS, "web-9")), *["never,db,1,2"] * 6]
-    site.write(lines)
+    site.write([*host_lines(5, HISTORY, (*HOSTS, "web-9")), *["never,db,1,2"] * 6])
     done = newnormal("score", site.fleet, site.live, "--by", "host", status=1)
     assert len(done.stdout.splitlines()) == 15
     assert "error: stream 'web-9': expected one of the 4 streams" in done.stderr

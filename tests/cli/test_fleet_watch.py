@@ -1,4 +1,4 @@
-"""`newnormal watch` of a fleet: what comes out, what survives, what is said, and feedback to it."""
+"""`newnormal watch` of a fleet: what comes out, what survives, feedback, and zones of its times."""
 
 import json
 import shutil
@@ -10,7 +10,8 @@ from newnormal import Fleet, load
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue
 from newnormal.tabular import read_tables
-from tests.cli.conftest import Command, Running
+from newnormal.types.arrays import time_of_text, zone_of_text
+from tests.cli.conftest import Command, Plant, Running
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
 
 
@@ -62,8 +63,7 @@ def test_alarms_only_prints_events_with_their_stream(site: Site, newnormal: Comm
 
 
 def test_unknown_streams_are_named_once_and_counted(site: Site, newnormal: Command) -> None:
-    lines = host_lines(10, HISTORY, (*HOSTS, "new", "newer"))
-    site.write(lines)
+    site.write(host_lines(10, HISTORY, (*HOSTS, "new", "newer")))
     done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert len(done.stdout.splitlines()) == 40
     assert done.stderr.count("stream 'new' is not in the fleet: its samples are skipped") == 1
@@ -132,17 +132,9 @@ def test_long_lines_of_one_stream_have_an_ordinary_state(site: Site, newnormal: 
     site.write(texts[:33], "long.csv", "time,tag,value")
     before = newnormal(*arguments)
     site.write(texts, "long.csv", "time,tag,value")
-    after = newnormal(*arguments, "--flush")
-    assert before.stdout + after.stdout == expected
+    assert before.stdout + newnormal(*arguments, "--flush").stdout == expected
     assert newnormal("score", model, site.folder / "long.csv", "--long").stdout == expected
     assert load(state).counters["seen"] == 40
-
-
-def killed_after(site: Site, lines: int, *options: str) -> list[str]:
-    """Start a watch that follows the file, kill it after some lines, return what it wrote."""
-    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow", *options)
-    seen = watch.read(lines)
-    return seen + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
 
 
 @pytest.mark.parametrize("lines", [1, 200])
@@ -150,29 +142,34 @@ def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same
     site: Site, newnormal: Command, lines: int
 ) -> None:
     expected = expected_lines(site, site.lines)
-    seen = killed_after(site, lines)
+    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow")
+    seen = watch.read(lines) + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
     assert seen == expected[: len(seen)]
-    after = newnormal("watch", site.fleet, site.live, "--by", "host")
-    again = after.stdout.splitlines()
+    again = newnormal("watch", site.fleet, site.live, "--by", "host").stdout.splitlines()
     assert again == expected[len(expected) - len(again) :]
     assert len(seen) + len(again) >= len(expected)
     assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
 
 
-@pytest.mark.parametrize("call", [1, 3])
+@pytest.mark.parametrize(("call", "zone"), [(1, ""), (3, ""), (1, "+05:30")])
 @pytest.mark.parametrize("flag", [(), ("--alarms-only",)], ids=["verdicts", "events"])
-def test_output_that_could_not_be_written_comes_at_the_next_start(
+def test_output_that_could_not_be_written_comes_at_the_next_start_in_the_same_zone(
     site: Site,
     newnormal: Command,
     monkeypatch: pytest.MonkeyPatch,
     call: int,
+    zone: str,
     flag: tuple[str, ...],
 ) -> None:
+    live = site.write(with_offset(site.lines, zone)) if zone else site.live
     twin = site.folder / "twin.fleet"
     shutil.copytree(site.fleet, twin)
     monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
-    arguments = (site.live, "--by", "host", *flag)
+    arguments = (live, "--by", "host", *flag)
     expected = newnormal("watch", twin, *arguments).stdout
+    for found in map(json.loads, expected.splitlines() if zone else ()):
+        time = found["time"] if "time" in found else found["incident"]["start_time"]
+        assert zone_of_text(time) == zone
     write_lines, calls = JsonLinesSink.write_lines, iter(range(1, 1_000))
 
     def fail(sink: JsonLinesSink, lines: list[str]) -> None:
@@ -186,8 +183,7 @@ def test_output_that_could_not_be_written_comes_at_the_next_start(
     assert before.returncode == 1
     missing = newnormal("watch", site.fleet, site.folder / "no.csv", "--by", "host")
     assert missing.returncode == 1, "a start that fails loses nothing, either"
-    after = newnormal("watch", site.fleet, *arguments)
-    assert before.stdout + after.stdout == expected
+    assert before.stdout + newnormal("watch", site.fleet, *arguments).stdout == expected
 
 
 def test_a_pipe_is_judged_as_it_comes_and_not_repeated(site: Site, newnormal: Command) -> None:
@@ -356,3 +352,37 @@ def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: 
     for stream in found:
         one, other = found[stream].to_state().tensors, expected[stream].to_state().tensors
         assert all((one[name].tobytes() == other[name].tobytes()) for name in one)
+
+
+def with_offset(lines: list[str], offset: str) -> list[str]:
+    """Return CSV lines whose times have an offset; the local times stay as they are."""
+    return [
+        line if line.startswith("time") else line.replace(",", f"{offset},", 1) for line in lines
+    ]
+
+
+def test_watch_and_score_give_the_offset_of_the_input(newnormal: Command, plant: Plant) -> None:
+    plant.write(with_offset(plant.lines, "-03:30"))
+    given = [line.partition(",")[0] + "-03:30" for line in plant.lines[1:]]
+    watched = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--flush")
+    for done in (watched, newnormal("score", plant.model, plant.live)):
+        assert done.returncode == 0, done.stderr
+        assert [json.loads(line)["time"] for line in done.stdout.splitlines()] == given
+    # The history had no zone, and a state file keeps that of history alone.
+    shown = json.loads(newnormal("inspect", plant.state, "--json").stdout)
+    last = next(value for name, value in shown.items() if name in ("last time", "last_time"))
+    assert time_of_text(last) == time_of_text(given[-1])
+
+
+def test_a_detector_shows_the_zone_of_its_history(newnormal: Command, plant: Plant) -> None:
+    history = plant.folder / "history.csv"
+    history.write_text("\n".join(with_offset(plant.lines, "Z")) + "\n")
+    model = plant.folder / "zoned.nn"
+    fit = ("--method", "m2n2", "--epochs", "1")
+    assert newnormal("fit", history, "-o", model, *fit).returncode == 0
+    done = newnormal("watch", model, plant.live)  # the same times, without a zone
+    assert json.loads(done.stdout.splitlines()[0])["time"] == plant.lines[1].partition(",")[0] + "Z"
+    state = plant.folder / "zoned.state"
+    newnormal("watch", model, plant.live, "--state", state)
+    newest = plant.lines[-1].partition(",")[0].replace("T", " ") + "Z"
+    assert newest in newnormal("inspect", state).stdout

@@ -20,8 +20,7 @@ def help_of(newnormal: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def test_commands_are_in_groups(help_of: Command) -> None:
-    text = help_of("--help").stdout
-    panels = re.split(r"╭─ (.+?) ─+╮", text)[1:]
+    panels = re.split(r"╭─ (.+?) ─+╮", help_of("--help").stdout)[1:]
     found = {
         name: re.findall(r"^│ ([a-z]+) ", body, re.MULTILINE)
         for name, body in zip(panels[::2], panels[1::2], strict=True)

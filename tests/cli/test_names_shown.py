@@ -98,8 +98,7 @@ def test_inspect_shows_channels_of_any_name(
 
 
 def test_inspect_shows_names_of_files(newnormal: Command, detector: M2N2, tmp_path: Path) -> None:
-    names = random_names(20, 2, without="/\0")
-    for name in names:
+    for name in random_names(20, 2, without="/\0"):
         detector.save(tmp_path / name)
         check(newnormal("inspect", tmp_path / name), [name])
 
@@ -120,8 +119,7 @@ def test_fleet_tables_show_any_name(newnormal: Command, detector: M2N2, tmp_path
     fleet = Fleet(detector)
     for name in names:
         fleet.add(name, detector)
-    rng = np.random.default_rng(0)
-    live = rng.normal(size=(40, 2))
+    live = np.random.default_rng(0).normal(size=(40, 2))
     live[-8:] += 50.0
     fleet.run(dict.fromkeys(names, live))
     assert set(fleet.alarms_) == set(names)

@@ -36,8 +36,7 @@ def test_a_file_without_labels_is_drawn(moved: Plant, newnormal: Command) -> Non
 
 
 def test_labels_are_drawn_where_they_are_named(moved: Plant, newnormal: Command) -> None:
-    short = cut(moved, 2 * CHANGE)
-    head, *rows = short.live.read_text().splitlines()
+    head, *rows = cut(moved, 2 * CHANGE).live.read_text().splitlines()
     labelled = moved.folder / "labelled.csv"
     body = [f"{row},{int(at >= CHANGE)}" for at, row in enumerate(rows)]
     labelled.write_text("\n".join([f"{head},truth", *body]) + "\n")

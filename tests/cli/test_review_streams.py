@@ -28,8 +28,7 @@ def test_fleet_lines_are_read_by_a_header_that_comes_among_the_first_lines() -> 
     lines += [f"2026-01-01T00:{minute:02}Z,a,{minute},5" for minute in range(10)]
     lines += ["heat,time,load,host"]
     lines += [f"5,2026-01-01T00:{minute:02}Z,{minute},a" for minute in range(10, 30)]
-    reader = StreamLines("host")
-    batch = reader.parse(lines)
+    batch = StreamLines("host").parse(lines)
     assert batch.problems == ()
     assert batch.channels == ("load", "heat")
     assert batch.names == ("a",)

@@ -98,8 +98,7 @@ def test_port_zero_takes_a_free_one() -> None:
 def test_check_says_what_it_tried_by_line(newnormal: Command, tmp_path: Path, taken: int) -> None:
     text = f'[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:{taken}/in"\n'
     (tmp_path / "service.toml").write_text(text)
-    done = newnormal("serve", "service.toml", "--port", "0", "--check")
-    lines = done.stdout.splitlines()
+    lines = newnormal("serve", "service.toml", "--port", "0", "--check").stdout.splitlines()
     assert lines[0] == "ok      service.toml"
     assert lines[1] == "ok      host: 127.0.0.1, any free port"
     assert re.fullmatch(r"ok      data: newnormal-data, [\d.]+ [GT]B free", lines[2])

@@ -104,8 +104,7 @@ def test_where_the_system_does_not_tell_who_has_a_port_it_is_a_perhaps(
 
 
 def test_what_gives_nothing_is_a_warning(newnormal: Command, tmp_path: Path) -> None:
-    text = f'[sources.hosts]\nkind = "{__name__}:Half"\n'
-    (tmp_path / "service.toml").write_text(text)
+    (tmp_path / "service.toml").write_text(f'[sources.hosts]\nkind = "{__name__}:Half"\n')
     done = newnormal("serve", "service.toml", "--port", "0", "--check", status=0)
     assert done.stdout.splitlines()[3] == (
         "warning source hosts: 3 series; warning: load gives none"

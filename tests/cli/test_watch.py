@@ -358,8 +358,7 @@ def test_a_bad_first_time_is_a_bad_line(plant: Plant, newnormal: Command, cut: i
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:cut])
     before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    rest = ["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]]
-    plant.append(rest)
+    plant.append(["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]])
     after = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=0)
     assert "2 bad lines skipped" in after.stderr
     assert (before.stdout + after.stdout).splitlines() == expected

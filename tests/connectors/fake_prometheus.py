@@ -77,8 +77,7 @@ class FakeApi(HttpServer):
             self.others.append(asked)
         else:
             self.asked.append(asked)
-            found = self.refuse(asked)
-            if found is not None:
+            if (found := self.refuse(asked)) is not None:
                 return found
         if len(asked.times) > MOST_POINTS + 1:
             return 400, problem("bad_data", "exceeded maximum resolution of 11,000 points")

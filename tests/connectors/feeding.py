@@ -35,8 +35,7 @@ class Plant:
                     "channels": ["a"],
                     "values": found[:, None].tolist(),
                 }
-                answer = httpx.post(self._url, json=body, headers=self._headers, timeout=10.0)
-                if answer.is_error:
+                if httpx.post(self._url, json=body, headers=self._headers, timeout=10.0).is_error:
                     return False
         except httpx.HTTPError:
             return False

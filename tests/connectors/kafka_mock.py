@@ -292,8 +292,7 @@ def _frame(source: socket.socket) -> bytes:
     """Return the next message."""
     found = b""
     while len(found) < 4 or len(found) < 4 + struct.unpack(">i", found[:4])[0]:
-        more = source.recv(1)
-        if not more:
+        if not (more := source.recv(1)):
             raise ConnectionError("the other side has closed")
         found += more
     return found[4:]

@@ -75,8 +75,7 @@ class Stream:
     def packets(self) -> Iterator[Packet]:
         """Give packets until the connection ends."""
         while True:
-            found = self._whole()
-            if found is not None:
+            if (found := self._whole()) is not None:
                 yield found
                 continue
             try:
@@ -258,8 +257,7 @@ class Sender:
         try:
             connection.sendall(packet(CONNECT, text("MQTT") + b"\x04\x02\0\0" + text(self._name)))
             packets = Stream(connection).packets()
-            answer = next(packets, None)
-            if answer is None:
+            if (answer := next(packets, None)) is None:
                 raise ConnectionResetError
             assert answer.body[1] == 0, answer
             yield connection, packets

@@ -76,8 +76,7 @@ class Rotating:
 
     def rename(self) -> None:
         """Rotate as logrotate does: rename, and create anew; the program goes on for a while."""
-        name = self._rotated()
-        os.rename(self.path, self.folder / name)
+        os.rename(self.path, self.folder / self._rotated())
         if self.rng.random() < 0.5:
             self.append()
         self._finish()

@@ -87,8 +87,7 @@ class Targets(HttpServer):
 
     def answer(self, host: str) -> str | None:
         """Return the metrics of a host now, as Prometheus reads them; None: no such host."""
-        number = self._numbers.get(host)
-        if number is None:
+        if (number := self._numbers.get(host)) is None:
             return None
         self.scrapes[host] += 1
         now, faults = time.time(), self._faults.get(host, {})

@@ -177,8 +177,7 @@ def test_times_have_the_unit_of_the_address(precision: str, written: int) -> Non
 
 def test_an_unknown_precision_is_refused() -> None:
     error = raised(InputError, lambda: decoded(b"cpu v=1\n", "precision=weeks"))
-    expected = "precision: expected ns, us, ms, s, m, h or auto, found 'weeks'"
-    assert error.message == expected
+    assert error.message == "precision: expected ns, us, ms, s, m, h or auto, found 'weeks'"
 
 
 def test_the_address_says_which_tags_name_the_stream() -> None:

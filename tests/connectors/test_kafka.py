@@ -200,8 +200,7 @@ def test_a_batch_has_no_more_samples_than_asked_for(kafka: Kafka) -> None:
 
 def test_large_messages_are_read_a_few_at_a_time(kafka: Kafka) -> None:
     kafka.topic("metrics")
-    large = [{**each, "note": "x" * 900_000} for each in rows(range(5))]
-    kafka.send("metrics", large)
+    kafka.send("metrics", [{**each, "note": "x" * 900_000} for each in rows(range(5))])
     assert seconds(read(source_of(kafka), 5)) == [*range(5)]
 
 
@@ -359,8 +358,7 @@ def test_topics_that_match_later_are_read(kafka: Kafka, monkeypatch: pytest.Monk
     kafka.topic("other")
     source = source_of(kafka, topics=["metrics", "^plant-.*"], start="end")
     notice = noticed(source, "no topic")
-    expected = "no topic metrics, ^plant-.*: it does not exist, or the user may not see it"
-    assert notice == expected
+    assert notice == "no topic metrics, ^plant-.*: it does not exist, or the user may not see it"
     kafka.topic("metrics")
     kafka.send("metrics", rows(range(3)))  # before it was seen: a new topic has no old messages
     assert seconds(read(source, 3)) == [0, 1, 2]
@@ -379,8 +377,7 @@ def test_check_names_topics_without_joining_the_group(kafka: Kafka) -> None:
     kafka.send("metrics", rows(range(3)))
     running = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
     read(running, 3)
-    checking = source_of(kafka, group="busy", topics=["metrics", "^plant-"])
-    found = checking.check()
+    found = source_of(kafka, group="busy", topics=["metrics", "^plant-"]).check()
     assert found.startswith("cluster mockCluster")
     assert found.endswith(
         f" at {kafka.server} (no TLS, no user); topics metrics, plant-1, 4 partitions"

@@ -181,8 +181,7 @@ def test_what_is_ready_is_dropped_when_its_partition_is_taken_away(consumer: Sta
     source = joined(consumer, 0, 1)
     consumer.then(*messages(0, 1, 2))
     assert given_out(source, 3) == []  # the other partition is waited for
-    error = KafkaError(KafkaError._PARTITION_EOF)
-    consumer.then(StandInMessage(0, partition=1, error=error))
+    consumer.then(StandInMessage(0, partition=1, error=KafkaError(KafkaError._PARTITION_EOF)))
     assert given_out(source, 1) == [0]
     source.acknowledge()
     for lose in (consumer.revoke, consumer.lose):

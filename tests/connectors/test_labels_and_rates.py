@@ -118,8 +118,7 @@ def test_a_name_always_fits() -> None:
 def test_a_counter_is_what_was_added_a_second() -> None:
     begun = CounterRates().begin()
     times = np.array([0, 10, 20, 30, 30, 40, 50]) * SECOND
-    values = np.array([5.0, 25.0, 5.0, np.nan, 6.0, 5.5, np.inf])
-    found = begun.convert("a", times, values)
+    found = begun.convert("a", times, np.array([5.0, 25.0, 5.0, np.nan, 6.0, 5.5, np.inf]))
     assert np.array_equal(found, [np.nan, 2.0, 0.5, np.nan, 0.1, 0.55, np.nan], equal_nan=True)
 
 

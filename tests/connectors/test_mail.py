@@ -441,8 +441,7 @@ def test_mails_that_a_server_missed_are_sent_later_alone(post: Post, tmp_path: P
         finally:
             delivery.stop()
             store.close()
-    subjects = [each["Subject"].split()[0] for each in post.mails]
-    assert subjects == ["[firing]", "[resolved]"]
+    assert [each["Subject"].split()[0] for each in post.mails] == ["[firing]", "[resolved]"]
 
 
 def test_the_sink_passes_its_own_check(post: Post) -> None:

@@ -230,8 +230,7 @@ url = "{prometheus.url}/api/v1/write"
 """)
 
     def asked(path: str, **query: Any) -> Any:
-        answer = httpx.get(f"{prometheus.url}/api/v1/{path}", params=query, timeout=10.0)
-        body = answer.json()
+        body = httpx.get(f"{prometheus.url}/api/v1/{path}", params=query, timeout=10.0).json()
         assert body["status"] == "success", (query, body)
         return body["data"]
 

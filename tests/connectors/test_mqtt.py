@@ -665,8 +665,7 @@ def test_a_host_that_does_not_speak_websockets_is_named(broker: FakeBroker) -> N
 @pytest.mark.parametrize("seed", range(count(40, 5000)))
 def test_any_bytes_of_a_broker_give_samples_or_our_error(broker: FakeBroker, seed: int) -> None:
     chance = random.Random(seed)
-    good = publish("plant/press/temp", b'{"a": 1}', 7)
-    sent = bytearray(good * 3)
+    sent = bytearray(publish("plant/press/temp", b'{"a": 1}', 7) * 3)
     for _ in range(chance.randrange(1, 8)):
         sent[chance.randrange(len(sent))] = chance.randrange(256)
     if seed % 3 == 0:
@@ -698,8 +697,7 @@ def test_messages_that_cannot_be_read_are_reported_for_ten_minutes(broker: FakeB
 
 
 def test_objects_without_the_field_that_is_wanted_are_reported(broker: FakeBroker) -> None:
-    topics = ["plant/{stream}/{channel}", "rooms/{stream}"]
-    source = well(broker, topics=topics, value="value")
+    source = well(broker, topics=["plant/{stream}/{channel}", "rooms/{stream}"], value="value")
     broker.send(
         publish("plant/press/temp", b'{"value": 1}', 1),
         publish("plant/press/temp", b'{"state": "idle"}', 2),

@@ -299,8 +299,7 @@ def test_two_clients_with_the_same_id_are_told_of(brokers: Brokers, made: Made) 
 
 
 def test_what_a_source_is_told_at_the_check(brokers: Brokers, made: Made) -> None:
-    options = brokers.options(retained="take", topics=["checked/{stream}"])
-    source = MqttSource("bus", options)
+    source = MqttSource("bus", brokers.options(retained="take", topics=["checked/{stream}"]))
     shown = f"127.0.0.1:{brokers.port} speaks MQTT 5; subscribed to checked/+; "
     assert source.check() == f"{shown}0 messages within 0.3 s, 0 channels of 0 streams"
     Sender(brokers.port).send(

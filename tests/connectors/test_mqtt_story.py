@@ -11,20 +11,9 @@ pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("paho.mqtt")
 
 from newnormal.client import Client
+from tests.connectors import stories
 from tests.connectors.mqtt_peers import Sender, Tap, receiving
 from tests.connectors.programs import Mosquitto, Newnormal
-from tests.connectors.stories import (
-    HISTORY,
-    MACHINES,
-    NO_FITS,
-    PERIOD,
-    START,
-    Numbers,
-    logged,
-    readings,
-    source_health,
-    until_live,
-)
 from tests.waiting import until
 
 BROKER = "allow_anonymous true\nmax_queued_messages 0\nlog_type error\n"
@@ -39,7 +28,7 @@ def source(name: str, port: int, topics: list[str], **options: object) -> str:
 
 def messages(number: int) -> list[tuple[str, bytes]]:
     """Return three messages: by both versions without a time, and one with its time."""
-    dated = json.dumps({"ts": START + number, "n": number}).encode()
+    dated = json.dumps({"ts": stories.START + number, "n": number}).encode()
     return [
         (f"five/m{number % 7}/n", b"%d" % number),
         (f"three/m{number % 7}/n", b"%d" % number),
@@ -55,10 +44,12 @@ def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Pat
             tmp_path / "service",
             source("five", five.port, ["five/{stream}/{channel}", "dated/{stream}"])
             + source("three", three.port, ["three/{stream}/{channel}"], version="3.1.1")
-            + NO_FITS,
+            + stories.NO_FITS,
         )
         sender = Sender(broker.port, "plant", window=100)
-        plant = Numbers(lambda numbers: sender.send([m for n in numbers for m in messages(n)]))
+        plant = stories.Numbers(
+            lambda numbers: sender.send([m for n in numbers for m in messages(n)])
+        )
         with service, service.client() as client:
             until(lambda: {"source five", "source three"} <= parts(client), "the subscriptions")
             plant.start()
@@ -75,20 +66,20 @@ def test_a_service_that_is_killed_has_each_message_in_its_log_once(tmp_path: Pat
                 service.start()
             plant.end()
             data = tmp_path / "service" / "data"
-            until(lambda: len(logged(data)) >= 3 * plant.count, "all messages in the log")
+            until(lambda: len(stories.logged(data)) >= 3 * plant.count, "all messages in the log")
             service.stop()
         five.close()
         three.close()
     assert not sender.repeated
-    entries = [(each.source, each.time, each.value) for each in logged(data)]
+    entries = [(each.source, each.time, each.value) for each in stories.logged(data)]
     found = Counter((name, value) for name, _, value in entries if name == "three")
     assert found == Counter(("three", float(each)) for each in range(plant.count))
-    dated = Counter(moment for _, moment, _ in entries if moment < (START + 10**7) * 10**9)
-    assert dated == Counter((START + each) * 10**9 for each in range(plant.count))
+    dated = Counter(moment for _, moment, _ in entries if moment < (stories.START + 10**7) * 10**9)
+    assert dated == Counter((stories.START + each) * 10**9 for each in range(plant.count))
     plain = Counter(
         value
         for name, moment, value in entries
-        if name == "five" and moment >= (START + 10**7) * 10**9
+        if name == "five" and moment >= (stories.START + 10**7) * 10**9
     )
     assert plain == Counter(float(each) for each in range(plant.count))
 
@@ -101,10 +92,11 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_or_doubled(tmp_pa
     broker = Mosquitto(tmp_path / "broker", f"{BROKER}autosave_interval 0\n")
     tap = Tap(broker.port)
     service = Newnormal(
-        tmp_path / "service", source("plant", tap.port, ["five/{stream}/{channel}"]) + NO_FITS
+        tmp_path / "service",
+        source("plant", tap.port, ["five/{stream}/{channel}"]) + stories.NO_FITS,
     )
     sender = Sender(broker.port, "plant", window=100)
-    plant = Numbers(lambda numbers: sender.send([("five/m/n", b"%d" % n) for n in numbers]))
+    plant = stories.Numbers(lambda numbers: sender.send([("five/m/n", b"%d" % n) for n in numbers]))
     with broker, service, service.client() as client:
         until(lambda: tap.clients == 1, "the subscription")
         plant.start()
@@ -119,17 +111,20 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_or_doubled(tmp_pa
             broker.kill()
             tap.holds = False
             if kill == 0:
-                until(lambda: not source_health(client, "plant")["ok"], "the source to be down")
-                assert "expected a" in source_health(client, "plant")["message"]
+                until(
+                    lambda: not stories.source_health(client, "plant")["ok"],
+                    "the source to be down",
+                )
+                assert "expected a" in stories.source_health(client, "plant")["message"]
             broker.start()
         plant.end()
-        until(lambda: source_health(client, "plant")["ok"], "the source to be well")
+        until(lambda: stories.source_health(client, "plant")["ok"], "the source to be well")
         first = plant.count
         plant.send(200)
         until(lambda: b"%d" % (plant.count - 1) in tap.acknowledged, "the last message")
         service.stop()
     tap.close()
-    found = Counter(int(each.value) for each in logged(tmp_path / "service" / "data"))
+    found = Counter(int(each.value) for each in stories.logged(tmp_path / "service" / "data"))
     assert {int(each) for each in tap.acknowledged} <= set(found)
     sent = Counter(range(plant.count)) + Counter(
         {int(each): times for each, times in sender.repeated.items()}
@@ -141,8 +136,8 @@ def test_after_a_broker_is_killed_nothing_acknowledged_is_lost_or_doubled(tmp_pa
 def published(first: int, count: int, fault: float = 0.0) -> list[tuple[str, bytes]]:
     """Return what three machines publish: of the presses number by number, of the oven JSON."""
     found = []
-    for step, number, temp, load in readings(first, count, fault):
-        machine, moment = MACHINES[number], START + step * PERIOD
+    for step, number, temp, load in stories.readings(first, count, fault):
+        machine, moment = stories.MACHINES[number], stories.START + step * stories.PERIOD
         if machine == "oven":
             body = {"ts": moment, "inside": {"temp": temp}, "load": load, "state": "on"}
             found.append((f"zigbee2mqtt/{machine}", json.dumps(body).encode()))
@@ -162,22 +157,22 @@ def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Pat
             + source("homes", broker.port, ["zigbee2mqtt/{stream}"], version="3.1.1")
             + f'[sinks.bus]\nkind = "mqtt"\nhost = "127.0.0.1"\nport = {broker.port}\n'
             + 'topic = "newnormal/{kind}/{stream}"\nretain = true\n'
-            + f"[streams]\nhistory = {HISTORY}\n",
+            + f"[streams]\nhistory = {stories.HISTORY}\n",
         )
         checked = service.check()
         assert checked.stdout.count("speaks MQTT") == 3, checked.stdout + checked.stderr
         sender = Sender(broker.port)
         with service, service.client() as client, receiving(broker.port, "newnormal/#") as alerts:
             until(lambda: {"source presses", "source homes"} <= parts(client), "the subscriptions")
-            sender.send(published(0, HISTORY + 5))
-            until_live(client)
-            assert {each: sorted(client.stream(each)["channels"]) for each in MACHINES} == {
+            sender.send(published(0, stories.HISTORY + 5))
+            stories.until_live(client)
+            assert {each: sorted(client.stream(each)["channels"]) for each in stories.MACHINES} == {
                 "oven": ["inside.temp", "load"],
                 "press-1": ["load", "temp"],
                 "press-2": ["load", "temp"],
             }
-            sender.send(published(HISTORY + 5, 100))
-            sender.send(published(HISTORY + 105, 30, fault=25.0))
+            sender.send(published(stories.HISTORY + 5, 100))
+            sender.send(published(stories.HISTORY + 105, 30, fault=25.0))
             (alarm,) = until(lambda: list(client.items(kind="alarm", open=True)), "an alarm")
             assert alarm["stream"] == client.stream("press-2")["id"]
             until(lambda: statuses(alerts, alarm["key"]) == ["fired"], "it on the topic")
@@ -188,7 +183,7 @@ def test_from_topics_of_a_plant_to_an_alarm_on_a_topic_and_its_end(tmp_path: Pat
             with receiving(broker.port, "newnormal/#") as later:
                 until(lambda: statuses(later, alarm["key"]) == ["fired"], "it for who comes later")
                 assert later[0].retained
-            sender.send(published(HISTORY + 135, 150))
+            sender.send(published(stories.HISTORY + 135, 150))
             until(lambda: not client.item(alarm["key"])["open"], "the end of the alarm")
             until(lambda: statuses(alerts, alarm["key"]) == ["fired", "resolved"], "its end")
             assert all(each["ok"] for each in client.health()["parts"].values())

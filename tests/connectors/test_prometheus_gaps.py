@@ -8,7 +8,7 @@ import pytest
 from newnormal.io.arrivals import Arrival
 from newnormal.io.sources import prometheus
 from newnormal.io.sources.prometheus import PrometheusSource
-from newnormal.io.sources.prometheus_gaps import longest_range
+from newnormal.io.sources.prometheus_steps import longest_range
 from tests.connectors.fake_prometheus import SCRAPED, SECOND, FakeApi
 from tests.connectors.test_prometheus_source import NEWEST, NOW, source_of, values_of
 
@@ -124,8 +124,7 @@ def test_values_whose_range_reaches_into_a_gap_are_missing(
 
 def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
     served(fake, [(NEWEST_S - 210, NEWEST_S - 60)], "rate(x[2m])")
-    channels = {"a": "load", "b": "rate(x[2m])"}
-    source = source_of(fake, channels=channels, history="300s")
+    source = source_of(fake, channels={"a": "load", "b": "rate(x[2m])"}, history="300s")
     given(source, fake)
     assert source.notice() == (
         "Prometheus scraped nothing at 13 times; b: left out at 7 times, as its range reaches back "
@@ -141,8 +140,7 @@ def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
 
 
 def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakeApi) -> None:
-    outages = [(NEWEST_S - 400, NEWEST_S - 100)]
-    served(fake, outages, "rate(x[2m])")
+    served(fake, [(NEWEST_S - 400, NEWEST_S - 100)], "rate(x[2m])")
     channels = {"a": "load", "b": "rate(x[2m])"}
     first = source_of(fake, channels=channels, history="100s")
     given(first, fake)

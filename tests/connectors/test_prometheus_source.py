@@ -245,8 +245,7 @@ def test_the_delay_is_an_option(fake: FakeApi) -> None:
 
 def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(3)
-    source = source_of(fake, every="1s", history="40000s", delay="5s")
-    found = read(source)
+    found = read(source_of(fake, every="1s", history="40000s", delay="5s"))
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:4] == [60, 240, 960, 3840]
     assert max(sizes) == 11_000
@@ -257,8 +256,7 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) ->
 def test_many_series_have_short_ranges(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_VALUES", 2000)
     fake.series["load"] = of_hosts(5)
-    source = source_of(fake, every="1s", history="2000s")
-    read(source, most=1000)
+    read(source_of(fake, every="1s", history="2000s"), most=1000)
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:3] == [60, 240, 400]
     assert max(sizes) == 400, "of five series each"
@@ -288,8 +286,7 @@ def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: Fake
     source = source_of(fake)
     seen: list[Arrival] = []
     while True:
-        batch = source.next_batch(3)
-        if not batch:
+        if not (batch := source.next_batch(3)):
             break
         seen += batch
         place = source.snapshot()
@@ -315,8 +312,7 @@ def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(fake: Fa
     fake.asked.clear()
     again = source_of(fake)
     assert again.resume(place)
-    caught_up = read(again)
-    assert len(values_of([*seen, *caught_up])) == 2 * 510
+    assert len(values_of([*seen, *read(again)])) == 2 * 510
     assert fake.asked[0].times[0] * SECOND == NEWEST, "the time before, which is not given again"
 
 
@@ -614,8 +610,7 @@ def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeApi) 
         assert each.headers["authorization"] == "Bearer swordfish"
         assert each.headers["x-scope-orgid"] == "team-a"
     assert fake.asked[0].form["partial_response"] == "false"
-    basic = {**options, "user": "me", "password_env": "PW"}
-    config = SourceConfig("hosts", "prometheus", basic)
+    config = SourceConfig("hosts", "prometheus", {**options, "user": "me", "password_env": "PW"})
     with closing(make_source(config, {"PW": "swordfish"})) as source:
         source.check()
     assert fake.asked[-1].headers["authorization"] == "Basic bWU6c3dvcmRmaXNo"

@@ -371,8 +371,7 @@ def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(c
     del case.sink.send
     case.sender = case.another()
     case.later(30)
-    again = case.sink.batches
-    for before, after in zip(sent, again, strict=False):
+    for before, after in zip(sent, case.sink.batches, strict=False):
         for each in fields(ScoreBatch):
             if each.name != "attempt":
                 assert np.array_equal(getattr(before, each.name), getattr(after, each.name))
@@ -537,8 +536,7 @@ def test_sinks_are_told_apart_by_their_kind() -> None:
 def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_scores(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: dict[str, list[ScoreBatch]]
 ) -> None:
-    config = config_of(tmp_path, sinks=(SCORES, ALERTS))
-    with running(config, monkeypatch) as service:
+    with running(config_of(tmp_path, sinks=(SCORES, ALERTS)), monkeypatch) as service:
         KeptScores.down.add("scores")  # slows nobody
         go_live(service, "m", "n")
         fault = samples(HISTORY, 60)
@@ -585,8 +583,7 @@ def test_the_service_sends_what_it_judges_and_no_alert_waits_for_a_sink_of_score
         )
         assert parts["sink scores"]["sent"] == total and parts["sink scores"]["refused"] == 0
         service.remove(number(service, "n")).result()
-        more = samples(HISTORY + 60, 5)
-        push(service, arrival(HISTORY + 60, more, "m"))
+        push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 5), "m"))
         until(lambda: sum(map(len, kept["scores"])) >= total + 4, "more scores")
         place = until(
             lambda: (

@@ -50,8 +50,7 @@ def test_each_silence_is_reported() -> None:
 
 def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line is for the user alone: verdicts and events are those of a source without a pause."""
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=(400, 2))
+    values = np.random.default_rng(0).normal(size=(400, 2))
     times = np.datetime64("2026-01-01T00:00:00", "ns") + np.arange(400) * MINUTE
     detector = M2N2(window=4, epochs=1, accept_after=50).fit(values[:300], times=times[:300])
 
@@ -71,8 +70,7 @@ def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.Monk
     for kind in (MemorySource, Pausing):
         sink = MemorySink()
         twin = detector.with_options()
-        source = kind(values[300:], times[300:])
-        Watch(Resumed(twin, source), sink, report=found.append).run()
+        Watch(Resumed(twin, kind(values[300:], times[300:])), sink, report=found.append).run()
         lines.append([*sink.lines, *(event.to_json() for event in sink.events)])
     assert lines[0] == lines[1]
     assert found == [

@@ -13,22 +13,10 @@ import pytest
 from hypothesis import given, settings
 
 from newnormal.core.state import arrays
+from newnormal.kernels import step
 from newnormal.kernels.committee import CommitteeState
 from newnormal.kernels.members import HELD as HELD_MEMBERS
 from newnormal.kernels.members import KINDS, LEAST, MembersParams
-from newnormal.kernels.step import (
-    AGE,
-    CYCLE,
-    HELD,
-    LEARNED,
-    PENDING,
-    RESTORED,
-    SEEN,
-    StepOut,
-    StepParams,
-    StepState,
-    blank_out,
-)
 from newnormal.models.committee import Committee
 from newnormal.models.members import blank_members
 from newnormal.models.plan import Plan, Vote
@@ -90,7 +78,7 @@ class Pair:
         )
         self.state = self.model.initial(weights)
         mean, scale = MEAN[:C].copy(), SCALE[:C].copy()
-        self.params = StepParams(
+        self.params = step.StepParams(
             mean,
             scale,
             weights.copy(),
@@ -173,22 +161,21 @@ class Pair:
                 assert_near_votes(self.each, np.array(votes))
 
     def flush(self) -> None:
-        ref = self.ref.flush()
-        self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
+        self.compare(self.ref.flush(), self.advance(np.empty((0, self.setting.channels)), True))
 
     @property
     def votes(self) -> int:
         return len(self.model.plan.weights)
 
-    def advance(self, samples: Floats, flush: bool, phases: Floats | None = None) -> StepOut:
-        rows = int(self.comp.counts[PENDING]) + len(samples)
-        out = blank_out(rows, self.setting.channels)
+    def advance(self, samples: Floats, flush: bool, phases: Floats | None = None) -> step.StepOut:
+        rows = int(self.comp.counts[step.PENDING]) + len(samples)
+        out = step.blank_out(rows, self.setting.channels)
         self.each = np.empty((rows, self.votes), np.float32)
         self.model.advance(samples, flush, self.state, self.params, out, phases, self.each)
         return out
 
     @property
-    def comp(self) -> StepState:
+    def comp(self) -> step.StepState:
         return self.state.step
 
     @property
@@ -196,28 +183,27 @@ class Pair:
         own: CommitteeState = self.state.own
         return own
 
-    def compare(self, ref: list[naive.NaiveVerdict], comp: StepOut) -> None:
+    def compare(self, ref: list[naive.NaiveVerdict], comp: step.StepOut) -> None:
         own = self.own
         experts = self.ref.experts
         for j, expert in enumerate(experts):
             stream, tally = expert.stream, own.counts[j]
             held = min(len(stream.samples), stream.window)
-            assert tally[SEEN] == len(stream.samples)
-            assert tally[HELD] == stream.window
-            assert tally[PENDING] == len(stream.samples) - stream.judged
-            assert tally[CYCLE] % stream.window == len(stream.samples) - stream.cycle_began
-            assert (tally[LEARNED], tally[RESTORED]) == (stream.learned, stream.restored)
-            assert tally[AGE] == stream.age
+            assert tally[step.SEEN] == len(stream.samples)
+            assert tally[step.HELD] == stream.window
+            assert tally[step.PENDING] == len(stream.samples) - stream.judged
+            assert tally[step.CYCLE] % stream.window == len(stream.samples) - stream.cycle_began
+            assert (tally[step.LEARNED], tally[step.RESTORED]) == (stream.learned, stream.restored)
+            assert tally[step.AGE] == stream.age
             assert_near(own.levels[j], expert.level, rtol=1e-9, atol=1e-12)
             if held:
                 for kept, all_ in ((own.residuals, expert.rests), (own.past_trends, expert.trails)):
-                    newest = np.array(all_[-held:])
-                    assert_near(kept[j, -held:], newest, rtol=1e-9, atol=1e-12)
+                    assert_near(kept[j, -held:], np.array(all_[-held:]), rtol=1e-9, atol=1e-12)
             self.compare_weights(j)
         counts = self.comp.counts
-        np.testing.assert_array_equal(counts[:LEARNED], own.counts[0, :LEARNED])
-        assert counts[LEARNED] == max(expert.stream.learned for expert in experts)
-        assert counts[RESTORED] == sum(expert.stream.restored for expert in experts)
+        np.testing.assert_array_equal(counts[: step.LEARNED], own.counts[0, : step.LEARNED])
+        assert counts[step.LEARNED] == max(expert.stream.learned for expert in experts)
+        assert counts[step.RESTORED] == sum(expert.stream.restored for expert in experts)
         np.testing.assert_array_equal(self.comp.trend, own.levels[self.ref.spokesman])
         if self.ref.smooth is None:
             assert np.isnan(own.smooth[0])
@@ -329,7 +315,7 @@ def test_weights_that_overflow_are_restored_in_the_expert_that_has_them(expert: 
     pair.walk(series[8:])
     restored = [twin.stream.restored for twin in pair.ref.experts]
     assert restored == [int(expert == j) for j in range(3)]
-    assert pair.comp.counts[RESTORED] == 1
+    assert pair.comp.counts[step.RESTORED] == 1
     assert np.isfinite(pair.comp.weights).all()
 
 

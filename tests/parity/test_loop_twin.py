@@ -19,17 +19,11 @@ from newnormal.alarms import AlarmThreshold, open_alarm
 from newnormal.base import BaseDetector
 from newnormal.core import loop
 from newnormal.core.state import Fitted, StreamState, copied
+from newnormal.kernels import stream
 from newnormal.kernels.accepted import PLACES
 from newnormal.kernels.channels import ChannelOut
 from newnormal.kernels.committee import APART, FARTHEST, advance
 from newnormal.kernels.step import PENDING, StepOut, StepParams, blank_out
-from newnormal.kernels.stream import (
-    CHANGE_ALARM,
-    IS_PENDING,
-    SHADOW_NEXT,
-    SHADOW_TRAINS,
-    ModelState,
-)
 from newnormal.models.committee import Committee
 from newnormal.types import Bools, Event, Floats, Floats32, Verdicts
 from tests.golden.make_runs import FOLDER, HISTORY, Case, plant
@@ -66,7 +60,7 @@ class Watched(TimedAcceptance):
         before = 0 if state.shadow is None else self.newest(state)
         super().train_shadow(fitted, state, samples, flush, phases, channels)
         shadow = state.shadow
-        if shadow is not None and shadow.counts[SHADOW_TRAINS]:
+        if shadow is not None and shadow.counts[stream.SHADOW_TRAINS]:
             count = (self.newest(state) - before) % len(shadow.scores)
             places = (before + np.arange(count)) % len(shadow.scores)
             self.look.shadow_scores = shadow.scores[places].tolist()
@@ -74,14 +68,14 @@ class Watched(TimedAcceptance):
 
     @staticmethod
     def newest(state: StreamState) -> int:
-        return int(present(state.shadow).counts[SHADOW_NEXT])
+        return int(present(state.shadow).counts[stream.SHADOW_NEXT])
 
     def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         self.look.moved = self.moved(fitted, state.model)
         return super().review(fitted, state, time)
 
     @staticmethod
-    def moved(fitted: Fitted, model: ModelState) -> float:
+    def moved(fitted: Fitted, model: stream.ModelState) -> float:
         start = fitted.step.fitted.astype(np.float64)
         return float(np.linalg.norm(model.step.weights - start) / np.linalg.norm(start))
 
@@ -158,7 +152,7 @@ class Pair:
         self.compare_changes([event for event in self.events if event not in alarms], at)
         assert state.learn_threshold[0] == pytest.approx(twin.learn_threshold, rel=1e-9), at
         assert self.stage.is_frozen(state) == twin.frozen, at
-        trains = state.shadow is not None and bool(state.shadow.counts[SHADOW_TRAINS])
+        trains = state.shadow is not None and bool(state.shadow.counts[stream.SHADOW_TRAINS])
         assert trains == twin.trains, at
         distance = self.stage.distance(self.fitted, state)
         # The weights are added up in another order: see `weights_moved`.
@@ -177,8 +171,7 @@ class Pair:
 
     def reject(self) -> None:
         """Reject the newest pending change, or else the open alarm."""
-        slots = open_slots(present(self.state.changes), IS_PENDING)
-        if slots:
+        if slots := open_slots(present(self.state.changes), stream.IS_PENDING):
             self.events += self.stage.reject(self.fitted, self.state, None, slots[-1])
             self.twin.reject(self.twin.waiting[-1])
         else:
@@ -222,7 +215,7 @@ class DetectorPair:
         self.range = NaiveRange(NormalRange(drift, state.drift))
         self.channels: NaiveChannels | None = None
         self.model, self.left = copied(state.model), 0
-        self.beside: ModelState | None = None  # sees what is hidden, too
+        self.beside: stream.ModelState | None = None  # sees what is hidden, too
         self.events: list[Event] = []
         self.seen = self.hidden = self.apart = 0
 
@@ -233,7 +226,7 @@ class DetectorPair:
         change = self.stage.newest_open(state)
         is_due = self.stage.samples_until_review(state) == 1
         phases = fitted.phases(None, self.seen, 1)
-        began_with = set(present(state.changes).counts[:, CHANGE_ALARM].tolist()) - {0}
+        began_with = set(present(state.changes).counts[:, stream.CHANGE_ALARM].tolist()) - {0}
         found, events = loop.advance(fitted, state, sample[None], None, False)
         mean, scale, missing = params.mean, params.scale, np.isnan(sample)
         # 1. Each channel by itself.
@@ -337,15 +330,14 @@ class DetectorPair:
             near = np.clip(sample, params.mean - most, params.mean + most)
             still = params._replace(lr=np.float32(0))
             observed = float(self.scored(self.beside, near, clean, phases, still).scores[0])
-        masked = np.where(hidden, np.nan, sample)
-        out = self.scored(self.model, masked, clean, phases, params)
+        out = self.scored(self.model, np.where(hidden, np.nan, sample), clean, phases, params)
         if self.left == 0:
             self.beside, observed = None, float(out.scores[0])
         return float(out.scores[0]), observed, out.shares[0]
 
     def scored(
         self,
-        state: ModelState,
+        state: stream.ModelState,
         sample: Floats,
         clean: Floats,
         phases: Floats | None,
@@ -380,7 +372,7 @@ class DetectorPair:
         self.model, self.left = copied(state.model), int(state.observed.left[0])
         seen, own = state.observed, state.observed.own
         step = state.model.step._replace(samples=seen.samples, counts=seen.counts)
-        self.beside = copied(ModelState(step, own)) if self.left else None
+        self.beside = copied(stream.ModelState(step, own)) if self.left else None
 
     def decide(self, what: str) -> None:
         """Accept or reject the newest open change, or roll back the newest acceptance."""
@@ -416,8 +408,7 @@ def test_loop_equals_its_slow_twin_after_every_sample(
 
 def test_loop_equals_its_slow_twin_on_a_drift_that_no_score_shows() -> None:
     pair = Pair.of("m2n2-alarms")
-    live = drifting()
-    for sample in live:
+    for sample in drifting():
         pair.step(sample)
     assert "changed" in pair.told()
 

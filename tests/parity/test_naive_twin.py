@@ -9,21 +9,7 @@ from hypothesis import example, given, settings
 from newnormal.core.scaling import Scaler
 from newnormal.core.windows import starts, threshold_scores
 from newnormal.detector import M2N2
-from newnormal.kernels.step import (
-    AGE,
-    COPY_EVERY,
-    CYCLE,
-    HELD,
-    LEARNED,
-    PENDING,
-    RESTORED,
-    SATURATION,
-    SEEN,
-    StepOut,
-    StepParams,
-    StepState,
-    blank_out,
-)
+from newnormal.kernels import step as kernel
 from newnormal.models.base import Training
 from newnormal.models.mlp import MLP
 from newnormal.types import Floats
@@ -43,9 +29,9 @@ class Pair:
         self.model = MLP(setting.window, setting.channels, setting.latent)
         weights = self.model.initial_weights(np.random.default_rng(setting.seed))
         self.state = self.model.initial(weights)
-        self.comp: StepState = self.state.step
+        self.comp: kernel.StepState = self.state.step
         mean, scale = MEAN[: setting.channels].copy(), SCALE[: setting.channels].copy()
-        self.params = StepParams(
+        self.params = kernel.StepParams(
             mean,
             scale,
             weights.copy(),
@@ -71,27 +57,27 @@ class Pair:
         self.ref.lr = float(np.float32(lr))
 
     def step(self, sample: Floats) -> None:
-        ref = self.ref.step(sample)
-        self.compare(ref, self.advance(sample[None], False))
+        self.compare(self.ref.step(sample), self.advance(sample[None], False))
 
     def flush(self) -> None:
-        ref = self.ref.flush()
-        self.compare(ref, self.advance(np.empty((0, self.setting.channels)), True))
+        self.compare(self.ref.flush(), self.advance(np.empty((0, self.setting.channels)), True))
 
-    def advance(self, samples: Floats, flush: bool) -> StepOut:
-        out = blank_out(int(self.comp.counts[PENDING]) + len(samples), self.setting.channels)
+    def advance(self, samples: Floats, flush: bool) -> kernel.StepOut:
+        out = kernel.blank_out(
+            int(self.comp.counts[kernel.PENDING]) + len(samples), self.setting.channels
+        )
         self.model.advance(samples, flush, self.state, self.params, out)
         return out
 
-    def compare(self, ref: list[naive.NaiveVerdict], comp: StepOut) -> None:
+    def compare(self, ref: list[naive.NaiveVerdict], comp: kernel.StepOut) -> None:
         twin, counts = self.ref, self.comp.counts
-        assert counts[SEEN] == len(twin.samples)
-        assert counts[HELD] == min(len(twin.samples), twin.window)
-        assert counts[PENDING] == len(twin.samples) - twin.judged
-        assert counts[CYCLE] % twin.window == len(twin.samples) - twin.cycle_began
-        assert counts[LEARNED] == twin.learned
-        assert counts[RESTORED] == twin.restored
-        assert counts[AGE] == twin.age
+        assert counts[kernel.SEEN] == len(twin.samples)
+        assert counts[kernel.HELD] == min(len(twin.samples), twin.window)
+        assert counts[kernel.PENDING] == len(twin.samples) - twin.judged
+        assert counts[kernel.CYCLE] % twin.window == len(twin.samples) - twin.cycle_began
+        assert counts[kernel.LEARNED] == twin.learned
+        assert counts[kernel.RESTORED] == twin.restored
+        assert counts[kernel.AGE] == twin.age
         assert_near(self.comp.trend, twin.trend, rtol=1e-9, atol=1e-12)
         self.compare_layers(self.comp.weights, twin.layers)
         self.compare_layers(self.comp.good, twin.good)
@@ -166,9 +152,8 @@ def test_the_twins_stay_together_over_a_long_stream() -> None:
 
 
 def test_the_good_copy_is_renewed_every_64_learning_steps_and_put_back_after_divergence() -> None:
-    assert COPY_EVERY == naive.COPY_EVERY == 64
-    setting = Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05)
-    pair = Pair(setting)
+    assert kernel.COPY_EVERY == naive.COPY_EVERY == 64
+    pair = Pair(Setting(window=2, stride=2, channels=2, decay=1.0, lr=0.05))
     quiet = nasty_series("none missing", 2 * 150, 2)
     for sample in quiet[: 2 * 100]:
         pair.step(sample)
@@ -230,7 +215,7 @@ def test_the_scaler_equals_its_twin(kind: str) -> None:
     np.testing.assert_allclose(
         comp.apply(history), naive.standardise(history, mean, scale), rtol=1e-6, atol=1e-6
     )
-    assert naive.SATURATION == SATURATION
+    assert naive.SATURATION == kernel.SATURATION
 
 
 @pytest.mark.parametrize("kind", ["none missing", "some missing", "every third sample missing"])
@@ -272,8 +257,7 @@ def test_windows_start_where_the_twin_says(length: int, window: int, stride: int
 
 def test_history_scores_include_the_repeats_and_leave_out_as_many_of_the_smallest() -> None:
     scores = np.array([5.0, 1.0, 4.0, 2.0, 3.0, 9.0, 8.0])  # windows of 3: one sample is left over
-    last_window = np.array([30.0, 90.0, 8.0])
-    comp = threshold_scores(scores, last_window, 3)
+    comp = threshold_scores(scores, np.array([30.0, 90.0, 8.0]), 3)
     assert comp.tolist() == [3.0, 4.0, 5.0, 8.0, 9.0, 30.0, 90.0]
 
 

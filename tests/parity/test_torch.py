@@ -87,8 +87,7 @@ def test_a_thousand_adapting_steps_equal_autograd(
     if threshold < np.inf:
         series[::7] += 6  # far above the threshold, as the others are far below
     if missing:
-        rng = np.random.default_rng(2)
-        series[rng.random(series.shape) < missing] = np.nan
+        series[np.random.default_rng(2).random(series.shape) < missing] = np.nan
         series[3 * window : 5 * window] = np.nan  # whole windows
         series[7 * window : 9 * window, 0] = np.nan  # a channel for whole windows
         series[::97] = np.nan  # whole samples

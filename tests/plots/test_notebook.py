@@ -42,8 +42,7 @@ def fitted() -> Detector:
 
 def test_verdicts_are_a_table_and_a_closed_frame() -> None:
     opened = alarm(2, 280, 299, reason=None)
-    verdicts = run(events=over(alarm(1, 20, 30)), remaining=(opened, change(1, 200)))
-    shown = verdicts._repr_html_()
+    shown = run(events=over(alarm(1, 20, 30)), remaining=(opened, change(1, 200)))._repr_html_()
     table, frame = shown.split("<iframe", 1)
     words = Text(table).words
     assert words[0] == "In alarm since 2026-03-09 14:40: c1 71, expected 20 to 30; high"

@@ -40,8 +40,7 @@ def judged(
     explained: bool = True,
 ) -> tuple[Floats, Verdicts, Ints]:
     """Return a series, verdicts on it and its labels."""
-    rng = np.random.default_rng(samples + channels)
-    values = rng.normal(size=(samples, channels))
+    values = np.random.default_rng(samples + channels).normal(size=(samples, channels))
     values[samples // 2 : samples // 2 + 5] += 6
     labels = np.zeros(samples, dtype=np.int64)
     labels[samples // 2 : samples // 2 + 10] = 1
@@ -154,8 +153,7 @@ def test_the_channels_shown_are_those_behind_the_alarms() -> None:
 def test_a_long_name_is_cut_and_dollars_are_not_mathematics(tmp_path: Path) -> None:
     values, verdicts, labels = judged()
     long = "plant." + "boiler." * 9 + "temperature"
-    renamed = replace(verdicts, channels=(long, "$\\bad{$"))
-    figure = drawn(values, renamed, labels)
+    figure = drawn(values, replace(verdicts, channels=(long, "$\\bad{$")), labels)
     plots.save(figure, tmp_path / "x.png")
     cut = "plant.boiler.boiler.boiler.boi…iler.boiler.boiler.temperature"
     assert set(names(figure)[:2]) == {cut, "$\\bad{$"}
@@ -181,8 +179,7 @@ def test_a_comparison_names_every_change_and_every_detector(tmp_path: Path) -> N
         days=True,
     )
     plots.save(figure, tmp_path / "x.png")
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["x", "One", "", "Two", ""]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["x", "One", "", "Two", ""]
     assert [text.get_text() for text in figure.axes[0].texts] == ["up", "faster"]
     assert figure.axes[1].get_ylim() == figure.axes[3].get_ylim()
     assert figure.axes[-1].get_xlim()[1] == pytest.approx(299 / 1440)
@@ -293,8 +290,7 @@ def test_thinning_loses_no_extreme_no_flag_and_no_mean(samples: int, bins: int, 
 
 
 def test_one_spike_in_a_million_samples_stays_in_the_picture() -> None:
-    samples = 1_000_000
-    values, verdicts, labels = judged(samples, 1, explained=False)
+    values, verdicts, labels = judged(1_000_000, 1, explained=False)
     values[123_456] = 1_000.0
     figure = drawn(values, verdicts, labels)
     (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "c0"]

@@ -137,8 +137,7 @@ def test_verdicts_obey_their_own_definition(detector: BaseDetector, kind: str, l
     verdicts = run(detector, series)
     window = 1 if isinstance(detector, Detector) else detector.window_  # a committee judges at once
     assert len(verdicts) == len(verdicts.samples) == length
-    observed = ~np.isnan(series).all(axis=1)
-    judged = observed & (length >= window)
+    judged = ~np.isnan(series).all(axis=1) & (length >= window)
     np.testing.assert_array_equal(np.isfinite(verdicts.scores), judged)
     assert (verdicts.scores[judged] >= 0).all()
     assert (verdicts.thresholds == detector.threshold_).all()
@@ -171,8 +170,7 @@ def test_infinite_thresholds_learn_all(kind: str, length: int, cycle: tuple[int,
 def test_minus_infinity_leaves_the_weights(kind: str, length: int, cycle: tuple[int, int]) -> None:
     window, stride = cycle
     detector = fitted(window=window, stride=stride, threshold=Fixed(-math.inf))
-    series = nasty_series(kind, length, CHANNELS)
-    verdicts = run(detector, series)
+    verdicts = run(detector, nasty_series(kind, length, CHANNELS))
     np.testing.assert_array_equal(verdicts.anomalous, np.isfinite(verdicts.scores))
     assert stream(detector).weights.tobytes() == params(detector).fitted.tobytes()
     assert detector.counters["learned"] == 0

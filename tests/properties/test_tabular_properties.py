@@ -192,8 +192,7 @@ def test_a_cell_is_read_by_numpy_as_by_the_rule(cell: str) -> None:
         with pytest.raises(InputError, match=r"^column 'b': expected a "):
             parser.parse(line)
         return
-    sample = present(parser.parse(line))
-    np.testing.assert_array_equal(sample.values, [1.5, ref, 2.5])
+    np.testing.assert_array_equal(present(parser.parse(line)).values, [1.5, ref, 2.5])
 
 
 @settings(fast, max_examples=200)
@@ -201,8 +200,7 @@ def test_a_cell_is_read_by_numpy_as_by_the_rule(cell: str) -> None:
 def test_any_text_is_samples_or_input_errors(lines: list[str]) -> None:
     for first in ["a,b", "time,a", '{"a": 1}', "1,2", *lines[:1]]:
         try:
-            parser = LineParser.open(first, format=None)
-            many = parser.parse_many(lines)
+            many = LineParser.open(first, format=None).parse_many(lines)
         except InputError:
             continue
         blank = sum(not line or line.isspace() for line in lines)

@@ -9,62 +9,51 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.types import (
-    Alarm,
-    Change,
-    Event,
-    Evidence,
-    Floats,
-    Observed,
-    Peak,
-    Timeline,
-    Times,
-    Verdicts,
-)
+from newnormal import types
 
 START = np.datetime64("2026-03-01T12:00:00", "ns")
 
 
-def minutes(count: int) -> Times:
+def minutes(count: int) -> types.Times:
     """Return a time a minute."""
     return START + np.arange(count) * np.timedelta64(60, "s")
 
 
 def timeline(
-    values: Floats,
+    values: types.Floats,
     *,
     name: str = "plant",
     channels: tuple[str, ...] | None = None,
-    scores: Floats | None = None,
-    threshold: float | Floats = 1.0,
+    scores: types.Floats | None = None,
+    threshold: float | types.Floats = 1.0,
     expects: bool = True,
     margins: bool = True,
-    times: Times | None = None,
+    times: types.Times | None = None,
     zone: str | None = None,
     first: int = 0,
-    found: tuple[Alarm | Change, ...] = (),
-    remaining: tuple[Alarm | Change, ...] = (),
+    found: tuple[types.Alarm | types.Change, ...] = (),
+    remaining: tuple[types.Alarm | types.Change, ...] = (),
     labels: Any = None,
-) -> Timeline:
+) -> types.Timeline:
     """Return a timeline of samples; scores are 0.5 but where given."""
     length, count = values.shape
     names = tuple(f"c{at}" for at in range(count)) if channels is None else channels
     own = np.full(length, 0.5) if scores is None else scores
     thresholds = np.broadcast_to(np.asarray(threshold, np.float64), (length,)).copy()
     events = tuple(
-        Event("closed", each.start, None, each)
-        if isinstance(each, Alarm)
-        else Event("changed", each.start, None, None, each)
+        types.Event("closed", each.start, None, each)
+        if isinstance(each, types.Alarm)
+        else types.Event("changed", each.start, None, None, each)
         for each in found
     )
-    observed = Observed(
+    observed = types.Observed(
         values,
         np.full(count, 2.0) if margins else None,
         events,
         remaining,
         None if labels is None else np.asarray(labels).astype(bool),
     )
-    verdicts = Verdicts(
+    verdicts = types.Verdicts(
         own,
         thresholds,
         own >= thresholds,
@@ -76,7 +65,7 @@ def timeline(
         zone=zone,
         observed=observed,
     )
-    return Timeline.of(verdicts, name)
+    return types.Timeline.of(verdicts, name)
 
 
 def alarm_at(
@@ -87,29 +76,29 @@ def alarm_at(
     channel: str = "c0",
     ratio: float = 2.0,
     reason: str | None = "back to normal",
-    times: Times | None = None,
-) -> Alarm:
+    times: types.Times | None = None,
+) -> types.Alarm:
     """Return an alarm that lasted from one sample to another."""
 
     def when(sample: int) -> np.datetime64 | None:
         return None if times is None else times[sample]
 
-    return Alarm(
+    return types.Alarm(
         number,
         start,
         when(start),
         end,
         when(end),
-        Peak(start, when(start), 2.0, ratio, 0.001, {channel: 0.9}),
+        types.Peak(start, when(start), 2.0, ratio, 0.001, {channel: 0.9}),
         reason,
-        evidence=(Evidence(channel, 9.0, 1.0, -1.0, 3.0),),
+        evidence=(types.Evidence(channel, 9.0, 1.0, -1.0, 3.0),),
         sentence=f"{channel} 9, expected -1 to 3; high for a while",
     )
 
 
-def changed(number: int, start: int, state: str = "pending", channel: str = "c0") -> Change:
+def changed(number: int, start: int, state: str = "pending", channel: str = "c0") -> types.Change:
     """Return a change since a sample."""
-    return Change(
+    return types.Change(
         number, start, None, (channel,), {channel: 1.0}, {channel: 4.0}, state, None, 1.5, "moved"
     )
 
@@ -122,7 +111,7 @@ class Block:
     detail: bool
     start: float
     end: float
-    columns: dict[str, Floats]
+    columns: dict[str, types.Floats]
 
 
 @dataclass(frozen=True)
@@ -151,7 +140,7 @@ def read_page(text: str) -> Page:
 
 
 def _block(block: dict[str, Any], data: bytes) -> Block:
-    columns: dict[str, Floats] = {}
+    columns: dict[str, types.Floats] = {}
     for name, column in block["columns"].items():
         kind = "<f8" if name == "x" else "<f4"
         found = np.frombuffer(data, kind, block["points"], column["at"])

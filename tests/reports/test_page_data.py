@@ -147,11 +147,9 @@ def test_every_level_has_every_spike(length: int) -> None:
 
 
 def test_little_room_leaves_details_around_alarms() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(60_000, 2))
+    values = np.random.default_rng(3).normal(size=(60_000, 2))
     alarms = (alarm_at(1, 9_000, 9_010), alarm_at(2, 30_000, 30_050, ratio=9.0))
-    still = alarm_at(3, 59_990, 59_999, reason=None)
-    own = timeline(values, found=alarms, remaining=(still,))
+    own = timeline(values, found=alarms, remaining=(alarm_at(3, 59_990, 59_999, reason=None),))
     found = page(own, budget=_shell() + 200_000)
     assert_extremes_are_everywhere(found, values)
     assert found.blocks[0][0].per == 30
@@ -166,8 +164,7 @@ def test_little_room_leaves_details_around_alarms() -> None:
 def test_a_page_stays_within_its_budget(budget: int, channels: int) -> None:
     values = np.random.default_rng(0).normal(size=(20_000, channels))
     alarms = tuple(alarm_at(n + 1, 9 * n, 9 * n + 3) for n in range(2_000))
-    own = timeline(values, found=alarms)
-    found = page(own, budget=_shell() + budget)
+    found = page(timeline(values, found=alarms), budget=_shell() + budget)
     assert len(found.text.encode()) <= _shell() + budget
     (stream,) = found.meta["streams"]
     assert len(stream["alarms"]) + stream["more"]["alarms"] == 2_000
@@ -196,8 +193,7 @@ def test_a_long_series_is_below_ten_megabytes(channels: int, cases: range) -> No
 
 def test_expectation_and_range() -> None:
     values = np.arange(30_000, dtype=float)[:, None] % 100
-    found = page(timeline(values), budget=_shell() + 150_000)
-    coarse = found.blocks[0][0]
+    coarse = page(timeline(values), budget=_shell() + 150_000).blocks[0][0]
     starts = starts_every(30_000, coarse.per)
     expected = values[:, 0] * 0.5 + 1.0
     low, high = extremes(expected, starts)
@@ -218,8 +214,7 @@ def test_a_model_that_expects_nothing() -> None:
 
 
 def test_nothing_is_a_page_too() -> None:
-    found = page(timeline(np.empty((0, 2)), times=minutes(0)))
-    (stream,) = found.meta["streams"]
+    (stream,) = page(timeline(np.empty((0, 2)), times=minutes(0))).meta["streams"]
     assert (stream["samples"], stream["start"], stream["blocks"]) == (0, None, [])
 
 
@@ -243,8 +238,7 @@ def test_without_all_times_the_axis_counts_samples() -> None:
     times = minutes(30)
     alarm = alarm_at(1, 103, 104)
     times[7] = "NaT"
-    own = timeline(np.ones((30, 1)), times=times, first=100, found=(alarm,))
-    found = page(own)
+    found = page(timeline(np.ones((30, 1)), times=times, first=100, found=(alarm,)))
     assert found.meta["axis"] == {"kind": "sample", "zone": None}
     (stream,) = found.meta["streams"]
     assert (stream["start"], stream["end"], stream["first"]) == (100, 129, 100)
@@ -263,8 +257,7 @@ def test_an_alarm_from_before_begins_before() -> None:
 
 def test_changes_have_their_steps() -> None:
     pending, accepted = changed(1, 20), changed(1, 20, "accepted")
-    own = timeline(np.ones((100, 1)), found=(pending, accepted))
-    (stream,) = page(own).meta["streams"]
+    (stream,) = page(timeline(np.ones((100, 1)), found=(pending, accepted))).meta["streams"]
     (change,) = stream["changes"]
     assert change["state"] == "accepted"
     assert change["steps"] == [[20, "pending"], [20, "accepted"]]
@@ -315,8 +308,7 @@ def test_numbers_that_json_cannot_hold_are_null() -> None:
 @given(SERIES, SERIES, st.booleans())
 def test_any_series_has_a_page(values: Floats, scores: Floats, expects: bool) -> None:
     own = np.resize(values, (len(scores), 1)) if len(values) else np.full((len(scores), 1), np.nan)
-    found = page(timeline(own, scores=scores, expects=expects))
-    (stream,) = found.meta["streams"]
+    (stream,) = page(timeline(own, scores=scores, expects=expects)).meta["streams"]
     assert stream["samples"] == len(scores)
     assert stream["missing"] == np.isnan(own).sum()
 

@@ -69,8 +69,7 @@ def test_a_fault_is_an_alarm_with_its_channel_first() -> None:
 
 
 def test_nothing_happened() -> None:
-    found = page(judged("single", samples(60, 1, start=500)))
-    (stream,) = found.meta["streams"]
+    (stream,) = page(judged("single", samples(60, 1, start=500))).meta["streams"]
     assert (stream["alarms"], stream["changes"], stream["status"]) == ([], [], "normal")
     assert [each["concern"] for each in stream["channels"]] == [0]
 
@@ -88,8 +87,7 @@ def test_m2n2_alone_has_no_alarms_and_its_tail_may_be_pending() -> None:
     detector = fitted("paper").with_options()
     live = samples(202, start=500)
     live[:2] = np.nan
-    verdicts = detector.run(live, flush=False)
-    found = page(verdicts, name="tail")
+    found = page(detector.run(live, flush=False), name="tail")
     (stream,) = found.meta["streams"]
     assert (stream["alarms"], stream["changes"]) == ([], [])
     assert stream["missing"] == 4
@@ -180,8 +178,7 @@ def test_what_was_pending_before_has_no_values_here() -> None:
     fleet, _ = fleet_run()
     first, rest = samples(11), samples(30, start=11)
     fleet.run({"paper-0": first}, flush=False)
-    verdicts = fleet.run({"paper-0": rest})["paper-0"]
-    own = Timeline.of(verdicts)
+    own = Timeline.of(fleet.run({"paper-0": rest})["paper-0"])
     late = len(own) - len(rest)
     assert late > 0
     assert np.isnan(own.values[:late]).all()

@@ -11,8 +11,7 @@ def write_machine(root: Path, stream: str, train: Floats, test: Floats, labels: 
     """Write a stream of SMD."""
     for part, rows in (("train", train), ("test", test), ("test_label", labels[:, None])):
         (root / "SMD" / part).mkdir(parents=True, exist_ok=True)
-        path = root / "SMD" / part / f"machine-{stream}.txt"
-        np.savetxt(path, rows, delimiter=",", fmt="%.6g")
+        np.savetxt(root / "SMD" / part / f"machine-{stream}.txt", rows, delimiter=",", fmt="%.6g")
 
 
 def check_tables(page: str, least: int = 1) -> None:

@@ -59,8 +59,7 @@ def data(root: Path) -> Dataset:
 @pytest.fixture(scope="module")
 def trial(root: Path) -> Trial:
     runner = Runner(root)
-    stream = runner.streams.about("SMD/1-4")
-    return runner.trial(stream, "mlp", "frozen", Rule(99.0), SEEDS[0])
+    return runner.trial(runner.streams.about("SMD/1-4"), "mlp", "frozen", Rule(99.0), SEEDS[0])
 
 
 def run_of(result: Experiment, row: str, rule: str, seed: int = SEEDS[0]) -> TrialOutcome:

@@ -71,8 +71,7 @@ def test_a_runner_that_does_not_compute_returns_what_is_kept_and_calls_nothing_a
 
 
 def test_a_data_set_with_nothing_computed_is_said_to_be_so(sweep: Sweep) -> None:
-    result = ablation(sweep.runner(compute=False), **ASKED)
-    page = result.markdown()
+    page = ablation(sweep.runner(compute=False), **ASKED).markdown()
     assert "| SMD/2-1 | not computed |" in page
     assert "| SWaT | get Secure Water Treatment" in page
     assert "failed" not in page
@@ -174,8 +173,7 @@ def test_peers_say_below_the_table_how_many_seeds_a_column_rests_on(sweep: Sweep
     peers(full, datasets=["SMD/2-1"], models=["mlp"], seeds=[1])
     peers(full, datasets=["SMD/1-4"], models=[], extra=sweep.rows, seeds=[3])
     page = peers(sweep.runner(compute=False), models=["mlp"], extra=sweep.rows, **ASKED).markdown()
-    said = "Seeds: MLP 1 to 2, MLP + DT+TTA 1 to 2, Other 1, Other + DT+TTA 1.\n"
-    assert page.count(said) == 2
+    assert page.count("Seeds: MLP 1 to 2, MLP + DT+TTA 1 to 2, Other 1, Other + DT+TTA 1.\n") == 2
     assert "the seeds named in the line below its table (1 to 2 of 1, 2, 3)" in page
 
 

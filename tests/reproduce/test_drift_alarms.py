@@ -67,8 +67,7 @@ def story(*spans: tuple[int, int | None, str]) -> list[RealEvent]:
     """Return the events of alarms opened and closed at these samples, for these reasons."""
     events = []
     for at, (start, stop, reason) in enumerate(spans):
-        peak = Peak(start, None, 1.0, 1.0, 0.0, {})
-        alarm = Alarm(at + 1, start, None, start, None, peak)
+        alarm = Alarm(at + 1, start, None, start, None, Peak(start, None, 1.0, 1.0, 0.0, {}))
         events.append(RealEvent("opened", start, None, alarm))
         events.append(RealEvent("updated", start + 1, None, alarm))
         if stop is not None:
@@ -107,8 +106,7 @@ def test_the_default_row_is_the_detector_with_its_threshold_alarms_included(
     comp = stored(fitted, tmp_path).as_variant(
         variant_named("DT+TTA"), fitted.threshold(Rule(99.0), never), decay=0.9, lr=0.1
     )
-    ref = Detector(seed=7, epochs=1, threshold=0.99).fit(history)
-    same(ref, comp, live)
+    same(Detector(seed=7, epochs=1, threshold=0.99).fit(history), comp, live)
 
 
 @pytest.mark.parametrize("limit", [1, 10])
@@ -116,8 +114,7 @@ def test_a_fit_with_a_limit_is_the_detector_fitted_with_it(
     runner: Runner, limit: int, tmp_path: Path
 ) -> None:
     history, live = small()
-    fitted = fit(runner, history)
-    comp = stored(fitted, tmp_path).with_limit(limit)
+    comp = stored(fit(runner, history), tmp_path).with_limit(limit)
     ref = Detector(seed=7, epochs=1, alarms_per_day=limit).fit(history)
     assert ref.to_state().facts == comp.to_state().facts
     same(ref, comp, live)
@@ -152,8 +149,7 @@ def test_a_fixed_row_raises_its_alarms_at_its_own_threshold(runner: Runner) -> N
     history, live = small()
     fitted = fit(runner, history, "mlp")
     tau = fitted.threshold(Rule(99.0), never)
-    detector = fitted.as_variant(FROZEN, tau, decay=1.0, lr=0.0).track_alarms()
-    verdicts = detector.run(live)
+    verdicts = fitted.as_variant(FROZEN, tau, decay=1.0, lr=0.0).track_alarms().run(live)
     assert verdicts.anomalous.any()
     assert (present(verdicts.alarms)[verdicts.anomalous] > 0).all()
     assert (verdicts.thresholds == tau).all()
@@ -174,8 +170,7 @@ def test_watching_in_stretches_sees_what_one_run_does() -> None:
 def test_shifts_are_where_they_are_without_what_is_labelled() -> None:
     labels = np.array([0, 1, 1, 0, 0, 1, 0, 0])
     values = np.arange(8.0)[:, None]
-    data = Dataset("toy", values, values, labels, ("a",), shifts=(4, 6))
-    samples, shifts = normal_part(data)
+    samples, shifts = normal_part(Dataset("toy", values, values, labels, ("a",), shifts=(4, 6)))
     assert samples[:, 0].tolist() == [0, 3, 4, 6, 7]
     assert shifts == (2, 3)
     assert samples[shifts[0], 0] == 4
@@ -204,8 +199,7 @@ def test_a_change_is_accepted_when_the_first_alarm_after_it_ends_so() -> None:
 
 
 def test_an_acceptance_belongs_to_the_change_before_it() -> None:
-    events = story((100, 500, ACCEPTED))
-    first, second = acceptances(events, ("level", "scale"), (100, 500), 1000)
+    first, second = acceptances(story((100, 500, ACCEPTED)), ("level", "scale"), (100, 500), 1000)
     assert not first.accepted
     assert (second.after, second.age, second.alarms) == (0, 400, 0)
 
@@ -448,8 +442,7 @@ def test_nothing_is_fitted_where_only_what_is_kept_is_wanted(
 def test_without_the_default_detector_nothing_is_said_of_alarms_that_it_alone_has(
     runner: Runner,
 ) -> None:
-    alone = drift(runner, datasets=[STREAMS[0]], models=["mlp"], seeds=[1])
-    page = alone.markdown()
+    page = drift(runner, datasets=[STREAMS[0]], models=["mlp"], seeds=[1]).markdown()
     assert "## Faults that stay" in page
     assert "## What an operator gets" in page
     for absent in ("With a limit of", "Until a new normal is accepted", "rejected"):

@@ -117,8 +117,7 @@ def test_without_counts_nothing_is_said() -> None:
     assert drift_operator.sections(table({})) == []
     assert drift_operator.summary(table({})) is None
     assert drift_operator.draw(table({}), Path("nowhere")) == []
-    alone = table({Run("SMD/1-4", PLAIN, 1): counts(3, 0, 1)})
-    assert drift_operator.summary(alone) is None
+    assert drift_operator.summary(table({Run("SMD/1-4", PLAIN, 1): counts(3, 0, 1)})) is None
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,7 @@ def moved(apart: float = 0.0, channels: int = 3) -> Dataset:
 
 
 def test_divergence_of_two_gaussians_is_the_closed_form() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(200, 1))
+    x = np.random.default_rng(1).normal(size=(200, 1))
     scaled = (x - x.mean()) / x.std(ddof=1)
     # KL(N(1, 4) ‖ N(0, 1)) = ½ (4 + 1 - 1 - ln 4)
     assert gaussian_divergence(2 * scaled + 1, scaled) == pytest.approx((4 - np.log(4)) / 2)

@@ -8,16 +8,8 @@ import pytest
 
 from newnormal.datasets import catalogue
 from newnormal.errors import ParameterError
+from newnormal_reproduce.engine import published
 from newnormal_reproduce.engine.comparison import paper_figure
-from newnormal_reproduce.engine.published import (
-    MEASURES,
-    Figure,
-    Rule,
-    Rules,
-    detail,
-    printed,
-    settings,
-)
 from tests.errors import raised
 
 NINE = [
@@ -46,7 +38,7 @@ def lines(name: str) -> list[dict[str, str]]:
     ],
 )
 def test_hyperparameters_are_the_papers(name: str, expected: tuple[float, ...]) -> None:
-    (setting,) = settings([name])
+    (setting,) = published.settings([name])
     options = asdict(setting.options)
     assert options.pop("stride") == setting.options.window
     assert tuple(options.values()) == expected
@@ -68,15 +60,15 @@ def test_hyperparameters_are_the_papers(name: str, expected: tuple[float, ...]) 
     ],
 )
 def test_threshold_rules_are_the_papers(name: str, row: str, f1: str, adjusted_f1: str) -> None:
-    (setting,) = settings([name])
+    (setting,) = published.settings([name])
     rules = setting.thresholds[row]
     assert (str(rules.f1), str(rules.adjusted_f1)) == (f1, adjusted_f1)
 
 
 def test_every_data_set_has_rules_for_all_four_variants_and_a_loader() -> None:
     owners = {entry.name for entry in catalogue()}
-    assert [setting.name for setting in settings()] == NINE
-    for setting in settings():
+    assert [setting.name for setting in published.settings()] == NINE
+    for setting in published.settings():
         assert list(setting.thresholds) == ["frozen", "DT", "TTA", "DT+TTA"]
         assert setting.name.partition("/")[0] in owners
 
@@ -104,7 +96,7 @@ def test_every_data_set_has_rules_for_all_four_variants_and_a_loader() -> None:
 def test_printed_figures_are_the_papers(
     table: str, dataset: str, model: str, row: str, measure: str, mean: float, std: float
 ) -> None:
-    assert printed(table, dataset, row, measure, model) == Figure(mean, std)
+    assert published.printed(table, dataset, row, measure, model) == published.Figure(mean, std)
 
 
 def test_both_result_tables_are_whole_and_hold_nothing_else() -> None:
@@ -114,8 +106,8 @@ def test_both_result_tables_are_whole_and_hold_nothing_else() -> None:
         ("ablation", name) for name in ("SWaT", "SMD/2-1", "MSL/P-15") for _ in range(4)
     ]
     for line in lines("printed.csv"):
-        assert all(0 <= float(line[measure]) <= 1 for measure in MEASURES)
-        assert all(0 <= float(line[f"{measure}_std"]) <= 0.5 for measure in MEASURES)
+        assert all(0 <= float(line[measure]) <= 1 for measure in published.MEASURES)
+        assert all(0 <= float(line[f"{measure}_std"]) <= 0.5 for measure in published.MEASURES)
 
 
 def test_the_two_tables_agree_where_both_print_a_variant_but_for_one_known_cell() -> None:
@@ -123,9 +115,9 @@ def test_the_two_tables_agree_where_both_print_a_variant_but_for_one_known_cell(
         (line["dataset"], line["row"], measure)
         for line in lines("printed.csv")
         if line["table"] == "ablation" and line["row"] in ("frozen", "DT+TTA")
-        for measure in MEASURES
-        if printed("main", line["dataset"], line["row"], measure)
-        != printed("ablation", line["dataset"], line["row"], measure)
+        for measure in published.MEASURES
+        if published.printed("main", line["dataset"], line["row"], measure)
+        != published.printed("ablation", line["dataset"], line["row"], measure)
     ]
     assert apart == [("SWaT", "frozen", "adjusted_f1")]
 
@@ -165,38 +157,38 @@ def test_the_appendix_has_a_line_for_each_data_set_model_and_measure() -> None:
 def test_lines_of_the_appendix_are_the_papers(
     dataset: str, row: str, measure: str, expected: tuple[str, ...]
 ) -> None:
-    line = detail(dataset, row, measure)
+    line = published.detail(dataset, row, measure)
     assert line is not None
     names = ("threshold", "tau", "auroc", "tn", "fp", "fn", "tp")
     assert tuple(line[name] for name in names) == expected
 
 
 def test_the_papers_figure_comes_from_a_table_of_five_seeds_where_there_is_one() -> None:
-    assert paper_figure("SMD/2-1", "TTA", "auroc") == Figure(0.689, 0.007)
-    assert paper_figure("SMD/1-4", "DT+TTA", "auroc") == Figure(0.845, 0.002)
+    assert paper_figure("SMD/2-1", "TTA", "auroc") == published.Figure(0.689, 0.007)
+    assert paper_figure("SMD/1-4", "DT+TTA", "auroc") == published.Figure(0.845, 0.002)
 
 
 def test_the_papers_figure_falls_back_to_the_appendixs_one_run_of_that_threshold() -> None:
-    assert paper_figure("SMD/1-4", "DT", "f1") == Figure(0.448, None)
-    assert paper_figure("SMD/1-4", "DT", "adjusted_f1") == Figure(0.881, None)
+    assert paper_figure("SMD/1-4", "DT", "f1") == published.Figure(0.448, None)
+    assert paper_figure("SMD/1-4", "DT", "adjusted_f1") == published.Figure(0.881, None)
     assert paper_figure("SMD/1-4", "DT", "auprc") is None
 
 
 def test_data_sets_are_found_in_any_case_and_come_in_the_papers_order() -> None:
-    assert [s.name for s in settings(["smap/t-3", "SWAT"])] == ["SWaT", "SMAP/T-3"]
+    assert [s.name for s in published.settings(["smap/t-3", "SWAT"])] == ["SWaT", "SMAP/T-3"]
 
 
 def test_a_data_set_the_paper_does_not_have_is_named() -> None:
-    assert str(raised(ParameterError, lambda: settings(["SMD/1-4", "NAB/x"]))) == (
+    assert str(raised(ParameterError, lambda: published.settings(["SMD/1-4", "NAB/x"]))) == (
         "datasets: expected data sets of the paper, found 'NAB/x'\n"
         f"hint: they are {', '.join(NINE)}"
     )
 
 
 def test_equal_rules_are_one_that_serves_both_measures() -> None:
-    same, other = Rule(99.0), Rule(None)
-    assert Rules(same, same).distinct() == {same: ("f1", "adjusted_f1")}
-    assert list(Rules(other, same).distinct().items()) == [
+    same, other = published.Rule(99.0), published.Rule(None)
+    assert published.Rules(same, same).distinct() == {same: ("f1", "adjusted_f1")}
+    assert list(published.Rules(other, same).distinct().items()) == [
         (other, ("f1",)),
         (same, ("adjusted_f1",)),
     ]

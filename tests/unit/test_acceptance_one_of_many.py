@@ -147,5 +147,4 @@ def test_an_input_that_starts_anew_has_no_gap() -> None:
     detector.run(live[:300], times=minutes(300))
     detector.restart()
     detector.run(live[300:], times=minutes(300, start=9_000))
-    events = [e for e in detector.take_events() if e.alarm and e.alarm.cause == "silence"]
-    assert events == []
+    assert [e for e in detector.take_events() if e.alarm and e.alarm.cause == "silence"] == []

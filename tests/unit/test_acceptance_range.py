@@ -67,8 +67,7 @@ def test_samples_in_pieces_equal_samples_at_once_also_copied_in_between(cuts: li
     live[300:] += 20
     ref = whole.measure(live)
     pieces = []
-    edges = [0, *sorted(cuts), 700]
-    for start, stop in itertools.pairwise(edges):
+    for start, stop in itertools.pairwise([0, *sorted(cuts), 700]):
         parted = copied(parted)
         pieces.append(parted.measure(live[start:stop]))
     for column, parts in zip(ref, zip(*pieces, strict=True), strict=True):
@@ -78,8 +77,7 @@ def test_samples_in_pieces_equal_samples_at_once_also_copied_in_between(cuts: li
 
 
 def test_a_normal_stream_is_inside() -> None:
-    normal = NormalRange.fit(daily(0, 5_000))
-    drift = normal.measure(daily(1, 5_000))
+    drift = NormalRange.fit(daily(0, 5_000)).measure(daily(1, 5_000))
     assert drift.distances.max() <= NEAR
     assert not drift.crossings.any()
 
@@ -107,8 +105,7 @@ def test_what_lasts_and_is_not_normal_is_beyond_however_it_came_about(fault: str
 def test_slow_drift_is_noticed_though_every_step_of_it_is_small() -> None:
     normal = NormalRange.fit(daily(0, 5_000))
     ramp = np.linspace(0, 8, 20_000)[:, None] * [0, 0, 1]
-    drift = normal.measure(daily(1, 20_000) + ramp)
-    (first,) = np.flatnonzero(drift.crossings).tolist()
+    (first,) = np.flatnonzero(normal.measure(daily(1, 20_000) + ramp).crossings).tolist()
     assert normal.state.crossing.argmax() == 2
     assert ramp[first, 2] < 4, "long before it is over"
 

@@ -457,8 +457,7 @@ def test_times_of_events_are_those_of_their_samples_in_pieces_too() -> None:
 
 def test_missing_samples_and_values_do_no_harm(detector: Detector) -> None:
     live = shifted()
-    rng = np.random.default_rng(3)
-    live[rng.random(live.shape) < 0.05] = np.nan
+    live[np.random.default_rng(3).random(live.shape) < 0.05] = np.nan
     live[1_100:1_140] = np.nan
     assert known(events_of(detector, live), "accepted")
 
@@ -503,8 +502,7 @@ def test_setting_that_was_constant_in_history_can_change() -> None:
     live[AT:, 3] = 1_800.0
     events = events_of(detector, live)
     assert changes_of(events, "changed")[0].channels == ("3",)
-    accepted = known(events, "accepted")
-    assert ACCEPT_AFTER <= accepted[0] - AT <= 2 * ACCEPT_AFTER
+    assert ACCEPT_AFTER <= known(events, "accepted")[0] - AT <= 2 * ACCEPT_AFTER
 
 
 def test_stream_that_begins_elsewhere_is_accepted_in_time(detector: Detector) -> None:
@@ -524,6 +522,5 @@ def test_one_absurd_value_is_over_soon(detector: Detector) -> None:
 def test_a_series_judged_by_itself_inherits_no_alarm(detector: Detector) -> None:
     detector.run(shifted(AT + 10))
     alarm = present(detector.alarm_)
-    alarms = present(detector.score(plant(2, 300)).alarms)
-    assert alarm.number not in alarms
+    assert alarm.number not in present(detector.score(plant(2, 300)).alarms)
     assert detector.alarm_ == alarm

@@ -19,8 +19,7 @@ def data() -> Dataset:
 
 @pytest.fixture(scope="module")
 def given_nothing(data: Dataset) -> float:
-    verdicts = Detector().fit(data.train).run(data.test)
-    return metrics.auprc(data.labels, verdicts.scores)
+    return metrics.auprc(data.labels, Detector().fit(data.train).run(data.test).scores)
 
 
 def test_given_nothing_it_is_not_below_a_frozen_model(data: Dataset, given_nothing: float) -> None:

@@ -72,8 +72,7 @@ def test_alarm_of_hours_goes_on_as_a_change_and_a_later_fault_opens_another() ->
     live = plant(1, 3_000)
     live[AT:, FLOW] += 6 * SIGMA[FLOW]
     live[AT + 250, LEVEL] += 10 * SIGMA[LEVEL]
-    detector = fresh()
-    events = events_of(live, detector)
+    events = events_of(live, fresh())
     closed = next(event for event in events if event.kind == "closed")
     assert closed.sample <= AT + 5 * ACCEPT_AFTER // 6, "after four reviews"
     assert closed.alarm is not None and closed.alarm.reason == "changed"
@@ -210,8 +209,7 @@ def test_evidence_is_in_the_users_units_with_a_direction_and_a_sentence(story: l
 
 def _coupled(seed: int, length: int) -> Floats:
     """Return a load, a temperature that follows it, and a disk."""
-    rng = np.random.default_rng(seed)
-    noise = rng.normal(0, 1, (length, 3))
+    noise = np.random.default_rng(seed).normal(0, 1, (length, 3))
     load = 50 + 4 * np.convolve(noise[:, 0], 0.9 ** np.arange(60))[:length]
     return np.stack([load, 35 + load / 2 + noise[:, 1] / 3, 40e9 + 1e8 * noise[:, 2]], axis=1)
 

@@ -125,8 +125,7 @@ def test_gaps_and_disorder_are_no_strays(times: list[int]) -> None:
 
 
 def test_counters_become_rates_per_second() -> None:
-    counts = [100, 160, np.nan, 280, 30, 90]
-    found = read(table(counts, range(6)), rate="a")
+    found = read(table([100, 160, np.nan, 280, 30, 90], range(6)), rate="a")
     np.testing.assert_allclose(found.values[:, 0], [np.nan, 1, np.nan, 1, 0.5, 1])
 
 
@@ -141,8 +140,7 @@ def test_a_rate_of_a_column_that_is_no_channel_is_an_error() -> None:
 
 
 def test_samples_are_brought_to_a_period() -> None:
-    labels = np.array([0, 1, 0, 0])
-    given = table([1, 2, 4, 8], [0, 0.5, 1, 3.2], labels=labels)
+    given = table([1, 2, 4, 8], [0, 0.5, 1, 3.2], labels=np.array([0, 1, 0, 0]))
     found = read(given, resample="1min")
     assert minutes(found) == [0, 1, 2, 3, 4]
     np.testing.assert_array_equal(found.values[:, 0], [1, 3, np.nan, np.nan, 8])

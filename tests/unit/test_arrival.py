@@ -113,8 +113,7 @@ def test_pieces_are_equal_to_the_finished_series(options: dict[str, Any], seed: 
         arrival = restarted(arrival, reading)
         at = end
     parts.append(arrival.flush())
-    found = np.concatenate([each.values for each in parts])
-    np.testing.assert_array_equal(found, whole.values)
+    np.testing.assert_array_equal(np.concatenate([each.values for each in parts]), whole.values)
     moments = np.concatenate([each.times for each in parts if each.times is not None])
     np.testing.assert_array_equal(moments, present(whole.times))
 

@@ -304,8 +304,7 @@ def test_the_plan_of_the_papers_method_has_its_options() -> None:
 
 
 def test_the_time_that_a_frame_has_is_named() -> None:
-    frame = pl.DataFrame({"load": noise(600)[:, 0], "when": minutes(600)})
-    check = newnormal.check(frame)
+    check = newnormal.check(pl.DataFrame({"load": noise(600)[:, 0], "when": minutes(600)}))
     assert check.plan is not None and check.plan.time == ("when",)
     assert check.lines()[0] == "time: 'when'; 1 channel: load"
 
@@ -319,8 +318,7 @@ def read_table(**found: Any) -> Table:
 
 
 def test_what_was_found_while_reading_comes_first() -> None:
-    table = read_table(written={"dates": "day-first", "delimiter": "semicolon"})
-    check = check_table(table)
+    check = check_table(read_table(written={"dates": "day-first", "delimiter": "semicolon"}))
     assert check.lines()[0] == "time: 'when' (day-first); 2 channels: load and flow"
     assert check.as_dict()["facts"]["reading"]["written"]["delimiter"] == "semicolon"
     assert check.plan is not None and check.plan.time == ("when",)
@@ -436,8 +434,7 @@ def test_two_labels_share_a_line_with_options_that_work_together(tmp_path: Path)
 
 
 def test_names_are_shown_and_never_interpreted() -> None:
-    frame = with_column("vfs.fs.size[/var,free]\x1b[2J", 7.0)
-    check = newnormal.check(frame)
+    check = newnormal.check(with_column("vfs.fs.size[/var,free]\x1b[2J", 7.0))
     for text in (str(check), *check.lines()):
         assert "\x1b" not in text
     assert "vfs.fs.size[/var,free]\\x1b[2J" in str(check)

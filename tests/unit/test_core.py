@@ -160,8 +160,7 @@ def test_a_nightly_job_stays_sharp(minutes: float) -> None:
 @pytest.mark.parametrize("late", [-0.5, 0.5])
 def test_a_job_is_met_though_the_clock_of_the_samples_jitters(late: float) -> None:
     times = every(5, 288 * 14)
-    values = nightly(times)
-    rhythm = present(Rhythm.fit(values, times))
+    rhythm = present(Rhythm.fit(nightly(times), times))
     moved = times + np.timedelta64(int(late * 60), "s")
     np.testing.assert_array_equal(rhythm.phases(moved), rhythm.phases(times))
 
@@ -192,8 +191,7 @@ def test_daylight_saving_does_not_move_a_job_of_local_time(start: str) -> None:
     phases = rhythm.phases(times).astype(int)
     away = np.abs(values - rhythm.levels[phases]) / rhythm.spreads[phases]
     assert away.max() < 8
-    in_utc = Rhythm.fit(values, times)
-    if in_utc is not None:  # half of the days are an hour off
+    if (in_utc := Rhythm.fit(values, times)) is not None:  # half of the days are an hour off
         phases = in_utc.phases(times).astype(int)
         assert (np.abs(values - in_utc.levels[phases]) / in_utc.spreads[phases]).max() > 8
 
@@ -202,8 +200,7 @@ def taxi(times: Times, seed: int = 0) -> Floats:
     """Return rides in the manner of a city: weekends begin late and last into the night."""
     hour = minute_of_day(times) / 60
     weekday = (times.astype("datetime64[D]").astype(int) + 3) % 7
-    peak = np.where(weekday >= 5, 23.0, 19.0)
-    rides = 1.5 * np.cos((hour - peak) / 24 * 2 * np.pi)
+    rides = 1.5 * np.cos((hour - np.where(weekday >= 5, 23.0, 19.0)) / 24 * 2 * np.pi)
     return (rides + np.random.default_rng(seed).normal(0, 0.15, len(times)))[:, None]
 
 
@@ -255,8 +252,7 @@ def test_there_is_no_rhythm_of_too_little(minutes: float, days: int) -> None:
 
 def test_there_is_no_rhythm_of_noise_nor_of_a_random_walk_nor_of_nothing() -> None:
     times = every(15, 96 * 21)
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(len(times), 3))
+    noise = np.random.default_rng(0).normal(size=(len(times), 3))
     for values in (noise, noise.cumsum(axis=0) / 30, noise * 0, noise * np.nan):
         assert Rhythm.fit(values, times) is None
 

@@ -221,8 +221,7 @@ def test_nab_trains_on_its_probationary_period_and_windows_have_both_ends(tmp_pa
 
 
 def test_nab_probationary_period_ends_at_750_samples_unless_told(tmp_path: Path) -> None:
-    start = np.datetime64("2014-01-01T00:00:00")
-    times = start + np.arange(6000) * np.timedelta64(300, "s")
+    times = np.datetime64("2014-01-01T00:00:00") + np.arange(6000) * np.timedelta64(300, "s")
     table = [(str(time).replace("T", " "), 1.0) for time in times]
     write(tmp_path / "NAB/data/a/b.csv", "timestamp,value\n" + rows(table))
     write(tmp_path / "NAB/labels/combined_windows.json", '{"a/b.csv": []}')
@@ -301,8 +300,7 @@ def test_swat_fills_forward_and_counts_the_typo_only_when_told(tmp_path: Path) -
     np.testing.assert_array_equal(data.train, [[2.5, 500], [2.5, 501]])
     np.testing.assert_array_equal(data.test, [[2.5, 500], [2.6, 500], [2.7, 502]])
     np.testing.assert_array_equal(data.labels, [0, 1, 0])
-    both = load("SWaT", tmp_path, typo_is_attack=True)
-    np.testing.assert_array_equal(both.labels, [0, 1, 1])
+    np.testing.assert_array_equal(load("SWaT", tmp_path, typo_is_attack=True).labels, [0, 1, 1])
     assert data.period == np.timedelta64(1, "s")
 
 

@@ -261,8 +261,7 @@ def test_sizes_are_in_standard_deviations_of_history() -> None:
             np.testing.assert_allclose(inside(case) - inside(case, twin), size * std, atol=off)
     for case, twin in pairs("15min", "ramp"):
         std = case.history[:, case.channel].std()
-        last = inside(case)[-1] - inside(case, twin)[-1]
-        assert last == pytest.approx(8 * std, abs=0.5)
+        assert inside(case)[-1] - inside(case, twin)[-1] == pytest.approx(8 * std, abs=0.5)
     for case, twin in pairs("1min", "noise"):
         if case.kind != "counts":
             std = case.history[:, case.channel].std()
@@ -349,8 +348,7 @@ def test_a_hundred_seeds_have_every_fault_within_the_live_part() -> None:
 
 def test_the_job_runs_from_half_past_three_for_twenty_minutes_every_night() -> None:
     data = nightly_job(1)
-    clean = nightly_job(1, "new").train
-    added = data.train - clean
+    added = data.train - nightly_job(1, "new").train
     hours = (data.train_times - data.train_times.astype("datetime64[D]")).astype(int)  # type: ignore[union-attr]
     job = (hours >= 210) & (hours < 230)
     assert job.sum() == 4 * 30

@@ -10,11 +10,11 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, StreamLines, read
-from newnormal.tabular.bounds import Bound
 from newnormal.tabular.ordering.arrival import LiveOrder
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered
+from newnormal.tabular.times import Bound
 from tests.present import present
 
 LAST = "2026-12-31T23:59:59"
@@ -83,8 +83,7 @@ def test_a_date_that_stays_open_is_asked_for(table: Any) -> None:
     first = table(text, date_format="day-first").times[0]
     assert first == np.datetime64("2026-04-03", "ns")
     assert table(text, date_format="month-first").times[0] == np.datetime64("2026-03-04", "ns")
-    history = Reading(remembered=Remembered(date_format="day-first"))
-    found = table(text, reading=history)
+    found = table(text, reading=Reading(remembered=Remembered(date_format="day-first")))
     assert found.times[0] == first
     assert (found.profile.date_format, found.profile.written["dates"]) == ("day-first", "day-first")
 

@@ -222,8 +222,7 @@ def test_a_half_life_in_time_needs_the_period(history: Floats, half_life: Any) -
 def test_after_a_half_life_half_of_a_level_is_forgotten(history: Floats) -> None:
     """A stream that leaves history's mean for a level moves the trend half of the way."""
     detector = M2N2(window=4, half_life=40, epochs=1, adapt=False).fit(history)
-    level = np.tile(history.mean(axis=0) + 8, (40, 1))
-    detector.run(level)
+    detector.run(np.tile(history.mean(axis=0) + 8, (40, 1)))
     np.testing.assert_allclose(detector.trend_, history.mean(axis=0) + 4, rtol=1e-9)
 
 

@@ -495,8 +495,7 @@ def test_a_row_with_a_number_beyond_all_takes_no_time() -> None:
     damaged = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(damaged, "w") as new:
         for name in old.namelist():
-            text = old.read(name).replace(b'<row r="2"', b'<row r="99999999999"')
-            new.writestr(name, text)
+            new.writestr(name, old.read(name).replace(b'<row r="2"', b'<row r="99999999999"'))
     assert text_of("excel", damaged.getvalue()) == "x\n"
 
 

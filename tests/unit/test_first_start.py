@@ -96,8 +96,7 @@ def test_jobs_have_names_of_their_own_and_the_longest_comes_first(command: str) 
 def test_what_is_compiled_ahead_is_what_the_commands_call(tmp_path: Path) -> None:
     path = tmp_path / "plant.nn"
     rng = np.random.default_rng(1)
-    detector = newnormal.Detector(epochs=1).fit(rng.normal(size=(4000, 2)))
-    detector.save(path)
+    newnormal.Detector(epochs=1).fit(rng.normal(size=(4000, 2))).save(path)
     # Whether a committee learns while it watches, and joint scores stay high, depends on history.
     learning, lasting = ["mlp.descend", "step._guard"], ["alarm._median"]
     seldom: list[list[str]] = [[], learning, lasting, lasting + learning]

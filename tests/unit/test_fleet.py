@@ -77,8 +77,7 @@ def test_a_long_frame_is_the_same_as_a_wide_one() -> None:
 
 def test_a_mapping_and_a_folder_are_fitted_file_by_file(tmp_path: Path) -> None:
     for name in NAMES:
-        frame = pl.DataFrame(histories()[name], schema=("0", "1"))
-        frame.write_csv(tmp_path / f"{name}.csv")
+        pl.DataFrame(histories()[name], schema=("0", "1")).write_csv(tmp_path / f"{name}.csv")
     seen: list[Progress] = []
     fleet = Fleet(epochs=1).fit(str(tmp_path), on_progress=seen.append)
     assert seen[-1].done == seen[-1].total == 3
@@ -161,8 +160,7 @@ def test_streams_are_added_removed_and_refitted() -> None:
     fleet.add("db", normal(7))
     assert list(fleet) == [*NAMES, "db"] and len(fleet) == 4 and "db" in fleet
     assert fleet["db"].get_params()["alarms_per_day"] == pytest.approx(0.15)
-    gone = fleet.remove("web-1")
-    assert_same_state(gone, before["web-1"])
+    assert_same_state(fleet.remove("web-1"), before["web-1"])
     assert list(fleet) == ["web-2", "web-3", "db"] and "web-1" not in fleet
     for name in ("web-2", "web-3"):  # as they were, limits too
         assert_same_state(fleet[name], before[name])
@@ -171,8 +169,7 @@ def test_streams_are_added_removed_and_refitted() -> None:
     assert fleet["web-3"].get_params()["alarms_per_day"] == pytest.approx(0.2)
     assert_same_state(fleet["web-3"], Detector(epochs=1, alarms_per_day=0.6 / 3).fit(normal(8)))
     assert_same_state(fleet["web-2"], before["web-2"])
-    samples = normal(1, 3)
-    assert fleet.step(samples).streams.tolist() == ["web-2", "web-3", "db"]
+    assert fleet.step(normal(1, 3)).streams.tolist() == ["web-2", "web-3", "db"]
 
 
 def test_a_name_is_taken_once() -> None:
@@ -195,8 +192,7 @@ def test_adding_what_cannot_be_fitted_changes_nothing() -> None:
 def test_a_detector_that_is_added_stays_as_it_is() -> None:
     detector = M2N2(epochs=1).fit(normal(0))
     before = detector.to_state()
-    fleet = Fleet().add("a", detector)
-    fleet.run({"a": normal(1, 50)})
+    Fleet().add("a", detector).run({"a": normal(1, 50)})
     assert detector.to_state().facts == before.facts
     assert detector.run(normal(1, 50)).alarms is None
 
@@ -368,8 +364,7 @@ def test_a_fleet_without_streams_says_so() -> None:
 def test_times_are_one_for_all_or_one_each_or_by_name(times: Any) -> None:
     fleet = small()
     for samples in (np.zeros((3, 2)), {name: [0.0, 0.0] for name in NAMES}):
-        found = small().step(samples, times)
-        assert (present(found.times) == START + 5 * MINUTE).all()
+        assert (present(small().step(samples, times).times) == START + 5 * MINUTE).all()
     with pytest.raises(InputError, match="times: expected one for all, or one for each of 3"):
         fleet.step(np.zeros((3, 2)), [START])
     with pytest.raises(InputError, match="expected a time, found 'soon'"):

@@ -210,8 +210,7 @@ def test_a_process_that_dies_fails_its_stream_alone(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(fitting, "_PROGRAM", FATAL)
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}
-    histories = dict.fromkeys(seeds, history(0))
-    running = Pool(1, FitTasks(detectors, histories), deque(seeds))
+    running = Pool(1, FitTasks(detectors, dict.fromkeys(seeds, history(0))), deque(seeds))
     found: dict[str, Outcome] = dict(running.results.get() for _ in seeds)
     running.close()
     assert str(found["fatal"].result) == (
@@ -236,8 +235,7 @@ WAITING = "import sys; sys.stdout.write('x' * 3); sys.stdout.flush(); sys.stdin.
 def test_closing_ends_processes_in_the_middle_of_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", WAITING)
     detectors = dict.fromkeys(("a", "b", "c"), M2N2(**QUICK))
-    histories = dict.fromkeys(detectors, history(0))
-    running = fit_streams(detectors, histories, workers=2)
+    running = fit_streams(detectors, dict.fromkeys(detectors, history(0)), workers=2)
     next(running)  # the one fitted here; the other process never answers
     running.close()  # type: ignore[attr-defined]
     assert list(running) == []

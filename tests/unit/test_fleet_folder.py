@@ -32,10 +32,13 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "SEGMENT", 3000)
 
 
-def lived(samples: int = 40) -> Fleet:
+def lived(samples: int, folder: Path | None = None) -> Fleet:
+    """Return a fleet that has judged samples, and has been saved in a folder."""
     fleet = mixed_fleet()
     for number in range(samples):
         fleet.step(tick(fleet, number))
+    if folder is not None:
+        fleet.save(folder)
     return fleet
 
 
@@ -112,7 +115,7 @@ def test_options_of_the_fleet_come_back(tmp_path: Path) -> None:
 
 
 def test_saving_over_an_older_fleet_replaces_it(tmp_path: Path) -> None:
-    lived(5).save(tmp_path)
+    lived(5, tmp_path)
     with Fleet.open(tmp_path) as opened:
         opened.step(tick(opened, 5))
     other = mixed_fleet(2, 1, 0)
@@ -127,10 +130,8 @@ def test_a_stream_taken_out_is_an_ordinary_state_file_and_goes_in_again(tmp_path
     fleet["wide-0"].save(tmp_path / "other.nn")
     assert (tmp_path / "wide.nn").read_bytes() == (tmp_path / "other.nn").read_bytes()
     detector = newnormal.load(tmp_path / "wide.nn")
-    other = Fleet(epochs=1).add("again", detector)
-    other.save(tmp_path / "fleet")
-    found = Fleet.load(tmp_path / "fleet")
-    found.take_out("again", tmp_path / "again.nn")
+    Fleet(epochs=1).add("again", detector).save(tmp_path / "fleet")
+    Fleet.load(tmp_path / "fleet").take_out("again", tmp_path / "again.nn")
     assert (tmp_path / "again.nn").read_bytes() == (tmp_path / "wide.nn").read_bytes()
 
 
@@ -160,8 +161,7 @@ def test_a_fleet_of_a_later_version_says_so(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("every", [1, 5, 1000])
 def test_a_fleet_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path, every: int) -> None:
-    fleet = lived(20)
-    fleet.save(tmp_path)
+    fleet = lived(20, tmp_path)
     for start in range(20, 110, 30):
         opened = Fleet.open(tmp_path, every=every)
         assert_equal(fleet, opened)
@@ -180,8 +180,7 @@ def test_a_fleet_that_is_killed_goes_on_as_if_it_had_not_been(tmp_path: Path, ev
 
 
 def test_run_flush_and_samples_that_cannot_be_taken_are_replayed(tmp_path: Path) -> None:
-    fleet = lived(10)
-    fleet.save(tmp_path)
+    fleet = lived(10, tmp_path)
     opened = Fleet.open(tmp_path)
     rng = np.random.default_rng(0)
     times = np.datetime64("2026-01-01", "ns") + np.arange(30) * np.timedelta64(1, "m")
@@ -205,7 +204,7 @@ def test_run_flush_and_samples_that_cannot_be_taken_are_replayed(tmp_path: Path)
 
 @pytest.mark.usefixtures("small_shards")
 def test_verdicts_since_the_last_checkpoint_come_again_after_a_kill(tmp_path: Path) -> None:
-    lived(20).save(tmp_path)
+    lived(20, tmp_path)
     opened = Fleet.open(tmp_path, every=40)
     seen: list[Any] = []
     for number in range(20, 47):
@@ -227,7 +226,7 @@ def test_verdicts_since_the_last_checkpoint_come_again_after_a_kill(tmp_path: Pa
 
 
 def test_a_marker_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) -> None:
-    lived(3).save(tmp_path)
+    lived(3, tmp_path)
     opened = Fleet.open(tmp_path)
     opened.mark(b"place 1", with_next=True)
     opened.step(tick(opened, 3))
@@ -240,7 +239,7 @@ def test_a_marker_that_goes_with_a_record_is_there_only_with_it(tmp_path: Path) 
 
 @pytest.mark.usefixtures("small_shards")
 def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> None:
-    lived(5).save(tmp_path)
+    lived(5, tmp_path)
     with Fleet.open(tmp_path, every=10) as opened:
         for number in range(5, 100):
             opened.step(tick(opened, number))
@@ -253,8 +252,7 @@ def test_the_log_does_not_grow_beyond_what_checkpoints_need(tmp_path: Path) -> N
 
 
 def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
-    fleet = lived(3)
-    fleet.save(tmp_path)
+    fleet = lived(3, tmp_path)
     with Fleet.open(tmp_path) as opened:
         with pytest.raises(StateError, match="in use by this process, which writes to it"):
             Fleet.open(tmp_path)
@@ -271,8 +269,7 @@ def test_only_one_process_writes_and_others_may_read(tmp_path: Path) -> None:
 
 
 def test_loading_reads_what_was_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = lived(3)
-    fleet.save(tmp_path)
+    lived(3, tmp_path)
     stale = read_manifest(tmp_path)
     with Fleet.open(tmp_path) as opened:
         opened.step(tick(opened, 3))
@@ -286,8 +283,7 @@ def test_loading_reads_what_was_replaced(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.usefixtures("small_shards")
 def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
-    fleet = lived(10)
-    fleet.save(tmp_path)
+    fleet = lived(10, tmp_path)
     opened = Fleet.open(tmp_path, every=6)
     rng = np.random.default_rng(3)
     history = rng.normal(size=(300, 2))
@@ -319,8 +315,7 @@ def test_streams_come_and_go_while_it_is_open(tmp_path: Path) -> None:
 
 
 def test_a_failed_checkpoint_is_made_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = lived(5)
-    fleet.save(tmp_path)
+    fleet = lived(5, tmp_path)
     opened = Fleet.open(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", _fails)
@@ -335,8 +330,7 @@ def test_a_failed_checkpoint_is_made_later(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_unwritable_log_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fleet = lived(5)
-    fleet.save(tmp_path)
+    fleet = lived(5, tmp_path)
     opened = Fleet.open(tmp_path)
     opened.step(tick(opened, 5))
     fleet.step(tick(fleet, 5))
@@ -369,7 +363,7 @@ def test_a_fleet_in_memory_has_no_folder_to_write_to() -> None:
 
 
 def test_a_record_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
-    lived(2).save(tmp_path)
+    lived(2, tmp_path)
     FileLog(tmp_path, str(read_manifest(tmp_path).log_id)).append(b"\x01\x00\x00\x00\x00nonsense")
     with pytest.raises(StateError, match="is not one of newnormal's"):
         Fleet.load(tmp_path)
@@ -400,8 +394,7 @@ def test_a_block_of_an_older_version_is_migrated(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_damaged_stream_is_named_and_the_others_are_loaded(tmp_path: Path) -> None:
-    fleet = lived(40)
-    fleet.save(tmp_path)
+    fleet = lived(40, tmp_path)
     width = read_manifest(tmp_path).layouts[0].nbytes
     flip(live_file(tmp_path), 3 * width + 100)
     with pytest.raises(StateError, match=r"1 of 22 streams are damaged: 'narrow-3'") as caught:
@@ -427,7 +420,7 @@ def test_a_damaged_stream_is_named_and_the_others_are_loaded(tmp_path: Path) -> 
 
 
 def test_streams_of_a_share_that_is_gone_are_named(tmp_path: Path) -> None:
-    lived(10).save(tmp_path)
+    lived(10, tmp_path)
     live_file(tmp_path, 2).unlink()
     with pytest.raises(StateError, match="no file live-"):
         Fleet.load(tmp_path)
@@ -439,7 +432,7 @@ def test_streams_of_a_share_that_is_gone_are_named(tmp_path: Path) -> None:
 
 
 def test_streams_of_a_damaged_fit_are_left_out(tmp_path: Path) -> None:
-    lived(10).save(tmp_path)
+    lived(10, tmp_path)
     flip(tmp_path / read_manifest(tmp_path).fits, -5)  # that of the last shape
     with pytest.raises(StateError, match="4 of 22 streams are damaged: 'paper-0'"):
         Fleet.load(tmp_path)
@@ -452,8 +445,7 @@ def test_streams_of_a_damaged_fit_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_damaged_manifest_is_read_from_its_copy(tmp_path: Path) -> None:
-    fleet = lived(5)
-    fleet.save(tmp_path)
+    fleet = lived(5, tmp_path)
     flip(tmp_path / "manifest.json", 300)
     assert_equal(fleet, Fleet.load(tmp_path))
     assert "manifest.json is truncated or corrupted" in str(check(tmp_path))
@@ -467,7 +459,7 @@ def test_a_damaged_manifest_is_read_from_its_copy(tmp_path: Path) -> None:
 
 
 def opened_and_killed(folder: Path, samples: int = 6) -> Fleet:
-    lived(5).save(folder)
+    lived(5, folder)
     opened = Fleet.open(folder)
     for number in range(5, 5 + samples):
         opened.step(tick(opened, number))
@@ -484,8 +476,7 @@ def test_a_torn_record_is_cut_off_and_nothing_else(tmp_path: Path) -> None:
     opened_and_killed(tmp_path)
     path = the_log(tmp_path)
     path.write_bytes(path.read_bytes()[:-3])
-    fleet = lived(10)
-    assert_equal(fleet, Fleet.load(tmp_path))
+    assert_equal(lived(10), Fleet.load(tmp_path))
     (problem,) = check(tmp_path).problems
     assert problem.left_by_kill and "the last record is not whole" in problem.text
     opened = Fleet.open(tmp_path)
@@ -509,7 +500,7 @@ def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> Non
 
 
 def test_a_log_that_is_gone_is_an_error_until_it_is_done_without(tmp_path: Path) -> None:
-    lived(5).save(tmp_path)
+    lived(5, tmp_path)
     opened = Fleet.open(tmp_path, every=6)
     for number in range(5, 10):
         opened.step(tick(opened, number))
@@ -526,7 +517,7 @@ def test_a_log_that_is_gone_is_an_error_until_it_is_done_without(tmp_path: Path)
 
 
 def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path) -> None:
-    lived(5).save(tmp_path)
+    lived(5, tmp_path)
     for name in ("live-0123456789ab.bin", "log-0123456789ab-00000000000000000000.bin"):
         (tmp_path / name).write_bytes(b"left")
     (tmp_path / "mine.txt").write_text("of others")
@@ -602,8 +593,7 @@ def test_arrays_at_other_places_are_copied_by_name(tmp_path: Path) -> None:
     for name in fleet.streams_:
         if name != "narrow-0":
             fleet.remove(name)
-    other = with_other_layout(fleet, "narrow-0")
-    other.save(tmp_path)
+    with_other_layout(fleet, "narrow-0").save(tmp_path)
     found = Fleet.load(tmp_path)
     own, new = (list(arrays(each._streams["narrow-0"].open())) for each in (fleet, found))
     assert [each.tobytes() for each in own] == [each.tobytes() for each in new]
@@ -623,8 +613,7 @@ def test_arrays_that_this_version_does_not_have_are_named(tmp_path: Path) -> Non
 
 
 def test_a_model_that_holds_objects_cannot_be_saved(tmp_path: Path) -> None:
-    fleet = lived(2)
-    fleet.save(tmp_path)
+    fleet = lived(2, tmp_path)
     fleet._streams["paper-0"].fitted.model.__dict__["holds_objects"] = True
     try:
         with pytest.raises(StateError, match="cannot be saved: it holds objects of its own"):

@@ -187,8 +187,7 @@ def test_streams_with_and_without_times_do_not_stop_each_other() -> None:
     for each in tables.values():
         each.values[50:] += 20.0
     found = fleet.run(tables)
-    opened = {each.stream for each in found.events if each.event.kind == "opened"}
-    assert opened == set(tables)
+    assert {each.stream for each in found.events if each.event.kind == "opened"} == set(tables)
     (incident,) = fleet.incidents_
     assert set(incident.streams) == set(NAMES[:6])
 

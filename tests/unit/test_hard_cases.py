@@ -141,8 +141,7 @@ def test_faults_in_history_are_named_by_check_and_by_fit() -> None:
         assert time == time_text(minutes(3_000)[at])
         assert float(observed) == pytest.approx(history[at, channel], rel=0.01)
         assert float(low) < normal[at, channel] < float(high)
-    text = " ".join(Detector(epochs=1).fit(table).explain().split())
-    assert finding.sentence in text
+    assert finding.sentence in " ".join(Detector(epochs=1).fit(table).explain().split())
 
 
 def test_machine_that_cools_for_hours_is_told_with_what_history_had_least() -> None:

@@ -113,8 +113,7 @@ def test_it_ends_when_five_periods_passed_and_another_can_begin() -> None:
     (ended,) = tracker.advance(8)
     assert (ended.kind, ended.incident.open) == (INCIDENT_ENDED, False)
     assert tracker.advance(9) == []
-    again = [each._replace(alarm=2) for each in opened(20, 21, 22)]
-    (event,) = tracker.update(again, 10)
+    (event,) = tracker.update([each._replace(alarm=2) for each in opened(20, 21, 22)], 10)
     assert (event.kind, event.incident.number, event.incident.open) == (INCIDENT, 2, True)
     assert [incident.open for incident in tracker.incidents] == [False, True]
 

@@ -1,15 +1,25 @@
-"""VUS and affiliation: against the authors' code (frozen) and against slow obvious twins."""
+"""VUS and affiliation against the authors' code (frozen); delays, alarms, and the report."""
 
 import json
+import math
 import time
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from newnormal import metrics
+from newnormal.errors import InputError, ParameterError
+from newnormal.metrics import AlarmCounts, Period, Report, count_alarms, trace_alarms
+from newnormal.metrics.alarms import AFTER, BEFORE, find_events
+from newnormal.metrics.evaluation import summary
 from newnormal.types import Bools, Floats
+from tests import naive_metrics
 from tests import naive_metrics as naive
 
 FROZEN: list[dict[str, Any]] = json.loads(
@@ -57,8 +67,7 @@ def nasty_labels() -> dict[str, Bools]:
 
 
 def nasty_scores(labels: Bools) -> dict[str, Floats]:
-    rng = np.random.default_rng(7)
-    noise = rng.random(len(labels))
+    noise = np.random.default_rng(7).random(len(labels))
     return {
         "random": noise,
         "informed": noise + 0.5 * labels,
@@ -156,3 +165,368 @@ def test_a_prediction_nearer_to_the_event_has_a_higher_affiliation_precision() -
     worth = [metrics.affiliation_precision(labels, np.arange(100) == t) for t in range(50, 100)]
     assert worth == sorted(worth, reverse=True)
     assert len(set(worth)) == len(worth)
+
+
+LABELS = [1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1]
+PREDICTIONS = [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 0, 0]
+
+
+def test_the_delay_runs_from_the_events_start_to_the_first_prediction_inside() -> None:
+    delay = metrics.detection_delay(LABELS, PREDICTIONS)
+    np.testing.assert_array_equal(delay.delays, [1, 0, np.nan])
+    assert (delay.events, delay.detected, delay.missed) == (3, 2, 1)
+    assert (delay.mean, delay.median) == (0.5, 0.5)
+
+
+def test_an_alarm_before_or_after_an_event_does_not_detect_it() -> None:
+    delay = metrics.detection_delay([0, 1, 0, 0], [1, 0, 1, 0])
+    assert (delay.detected, delay.missed) == (0, 1)
+    assert np.isnan(delay.mean)
+    assert np.isnan(delay.median)
+
+
+def test_without_events_there_is_no_delay() -> None:
+    delay = metrics.detection_delay([0, 0], [1, 1])
+    assert (delay.events, delay.missed) == (0, 0)
+    assert np.isnan(delay.mean)
+
+
+PERIODS = [30, 30.0, np.float64(30), timedelta(seconds=30), np.timedelta64(30_000, "ms")]
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_with_a_period_the_delay_is_in_seconds(period: Period) -> None:
+    delay = metrics.detection_delay(LABELS, PREDICTIONS, period=period)
+    np.testing.assert_array_equal(delay.delays, [30, 0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("labels", "predictions", "count"),
+    [
+        ("000000", "011011", 2),  # a run is one alarm
+        ("000000", "111111", 1),
+        ("000000", "000000", 0),
+        ("001100", "010010", 2),  # next to an event, sharing no sample with it
+        ("001100", "011000", 0),  # early, not false
+        ("001100", "000111", 0),  # late to end, not false
+        ("001100", "100001", 2),
+        ("110011", "111111", 0),
+    ],
+)
+def test_false_alarms_are_runs_outside_events(labels: str, predictions: str, count: int) -> None:
+    assert metrics.false_alarms(list(map(int, labels)), list(map(int, predictions))) == count
+
+
+@pytest.mark.parametrize("period", PERIODS)
+def test_false_alarms_per_day_divide_by_the_days(period: Period) -> None:
+    labels, predictions = np.zeros(2880), np.arange(2880) % 100 < 5  # a day of half minutes
+    assert metrics.false_alarms_per_day(labels, predictions, period=period) == 29.0
+
+
+@pytest.mark.parametrize("period", [0, -1, np.nan, np.inf, timedelta(0), np.timedelta64("NaT")])
+def test_a_period_that_is_not_positive_is_refused(period: Period) -> None:
+    with pytest.raises(ParameterError, match=r"period must be positive, found .*\nhint: "):
+        metrics.false_alarms_per_day([0], [0], period=period)
+
+
+def test_a_period_that_is_not_a_duration_is_refused() -> None:
+    with pytest.raises(ParameterError, match="period must be seconds or a timedelta, found '1min'"):
+        metrics.detection_delay([0], [0], period="1min")  # type: ignore[arg-type]
+
+
+def scored() -> tuple[list[int], list[float]]:
+    return LABELS, (PREDICTIONS + 0.1 * np.random.default_rng(5).random(12)).tolist()
+
+
+def test_the_report_holds_what_the_functions_say() -> None:
+    labels, scores = scored()
+    result = metrics.report(labels, scores, 1.0, period=60, window=4)
+    assert (result.samples, result.labelled, result.events) == (12, 7, 3)
+    assert result.threshold == 1.0
+    for name in ("confusion", "adjusted_confusion"):
+        counts = getattr(metrics, name)(labels, PREDICTIONS)
+        prefix = name.removesuffix("confusion")
+        for cell in ("tp", "fp", "fn", "tn", "accuracy", "precision", "recall", "f1"):
+            assert getattr(result, prefix + cell) == getattr(counts, cell)
+    for name in ("auroc", "auprc", "average_precision"):
+        assert getattr(result, name) == getattr(metrics, name)(labels, scores)
+    assert (result.vus_roc, result.vus_pr) == metrics.vus(labels, scores, window=4)
+    for name in ("affiliation_precision", "affiliation_recall", "affiliation_f1", "false_alarms"):
+        assert getattr(result, name) == getattr(metrics, name)(labels, PREDICTIONS)
+    assert (result.detected, result.missed) == (2, 1)
+    assert (result.mean_delay, result.median_delay, result.mean_delay_seconds) == (0.5, 0.5, 30)
+    assert result.false_alarms_per_day == metrics.false_alarms_per_day(
+        labels, PREDICTIONS, period=60
+    )
+    assert (result.best_f1, result.best_f1_threshold) == metrics.best_f1(labels, scores)
+    best = metrics.best_f1_adjusted(labels, scores)
+    assert (result.best_f1_adjusted, result.best_f1_adjusted_threshold) == best
+
+
+def test_predictions_and_their_threshold_give_the_same_report() -> None:
+    labels, scores = scored()
+    by_threshold = metrics.report(labels, scores, threshold=1.0).as_dict()
+    by_predictions = metrics.report(labels, scores, predictions=PREDICTIONS).as_dict()
+    assert by_predictions == by_threshold | {"threshold": None}
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_the_report_of_one_class_leaves_the_undefined_out_and_computes_the_rest(label: int) -> None:
+    result = metrics.report([label] * 6, [1, 2, 9, 9, 1, 9], threshold=5, period=3600)
+    assert np.isnan([result.auroc, result.auprc, result.average_precision]).all()
+    assert np.isnan([result.vus_roc, result.vus_pr]).all()
+    assert np.isnan(result.affiliation_f1) == (label == 0)
+    assert result.false_alarms == (2 if label == 0 else 0)
+    assert result.false_alarms_per_day == (8.0 if label == 0 else 0.0)
+
+
+def test_the_report_is_plain_values_and_valid_json() -> None:
+    labels, scores = scored()
+    result = metrics.report(labels, scores, np.float64(1.0))
+    for field in fields(Report):
+        assert type(getattr(result, field.name)).__name__ == field.type
+    decoded = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    assert list(decoded) == [field.name for field in fields(Report)]
+    assert decoded["f1"] == result.f1
+    assert decoded["false_alarms_per_day"] is None
+
+
+def test_the_report_takes_a_threshold_or_predictions_and_not_both() -> None:
+    with pytest.raises(ParameterError, match="either a threshold or predictions, found neither"):
+        metrics.report([0, 1], [0, 1])
+    with pytest.raises(ParameterError, match="either a threshold or predictions, found both"):
+        metrics.report([0, 1], [0, 1], 0.5, predictions=[0, 1])
+    with pytest.raises(ParameterError, match="threshold must be a number, found NaN"):
+        metrics.report([0, 1], [0, 1], np.nan)
+    with pytest.raises(InputError, match="labels and predictions must cover the same samples"):
+        metrics.report([0, 1], [0, 1], predictions=[0, 1, 1])
+
+
+@dataclass(frozen=True)
+class Numbered:
+    number: int
+
+
+@dataclass(frozen=True)
+class Event:
+    kind: str
+    sample: int
+    alarm: Numbered | None = None
+    change: Numbered | None = None
+
+
+def labelled(samples: int, *events: tuple[int, int]) -> Any:
+    labels = np.zeros(samples, dtype=int)
+    for first, last in events:
+        labels[first : last + 1] = 1
+    return labels
+
+
+@pytest.mark.parametrize(
+    ("opening", "found", "delay"),
+    [(94, 0, None), (95, 1, 0), (100, 1, 0), (103, 1, 3), (119, 1, 19), (120, 0, None)],
+)
+def test_an_event_is_found_a_little_around_it(opening: int, found: int, delay: int | None) -> None:
+    counts = count_alarms(labelled(1000, (100, 109)), [opening])
+    assert counts.found == counts.true == found
+    assert counts.false == 1 - found
+    assert counts.delays == (() if delay is None else (delay,))
+
+
+def test_every_opening_near_an_event_is_true_and_the_first_gives_the_delay() -> None:
+    counts = count_alarms(labelled(1000, (100, 200)), [500, 150, 120, 205])
+    assert (counts.events, counts.found, counts.openings, counts.true) == (1, 1, 4, 3)
+    assert counts.delays == (20,)
+
+
+def test_one_opening_may_find_two_events_and_is_counted_once() -> None:
+    counts = count_alarms(labelled(1000, (100, 101), (105, 106)), [102])
+    assert (counts.found, counts.openings, counts.true) == (2, 1, 1)
+    assert counts.delays == (2, 0)
+
+
+def test_days_are_those_of_normal_samples() -> None:
+    counts = count_alarms(labelled(2000, (0, 999)), [1500, 1600], samples_per_day=500)
+    assert counts.normal == 1000
+    assert counts.days == 2.0
+    assert counts.false_per_day == 1.0
+
+
+def test_shares_are_of_normal_samples() -> None:
+    labels = labelled(10, (0, 4))
+    counts = count_alarms(labels, [], in_alarm=[1] * 6 + [0] * 4, pending=[0] * 8 + [1] * 2)
+    assert counts.in_alarm_share == 0.2
+    assert counts.pending_share == 0.4
+
+
+def test_pooling_adds_counts_and_days_and_keeps_every_delay() -> None:
+    one = count_alarms(labelled(500, (100, 109)), [102, 300], samples_per_day=100)
+    other = count_alarms(labelled(300, (50, 59), (90, 99)), [50, 55], samples_per_day=50)
+    both = one + other
+    assert AlarmCounts.pooled([one, other]) == both
+    assert (both.events, both.found, both.openings, both.true) == (3, 2, 4, 3)
+    assert both.days == 490 / 100 + 280 / 50
+    assert both.delays == (2, 0)
+    assert both.mean_delay == both.median_delay == 1
+    assert both.found_share == 2 / 3
+    assert both.true_share == 0.75
+    assert AlarmCounts.pooled([]) == AlarmCounts()
+
+
+def test_with_nothing_to_divide_by_a_share_is_0_and_a_delay_is_nan() -> None:
+    counts = count_alarms([1, 1], [])
+    assert counts.false_per_day == counts.in_alarm_share == counts.pending_share == 0
+    assert counts.found_share == counts.true_share == 0
+    assert count_alarms([0, 0], []).found_share == 0
+    assert math.isnan(counts.mean_delay)
+    assert math.isnan(counts.median_delay)
+
+
+def test_what_cannot_be_counted_is_refused() -> None:
+    with pytest.raises(InputError, match="openings: expected samples from 0 to 1, found 2"):
+        count_alarms([0, 1], [0, 2])
+    with pytest.raises(InputError, match="openings: expected samples from 0 to 1, found -1"):
+        count_alarms([0, 1], [-1])
+    with pytest.raises(InputError, match="must cover the same samples, found 2 and 1"):
+        count_alarms([0, 1], [], pending=[0])
+    with pytest.raises(ParameterError, match="samples_per_day: expected more than 0, found 0"):
+        count_alarms([0, 1], [], samples_per_day=0)
+
+
+@given(data=st.data(), samples=st.integers(1, 120))
+def test_counts_equal_those_of_the_slow_twin(data: st.DataObject, samples: int) -> None:
+    flags = st.lists(st.booleans(), min_size=samples, max_size=samples).map(np.array)
+    labels, in_alarm, pending = (data.draw(flags) for _ in range(3))
+    openings = data.draw(st.lists(st.integers(0, samples - 1), max_size=10))
+    comp = count_alarms(labels, openings, in_alarm=in_alarm, pending=pending, samples_per_day=10)
+    ref = naive_metrics.alarm_counts(labels, openings, in_alarm, pending)
+    found = asdict(comp)
+    assert found.pop("days") == pytest.approx(comp.normal / 10)
+    assert found == ref
+
+
+# ---------------------------------------------------------------------- events
+
+
+def test_an_alarm_is_open_from_its_opening_until_it_is_closed() -> None:
+    one = Numbered(1)
+    events = [Event("opened", 2, one), Event("updated", 3, one), Event("closed", 5, one)]
+    trace = trace_alarms(events, 8)
+    assert trace.openings.tolist() == [2]
+    assert np.flatnonzero(trace.in_alarm).tolist() == [2, 3, 4]
+    assert not trace.pending.any()
+
+
+def test_alarms_that_overlap_are_open_until_the_last_is_closed() -> None:
+    one, two = Numbered(1), Numbered(2)
+    events = [
+        Event("opened", 1, one),
+        Event("opened", 3, two),
+        Event("closed", 4, one),
+        Event("closed", 6, two),
+    ]
+    trace = trace_alarms(events, 8)
+    assert trace.openings.tolist() == [1, 3]
+    assert np.flatnonzero(trace.in_alarm).tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("end", ["accepted", "rejected", "reverted"])
+def test_a_change_is_pending_until_it_is_accepted_rejected_or_reverted(end: str) -> None:
+    change = Numbered(1)
+    trace = trace_alarms([Event("changed", 2, None, change), Event(end, 6, None, change)], 9)
+    assert trace.openings.tolist() == [2]
+    assert np.flatnonzero(trace.pending).tolist() == [2, 3, 4, 5]
+    assert not trace.in_alarm.any()
+
+
+def test_a_change_that_began_with_an_alarm_is_one_opening_with_it() -> None:
+    alarm, change = Numbered(7), Numbered(1)
+    events = [
+        Event("opened", 2, alarm),
+        Event("changed", 4, alarm, change),
+        Event("closed", 5, alarm),
+        Event("changed", 6, None, Numbered(2)),
+    ]
+    trace = trace_alarms(events, 9)
+    assert trace.openings.tolist() == [2, 6]
+    assert np.flatnonzero(trace.in_alarm).tolist() == [2, 3, 4]
+    assert np.flatnonzero(trace.pending).tolist() == [4, 5, 6, 7, 8]
+
+
+def test_what_is_open_at_an_edge_is_open_up_to_it() -> None:
+    events = [
+        Event("closed", 12, Numbered(1)),
+        Event("opened", 17, Numbered(2)),
+        Event("rolled_back", 18, None, Numbered(1)),
+    ]
+    trace = trace_alarms(events, 10, first=10)
+    assert np.flatnonzero(trace.in_alarm).tolist() == [0, 1, 7, 8, 9]
+    assert trace.openings.tolist() == [7]
+
+
+def test_openings_before_the_first_sample_are_not_counted_but_their_alarm_is_open() -> None:
+    trace = trace_alarms(
+        [Event("opened", 5, Numbered(1)), Event("closed", 12, Numbered(1))], 4, first=10
+    )
+    assert trace.openings.tolist() == []
+    assert trace.in_alarm.tolist() == [True, True, False, False]
+
+
+def test_a_trace_counts_itself() -> None:
+    trace = trace_alarms(
+        [Event("opened", 102, Numbered(1)), Event("closed", 120, Numbered(1))], 200
+    )
+    counts = trace.count(labelled(200, (100, 109)), samples_per_day=190)
+    assert (counts.found, counts.false, counts.in_alarm, counts.days) == (1, 0, 10, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds", "lines"),
+    [
+        (
+            AlarmCounts(4, 5, 3, 7200, 5.0, 72, 720, (0, 0, 12)),
+            60.0,
+            [
+                "3 of 4 events found; median delay none, longest 12m",
+                "0.4 false alarms a day: 2 in 5 days of normal samples",
+                "1 % of normal samples in alarm, 10 % with a change pending",
+            ],
+        ),
+        (
+            AlarmCounts(1, 1, 1, 1440, 1.0, 0, 1440, (3,)),
+            np.nan,
+            [
+                "1 of 1 event found, 3 samples after it began",
+                "no false alarm in 1 day of normal samples",
+                "0 % of normal samples in alarm, 100 % with a change pending",
+            ],
+        ),
+        (
+            AlarmCounts(0, 2, 0, 1440, 1.0, 1, 0),
+            np.nan,
+            [
+                "no event is labelled: there was nothing to find",
+                "2 false alarms a day of 1,440 samples: 2 in 1 day of normal samples",
+                "under 0.1 % of normal samples in alarm, 0 % with a change pending",
+            ],
+        ),
+        (AlarmCounts(2, 0, 0, 10, 1.0), 1.0, ["0 of 2 events found"]),
+    ],
+)
+def test_the_summary_has_three_lines(counts: AlarmCounts, seconds: float, lines: list[str]) -> None:
+    found = summary(counts, seconds)
+    assert len(found) == 3
+    assert found[: len(lines)] == lines
+    assert max(map(len, found)) <= 80
+
+
+@given(
+    labels=st.lists(st.booleans(), min_size=1, max_size=200),
+    places=st.lists(st.integers(0, 199), max_size=20),
+)
+def test_openings_that_find_an_event_are_counted(labels: list[bool], places: list[int]) -> None:
+    openings = sorted(at for at in places if at < len(labels))
+    found = find_events(labels, openings)
+    near = [any(labels[max(at - AFTER, 0) : at + BEFORE + 1]) for at in openings]
+    assert found.tolist() == near
+    assert count_alarms(labels, openings).true == sum(near)

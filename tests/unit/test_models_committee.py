@@ -94,8 +94,7 @@ def test_an_expert_learns_below_the_quantile_of_its_own_scores_on_history(histor
 
 
 def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history: Floats) -> None:
-    gaps = np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0)
-    model, _ = trained(gaps)
+    model, _ = trained(np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0))
     assert (model.params.learn_below > 0).all()
 
 
@@ -261,8 +260,7 @@ def usable(detector: Detector, series: Floats, tmp_path: Path) -> None:
 @pytest.mark.parametrize("samples", [10, 11, 199, 200, 300])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_little_history_is_enough(samples: int, channels: int, tmp_path: Path) -> None:
-    history = nasty_series("none missing", samples, channels)
-    detector = chosen(history)
+    detector = chosen(nasty_series("none missing", samples, channels))
     assert (detector._fitted.choice.held_out > 0) == (samples >= 200)
     usable(detector, nasty_series("some missing", 60, channels, seed=1), tmp_path)
 
@@ -303,8 +301,7 @@ def test_a_channel_first_observed_in_the_test_is_taken_for_an_average_one(histor
 
 
 def test_a_sample_with_nothing_observed_has_no_score_smoothing_waits(detector: Detector) -> None:
-    live = nasty_series("none missing", 40, 3, seed=2)
-    gaps = np.insert(live, [10, 10, 25], np.nan, axis=0)
+    gaps = np.insert(nasty_series("none missing", 40, 3, seed=2), [10, 10, 25], np.nan, axis=0)
     verdicts = detector.run(gaps)
     silent = np.isnan(gaps).all(axis=1)
     assert np.isnan(verdicts.scores[silent]).all()
@@ -317,8 +314,7 @@ def test_a_sample_with_nothing_observed_has_no_score_smoothing_waits(detector: D
 
 
 def test_score_holds_weights_and_trends_and_starts_smoothing_afresh() -> None:
-    history = nasty_series("none missing", 300, 2, seed=99).cumsum(axis=0)
-    detector = chosen(history)
+    detector = chosen(nasty_series("none missing", 300, 2, seed=99).cumsum(axis=0))
     assert detector.smoothing_ > 0
     detector.run(nasty_series("shifted", 50, 2), flush=False)
     weights, levels = detector._state.model.step.weights.copy(), detector.trend_.copy()
@@ -331,8 +327,7 @@ def test_score_holds_weights_and_trends_and_starts_smoothing_afresh() -> None:
 
 
 def test_each_sample_has_its_verdict_at_once_and_none_is_ever_pending(detector: Detector) -> None:
-    live = nasty_series("some missing", 60, 3, seed=3)
-    for sample in live:
+    for sample in nasty_series("some missing", 60, 3, seed=3):
         (verdict,) = detector.step(sample)
         assert np.isnan(verdict.score) == np.isnan(sample).all()
         assert detector.counters["pending"] == 0
@@ -354,8 +349,7 @@ def test_restart_keeps_what_was_learned_and_forgets_the_samples(detector: Detect
 
 
 def test_after_restart_members_wait_for_their_windows_again(detector: Detector) -> None:
-    live = nasty_series("shifted", 130, 3, seed=3)
-    detector.run(live)
+    detector.run(nasty_series("shifted", 130, 3, seed=3))
     assert detector._state.model.own.members.counts.tolist() == [30, 100]
     members = detector.restart()._state.model.own.members
     assert members.counts.tolist() == [0, 0]
@@ -376,8 +370,7 @@ def test_wrong_weights_are_put_back(detector: Detector, caplog: pytest.LogCaptur
 
 
 def test_a_clone_chooses_the_same(detector: Detector, history: Floats, tmp_path: Path) -> None:
-    base = pytest.importorskip("sklearn.base")
-    other = base.clone(detector)
+    other = pytest.importorskip("sklearn.base").clone(detector)
     assert other.get_params() == detector.get_params() == Detector(epochs=1).get_params()
     assert not hasattr(other, "memories_")
     for name, each in (("one.nn", detector), ("other.nn", other.fit(history))):

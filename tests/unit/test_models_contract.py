@@ -85,8 +85,7 @@ def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
 def _fitted(name: str) -> M2N2:
     stride = 1 if name.startswith("thoc") else None  # it judges a window's last sample alone
     options: dict[str, Any] = {"epochs": 2, "batch": 16, "lr": 0.01, "decay": 0.9, "latent": 3}
-    detector = M2N2(model=name, window=6, stride=stride, **options)
-    return detector.fit(plant(200, 0))
+    return M2N2(model=name, window=6, stride=stride, **options).fit(plant(200, 0))
 
 
 def fitted(name: str, **options: Any) -> M2N2:
@@ -255,8 +254,7 @@ def trained(name: str, epochs: int) -> tuple[Floats, Floats32, list[float], Bool
         scaler.mean, scaler.scale, weights, stride, math.inf, math.inf, 1.0, np.float32(0)
     )
     series, labels = with_anomalies(plant(600, 1))
-    judged = scores(model, params, series)
-    return judged, weights.copy(), losses, labels
+    return scores(model, params, series), weights.copy(), losses, labels
 
 
 @each_model

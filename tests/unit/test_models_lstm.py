@@ -30,8 +30,7 @@ def full_size() -> None:
 
 def series(samples: int, seed: int) -> Floats:
     """Three channels, the errors of two of which go together."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(size=(samples, CHANNELS))
+    values = np.random.default_rng(seed).normal(size=(samples, CHANNELS))
     values[:, 1] = values[:, 0] + 0.3 * values[:, 1]
     return values
 

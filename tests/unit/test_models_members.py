@@ -104,8 +104,7 @@ def test_clusters_are_as_tight_as_scikit_learns() -> None:
     centres = _k_means(points, 20, np.random.default_rng(1))
     np.testing.assert_array_equal(_k_means(points, 20, np.random.default_rng(1)), centres)
     inertia = ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1).sum()
-    ref = cluster.KMeans(20, n_init=5, random_state=0).fit(points).inertia_
-    assert inertia < 1.25 * ref
+    assert inertia < 1.25 * cluster.KMeans(20, n_init=5, random_state=0).fit(points).inertia_
 
 
 def test_fewer_different_points_than_clusters_are_no_trouble() -> None:
@@ -114,8 +113,7 @@ def test_fewer_different_points_than_clusters_are_no_trouble() -> None:
 
 
 def test_a_short_history_repeats_its_shapes_so_that_all_have_one_form() -> None:
-    series = nasty_series("none missing", 320, 2)
-    shapes = fit_members(series, 8, 0).shapes
+    shapes = fit_members(nasty_series("none missing", 320, 2), 8, 0).shapes
     assert shapes.shape == (64, 20)
     assert len(np.unique(shapes, axis=0)) <= 221 // 4
     assert fit_members(nasty_series("none missing", 320, 20), 8, 0).shapes.shape == (32, 200)
@@ -129,12 +127,10 @@ def test_members_take_three_times_their_samples_of_history() -> None:
 
 
 def test_the_usual_vote_is_the_median_over_cycles_of_the_highest_nearby() -> None:
-    rng = np.random.default_rng(0)
-    votes = rng.normal(size=(2, 7 * 24))
+    votes = np.random.default_rng(0).normal(size=(2, 7 * 24))
     votes[0, 5::24] += 9.0  # each night
     votes[1, 10] = np.nan
-    phases = np.tile(np.arange(24.0), 7) + 0.5
-    comp = usual_votes(votes, phases, 24)
+    comp = usual_votes(votes, np.tile(np.arange(24.0), 7) + 0.5, 24)
     assert comp.shape == (24, 2)
     for v in range(2):
         for b in range(1, 23):
@@ -160,8 +156,7 @@ def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
     table = np.stack([np.median(series[b::bins], axis=0) for b in range(bins)]).astype(np.float32)
     tables = Tables(table, np.full_like(table, 0.1))
     model = Committee(5, 2, 4, Plan(members=(1.0, 1.0, 1.0, 1.0, 1.0)))
-    training = Training(1, 3, 64, 0, phases=phases, rhythm=tables)
-    fitted, _ = model.fit(series, training)
+    fitted, _ = model.fit(series, Training(1, 3, 64, 0, phases=phases, rhythm=tables))
     live = series[: 2 * bins].copy()
     live[150:152] += 4.0  # the same at another hour
     out = blank_out(len(live), 2)
@@ -182,8 +177,7 @@ def test_all_arrays_of_a_quiet_stream_are_within_their_limit(channels: int, most
     detector = Detector(epochs=1, accept_after=500).fit(nasty_series("none missing", 450, channels))
     detector.run(nasty_series("none missing", 200, channels))
     bins: Any = {5: 288, 38: 288}[channels]
-    votes = len(detector.members_)
-    rhythm = blank_members(channels, votes, bins)
+    rhythm = blank_members(channels, len(detector.members_), bins)
     tables = rhythm.rhythm_levels, rhythm.rhythm_spreads, rhythm.usual_votes
     room = sum(each.nbytes for each in tables)
     assert sum(detector.nbytes_.values()) + room <= most

@@ -58,8 +58,7 @@ def test_prior_association_of_no_width_is_the_sample_itself() -> None:
 
 
 def test_divergence_is_kullback_and_leiblers() -> None:
-    rng = np.random.default_rng(1)
-    p, q = rng.dirichlet(np.ones(5), size=2)
+    p, q = np.random.default_rng(1).dirichlet(np.ones(5), size=2)
     comp = divergence(torch.from_numpy(p), torch.from_numpy(q)).item()
     assert comp == pytest.approx(naive_divergence(p, q))
     assert divergence(torch.from_numpy(p), torch.from_numpy(p)).item() == 0
@@ -93,8 +92,7 @@ def test_score_is_the_error_times_a_softmax(model: AnomalyTransformer, batch: Wi
                 discrepancy[at] += np.mean(heads)
         weights = np.exp(-50 * (discrepancy - discrepancy.min()))
         weights /= weights.sum()
-        errors = ((made[b] - batch.windows[b]) ** 2).mean(-1).numpy()
-        ref[b] = weights * errors
+        ref[b] = weights * ((made[b] - batch.windows[b]) ** 2).mean(-1).numpy()
     np.testing.assert_allclose(judged.scores.numpy(), ref, rtol=2e-3, atol=1e-7)
     torch.testing.assert_close(judged.reconstruction, made)
 
@@ -172,8 +170,7 @@ def test_training_moves_every_weight_and_lowers_the_error() -> None:
     training = Training(stride=WINDOW, epochs=4, batch=4, seed=1)
     model = AnomalyTransformer(WINDOW, CHANNELS, latent=4)
     untrained = torch.cat([p.detach().flatten().clone() for p in model.network.parameters()])
-    batches = Batches(history, WINDOW, training)
-    batch = next(batches.epoch(shuffled=False))
+    batch = next(Batches(history, WINDOW, training).epoch(shuffled=False))
     before = model.errors(batch).mean().item()
     fitted, losses = model.fit(history, training)
     assert (fitted != untrained.numpy()).mean() > 0.99

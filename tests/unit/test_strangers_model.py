@@ -78,8 +78,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_entry_point_is_a_name(tmp_path: Path) -> None:
-    detector = fitted("codebook")
-    detector.save(tmp_path / "model.nn")
+    fitted("codebook").save(tmp_path / "model.nn")
     assert newnormal.load(tmp_path / "model.nn").get_params()["model"] == "codebook"
 
 

@@ -32,8 +32,7 @@ def test_labels_are_a_column_of_their_own(plant: Path) -> None:
 
 
 def test_known_channels_are_in_their_order(plant: Path) -> None:
-    known = {"a": ("heat", "load")}
-    found = read_tables(plant, by="host", label="truth", channels=known)
+    found = read_tables(plant, by="host", label="truth", channels={"a": ("heat", "load")})
     assert found.tables["a"].channels == ("heat", "load")
     assert found.tables["a"].values.tolist() == [[2, 1], [6, 5]]
     one = read_tables(plant, by="host", label="truth", columns="heat")

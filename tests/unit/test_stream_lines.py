@@ -220,8 +220,7 @@ times = st.sampled_from(["2026-01-01", "2026-01-02T03:04:05Z", "1767225600", "x"
     st.integers(1, 5),
 )
 def test_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any, size: int) -> None:
-    head = "2026-01-01,a,0,0"
-    text = [head] + [f"{time},a,{x},{y}{more}" for time, x, y, more in rows]
+    text = ["2026-01-01,a,0,0"] + [f"{time},a,{x},{y}{more}" for time, x, y, more in rows]
     one = LineParser.open("time,host,x,y", drop="host", strict=True)
     many = StreamLines("host", strict=True)
     many.parse(["time,host,x,y"])
@@ -337,8 +336,7 @@ def test_long_columns_that_are_not_found_are_named() -> None:
 def test_a_channel_that_has_no_line_is_missing() -> None:
     lines = LongLines("host")
     lines.parse(["time,host,tag,value", "1,a,x,1"])
-    found = lines.flush().select({"a": ("w", "x")})["a"]
-    np.testing.assert_array_equal(found.values, [[NAN, 1]])
+    np.testing.assert_array_equal(lines.flush().select({"a": ("w", "x")})["a"].values, [[NAN, 1]])
 
 
 def test_samples_that_are_not_complete_are_in_the_facts() -> None:

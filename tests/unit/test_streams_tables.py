@@ -265,8 +265,7 @@ def test_long_rows_become_a_sample_a_time(frame: Any) -> None:
 def test_long_rows_without_by_are_one_stream(frame: Any) -> None:
     names = {"Time": "when", "Tag": "what", "VALUE": "reading", "host": "host"}
     data = frame({names[name]: cells for name, cells in LONG.items()})
-    columns = Long(time="when", tag="what", value="reading")
-    found = to_tables(data, long=columns)
+    found = to_tables(data, long=Long(time="when", tag="what", value="reading"))
     equal(found.tables[""], [[6, 3, NAN], [1, NAN, 4]], ("x", "y", "z"), days(1, 2))
     named = to_tables(data, long=Long(tag="what", value="reading"), times="when")
     assert named.tables[""].channels == ("x", "y", "z")

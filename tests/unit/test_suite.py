@@ -26,8 +26,7 @@ def requirements(extra: str) -> set[str]:
     """Return the names of the packages an extra asks for, extras of newnormal's own followed."""
     found: set[str] = set()
     for each in PROJECT["project"]["optional-dependencies"][extra]:
-        own = re.fullmatch(r"newnormal\[(.*)\]", each)
-        if own:
+        if own := re.fullmatch(r"newnormal\[(.*)\]", each):
             for other in own[1].split(","):
                 found |= requirements(other)
         else:

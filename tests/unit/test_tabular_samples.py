@@ -13,8 +13,7 @@ CHANNELS = ("a", "b", "c")
 
 
 def test_a_row_of_a_frame_is_matched_by_name_in_any_order() -> None:
-    frame = pd.DataFrame({"c": [3.0], "a": [1.0], "b": [None]})
-    (_, row), *_ = frame.iterrows()
+    (_, row), *_ = pd.DataFrame({"c": [3.0], "a": [1.0], "b": [None]}).iterrows()
     np.testing.assert_array_equal(to_sample(row, CHANNELS, 0), [[1, np.nan, 3]])
 
 

@@ -29,7 +29,6 @@ def test_numbers_of_one_sentence_have_one_precision_and_differ() -> None:
 
 
 def test_a_value_outside_a_range_never_reads_like_its_bound() -> None:
-    rng = np.random.default_rng(0)
-    for bound, part in 10 ** rng.uniform((-11, -15), (19, 0), (2000, 2)):
+    for bound, part in 10 ** np.random.default_rng(0).uniform((-11, -15), (19, 0), (2000, 2)):
         texts = number_texts(bound * (1 + part), bound / 2, bound, unit="B")
         assert bound * (1 + part) == bound or texts[0] != texts[2]

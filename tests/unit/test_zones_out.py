@@ -55,8 +55,7 @@ def time_of(line: str) -> Any:
 
 
 def test_a_time_in_a_zone_is_the_same_time() -> None:
-    rng = np.random.default_rng(1)
-    times = rng.integers(0, 4 * 10**18, 300).view("datetime64[ns]")
+    times = np.random.default_rng(1).integers(0, 4 * 10**18, 300).view("datetime64[ns]")
     for zone in ("UTC", "+05:30", "-09:30", BERLIN, "America/St_Johns", "Africa/Monrovia"):
         texts = zoned_texts(times, zone)
         assert (np.array([time_of_text(text) for text in texts]) == times).all()

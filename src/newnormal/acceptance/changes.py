@@ -10,40 +10,30 @@ import numpy as np
 from newnormal.acceptance.range import unsqueezed
 from newnormal.alarms.words import change_sentence
 from newnormal.core.state import Fitted, StreamState
+from newnormal.kernels import stream
 from newnormal.kernels.drift import DriftParams
-from newnormal.kernels.stream import (
-    CHANGE_ALARM,
-    CHANGE_KIND,
-    CHANGE_NUMBER,
-    CHANGE_START,
-    CHANGE_STATE,
-    IS_PENDING,
-    IS_REJECTED,
-    STANDS_STILL,
-    ChangeState,
-)
 from newnormal.models.channels import MARGIN
 from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Bools, Change, Floats, time_of_ns
 
 _TOLD_DAYS = 2.0  # for which a slow change that went again is not told anew
-_STATES = {IS_PENDING: PENDING, IS_REJECTED: REJECTED}
+_STATES = {stream.IS_PENDING: PENDING, stream.IS_REJECTED: REJECTED}
 
 
-def open_slots(changes: ChangeState, state: int | None = None) -> list[int]:
+def open_slots(changes: stream.ChangeState, state: int | None = None) -> list[int]:
     """Return the rows of open changes, the oldest first; of one state, or of both."""
-    rows = np.flatnonzero(changes.counts[:, CHANGE_NUMBER]).tolist()
-    slots = [row for row in rows if state in (None, int(changes.counts[row, CHANGE_STATE]))]
-    return sorted(slots, key=lambda row: int(changes.counts[row, CHANGE_NUMBER]))
+    rows = np.flatnonzero(changes.counts[:, stream.CHANGE_NUMBER]).tolist()
+    slots = [row for row in rows if state in (None, int(changes.counts[row, stream.CHANGE_STATE]))]
+    return sorted(slots, key=lambda row: int(changes.counts[row, stream.CHANGE_NUMBER]))
 
 
-def slot_of(changes: ChangeState, number: int) -> int:
+def slot_of(changes: stream.ChangeState, number: int) -> int:
     """Return the row of an open change."""
-    return int(np.flatnonzero(changes.counts[:, CHANGE_NUMBER] == number)[0])
+    return int(np.flatnonzero(changes.counts[:, stream.CHANGE_NUMBER] == number)[0])
 
 
-def free_row(changes: ChangeState) -> int | None:
+def free_row(changes: stream.ChangeState) -> int | None:
     """Return a row without a change, or None where all are taken."""
-    free = np.flatnonzero(changes.counts[:, CHANGE_NUMBER] == 0)
+    free = np.flatnonzero(changes.counts[:, stream.CHANGE_NUMBER] == 0)
     return int(free[0]) if len(free) else None
 
 
@@ -55,18 +45,18 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     rows = np.flatnonzero(changes.channels[slot])
     before = _levels(fitted.drift, changes.before[slot])
     after = _levels(fitted.drift, changes.after[slot])
-    kind = CHANGE_KINDS[counts[CHANGE_KIND]]
+    kind = CHANGE_KINDS[counts[stream.CHANGE_KIND]]
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
     change = Change(
-        counts[CHANGE_NUMBER],
-        counts[CHANGE_START],
+        counts[stream.CHANGE_NUMBER],
+        counts[stream.CHANGE_START],
         time_of_ns(int(changes.times[slot])),
         tuple(named),
         {name: float(before[at]) for name, at in named.items()},
         {name: float(after[at]) for name, at in named.items()},
-        _STATES[counts[CHANGE_STATE]],
-        counts[CHANGE_ALARM] or None,
+        _STATES[counts[stream.CHANGE_STATE]],
+        counts[stream.CHANGE_ALARM] or None,
         float(changes.distances[slot]),
         kind,
         units={name: fitted.units[name] for name in named if name in fitted.units},
@@ -103,8 +93,8 @@ def remember(fitted: Fitted, state: StreamState, slot: int) -> None:
     """Remember a slow change that is over: it is not told anew for some days."""
     changes, params = state.changes, fitted.channel
     assert changes is not None
-    alarm, kind = changes.counts[slot, [CHANGE_ALARM, CHANGE_KIND]].tolist()
-    if params is None or alarm or kind == STANDS_STILL:
+    alarm, kind = changes.counts[slot, [stream.CHANGE_ALARM, stream.CHANGE_KIND]].tolist()
+    if params is None or alarm or kind == stream.STANDS_STILL:
         return
     channels = changes.channels[slot] != 0
     changes.told_until[channels] = state.judged + int(_TOLD_DAYS * params.day)

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 
 from newnormal.acceptance.changes import free_row, is_told, open_change, open_slots, remember
 from newnormal.acceptance.range import SURELY, NormalRange, squeezed, unsqueezed
-from newnormal.acceptance.shadow import (
-    Timing,
-    blank_shadow,
-    ordered,
-)
+from newnormal.acceptance.shadow import Timing, blank_shadow, ordered
 from newnormal.alarms.log import close, log_scores, newest_alarm, open_alarm
 from newnormal.alarms.threshold import AlarmThreshold
 from newnormal.core.scaling import saturate
@@ -186,8 +182,7 @@ class Review:
 
     def _restart_timers(self) -> None:
         """Restart the acceptance timers of what is pending, and its shadow."""
-        pending = open_slots(self.changes, IS_PENDING)
-        self.changes.counts[pending, CHANGE_SINCE] = self.judged
+        self.changes.counts[open_slots(self.changes, IS_PENDING), CHANGE_SINCE] = self.judged
         self.state.shadow = None
 
     def _follow_threshold(self) -> None:
@@ -659,8 +654,7 @@ class Review:
 
     def crossed(self) -> list[Event]:
         """Open the change of the channels that went beyond the limit at the newest sample."""
-        C = len(self.drift.in_change)
-        own = slice(3 * C, None)
+        own = slice(3 * len(self.drift.in_change), None)
         stuck = self.drift.position[own] - self.drift.highs[own] > self.range.params.margins[own]
         stuck &= self.drift.in_change == 0
         if stuck.any():

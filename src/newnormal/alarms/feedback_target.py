@@ -51,8 +51,7 @@ def feedback_target(
             hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
         )
     if alarm is None:
-        target = default_target(detector)
-        if target is None:
+        if (target := default_target(detector)) is None:
             raise FeedbackError(
                 f"expected an open change or alarm to {act}, found none",
                 hint=nothing_open(max(_named(detector), default=0)),
@@ -94,8 +93,7 @@ def default_target(detector: HasAlarms) -> Alarm | Change | None:
     rejected change. The change that began with the alarm, if that is open.
     """
     opened = detector.changes_
-    pending = [change for change in opened if change.state == PENDING]
-    if pending:
+    if pending := [change for change in opened if change.state == PENDING]:
         return pending[-1]
     alarms = [alarm for alarm in detector.alarms_ if alarm.cause == SCORE]
     if not alarms:
@@ -117,8 +115,7 @@ def _named(detector: HasAlarms) -> list[int]:
 
 
 def _known_text(numbers: Sequence[int]) -> str:
-    newest = sorted(set(numbers), reverse=True)
-    if not newest:
+    if not (newest := sorted(set(numbers), reverse=True)):
         return "no alarm has opened so far"
     shown = ", ".join(map(str, newest[:_SHOWN]))
     return f"the newest alarms are {shown}" if len(newest) > 1 else f"the only alarm is {shown}"

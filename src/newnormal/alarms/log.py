@@ -13,34 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newnormal.alarms.moving import judge_moving
 from newnormal.alarms.silence import close_silence, find_silence, forget_silence, open_silence
+from newnormal.alarms.threshold import judge_moving
 from newnormal.alarms.words import alarm_sentence, channels_text, ended, pace_text
 from newnormal.core.stages import Alarms
+from newnormal.kernels import stream
 from newnormal.kernels.alarm import OPEN, AlarmOut, judge_scores
 from newnormal.kernels.alarm_log import LogRows, follow
 from newnormal.kernels.decision import AGE, GAP
-from newnormal.kernels.stream import (
-    CHANGE_ALARM,
-    CHANGE_NUMBER,
-    END_TIME,
-    EXPECTED_VALUE,
-    LOG_END,
-    LOG_NEWEST,
-    LOG_NUMBER,
-    LOG_PAUSE,
-    LOG_PEAK,
-    LOG_START,
-    OBSERVED_VALUE,
-    PEAK_P_VALUE,
-    PEAK_RATIO,
-    PEAK_SCORE,
-    PEAK_TIME,
-    REPORTED,
-    SEVERITY,
-    START_TIME,
-    LogState,
-)
 from newnormal.types import (
     BACK_TO_NORMAL,
     BECAME_CHANGE,
@@ -149,7 +129,7 @@ class AlarmLog(Alarms):
             judge_moving(fitted.rule, state.moving, *known)
         else:
             fitted.kernels.call(judge_scores, *known)
-        if state.log.counts[LOG_NUMBER] == 0 and not np.count_nonzero(out.alarms):
+        if state.log.counts[stream.LOG_NUMBER] == 0 and not np.count_nonzero(out.alarms):
             return []
         part = None if votes is None else votes[own]
         paces = None if channels is None else channels.paces[own]
@@ -230,14 +210,14 @@ def event_at(
     """Return the event of the row where `follow` stopped."""
     log = state.log
     sample, time = verdicts.first + start + at, time_at(verdicts.times, start + at)
-    if log.counts[LOG_NUMBER] != rows.alarms[at]:
+    if log.counts[stream.LOG_NUMBER] != rows.alarms[at]:
         change = _goes_on_as(state)
         reason = BECAME_CHANGE if change else BACK_TO_NORMAL
         return close(fitted, log, reason, sample, time, change)[0]
-    is_new = log.levels[REPORTED] < 0
+    is_new = log.levels[stream.REPORTED] < 0
     alarm = newest_alarm(fitted, log)
     assert alarm is not None  # it is open
-    log.levels[REPORTED] = SEVERITY_WORDS.index(alarm.severity_word)
+    log.levels[stream.REPORTED] = SEVERITY_WORDS.index(alarm.severity_word)
     return Event(OPENED if is_new else UPDATED, sample, time, alarm)
 
 
@@ -252,44 +232,44 @@ def log_scores(scores: Floats) -> Floats:
     return logs
 
 
-def open_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
+def open_alarm(fitted: Fitted, log: stream.LogState) -> Alarm | None:
     """Return the open alarm, or None."""
-    return newest_alarm(fitted, log) if log.counts[LOG_NUMBER] else None
+    return newest_alarm(fitted, log) if log.counts[stream.LOG_NUMBER] else None
 
 
-def newest_alarm(fitted: Fitted, log: LogState) -> Alarm | None:
+def newest_alarm(fitted: Fitted, log: stream.LogState) -> Alarm | None:
     """Return the newest alarm, or None before the first; a closed one as it closed by itself."""
     counts = log.counts.tolist()
-    if counts[LOG_NEWEST] == 0:
+    if counts[stream.LOG_NEWEST] == 0:
         return None
     times = [time_of_ns(ns) for ns in log.times.tolist()]
     evidence = _evidence(fitted, log)
     peak = Peak(
-        counts[LOG_PEAK],
-        times[PEAK_TIME],
-        float(log.levels[PEAK_SCORE]),
-        float(log.levels[PEAK_RATIO]),
-        float(log.levels[PEAK_P_VALUE]),
+        counts[stream.LOG_PEAK],
+        times[stream.PEAK_TIME],
+        float(log.levels[stream.PEAK_SCORE]),
+        float(log.levels[stream.PEAK_RATIO]),
+        float(log.levels[stream.PEAK_P_VALUE]),
         _shares(fitted.channels, log),
     )
     alarm = Alarm(
-        counts[LOG_NEWEST],
-        counts[LOG_START],
-        times[START_TIME],
-        counts[LOG_END],
-        times[END_TIME],
+        counts[stream.LOG_NEWEST],
+        counts[stream.LOG_START],
+        times[stream.START_TIME],
+        counts[stream.LOG_END],
+        times[stream.END_TIME],
         peak,
         cause=SCORE,
         evidence=evidence,
-        severity=int(log.levels[SEVERITY]),
+        severity=int(log.levels[stream.SEVERITY]),
         votes=tuple(log.votes.tolist()),
     )
-    if not counts[LOG_NUMBER]:
+    if not counts[stream.LOG_NUMBER]:
         return ended(alarm, BACK_TO_NORMAL, fitted.has_rhythm)
     return alarm.with_sentence(alarm_sentence(alarm, None, fitted.has_rhythm))
 
 
-def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
+def _evidence(fitted: Fitted, log: stream.LogState) -> tuple[Evidence, ...]:
     """Return what channels beyond their limits show, or those of a joint score; the worst first."""
     channels, found = fitted.channels, []
     for c in _beyond(log):
@@ -308,14 +288,14 @@ def _evidence(fitted: Fitted, log: LogState) -> tuple[Evidence, ...]:
                     # To tell apart what differs by rounding takes sixteen digits of a sentence.
                     expected = observed if math.isclose(observed, expected) else expected
                 part = Evidence(channels[c], observed, expected, low, high, pace=pace, unit=unit)
-                part = replace(part, comes_and_goes=bool(log.counts[LOG_PAUSE] >= GAP))
+                part = replace(part, comes_and_goes=bool(log.counts[stream.LOG_PAUSE] >= GAP))
                 if part.direction == "within" and low is not None:
                     part = replace(part, unusual=pace_text(pace) or _course(fitted, log, c))
                 found.append(part)
     return tuple(found)
 
 
-def _course(fitted: Fitted, log: LogState, c: int) -> str:
+def _course(fitted: Fitted, log: stream.LogState, c: int) -> str:
     """Return what is unusual about a channel of a joint score, which changes as fast as usual.
 
     The first one, which follows another one on history, does not follow it now if that one is not
@@ -329,7 +309,7 @@ def _course(fitted: Fitted, log: LogState, c: int) -> str:
         weight = float(params.others[c, partner])
         explains = abs(weight) * sizes[partner] >= _FOLLOWS * sizes[c]
         if explains and partner in leaders:
-            left = log.evidence[OBSERVED_VALUE] - log.evidence[EXPECTED_VALUE]
+            left = log.evidence[stream.OBSERVED_VALUE] - log.evidence[stream.EXPECTED_VALUE]
             left[: len(leaders)] /= fitted.step.scale[leaders]
             explains = abs(left[0] - weight * left[leaders.index(partner)]) >= abs(left[0])
         if explains:
@@ -342,17 +322,16 @@ def _course(fitted: Fitted, log: LogState, c: int) -> str:
     return f"is not usual over its last {span} samples"
 
 
-def _beyond(log: LogState) -> list[int]:
+def _beyond(log: stream.LogState) -> list[int]:
     """Return the channels that were beyond their limits, the farthest first."""
     beyond = np.flatnonzero(log.ratios)
     order: list[int] = beyond[np.argsort(-log.ratios[beyond], kind="stable")].tolist()
     return order
 
 
-def _shares(channels: tuple[str, ...], log: LogState) -> dict[str, float]:
+def _shares(channels: tuple[str, ...], log: stream.LogState) -> dict[str, float]:
     """Return each channel's share: of how far those beyond limits are, or of the joint score."""
-    order = _beyond(log)
-    if not order:
+    if not (order := _beyond(log)):
         named = zip(log.channels.tolist(), log.shares.tolist(), strict=True)
         return {channels[c]: share for c, share in named if c >= 0}
     far = np.log1p(log.ratios)  # of the largest floats, too, a share is a number
@@ -365,13 +344,13 @@ def _goes_on_as(state: StreamState) -> int:
     if state.changes is None or state.channel is None:
         return 0
     counts = state.changes.counts
-    own = counts[:, CHANGE_ALARM] == state.log.counts[LOG_NUMBER]
-    return int(counts[own, CHANGE_NUMBER].max(initial=0))
+    own = counts[:, stream.CHANGE_ALARM] == state.log.counts[stream.LOG_NUMBER]
+    return int(counts[own, stream.CHANGE_NUMBER].max(initial=0))
 
 
 def close(
     fitted: Fitted,
-    log: LogState,
+    log: stream.LogState,
     reason: str,
     sample: int,
     time: np.datetime64 | None = None,
@@ -381,10 +360,9 @@ def close(
 
     `change` is the number of the change as which it goes on.
     """
-    alarm = open_alarm(fitted, log)
-    if alarm is None:
+    if (alarm := open_alarm(fitted, log)) is None:
         return []
-    log.counts[LOG_NUMBER] = 0
+    log.counts[stream.LOG_NUMBER] = 0
     alarm = ended(alarm, reason, fitted.has_rhythm)
     if change:
         alarm = alarm.with_sentence(f"{alarm.sentence}; goes on as change {change}")
@@ -398,7 +376,7 @@ def forget(state: StreamState) -> None:
         state.channel.counts[:, AGE] = 0
         state.channel.smooth[:] = np.nan
         state.channel.lasting[:] = 0
-    state.log.counts[LOG_NUMBER] = 0
+    state.log.counts[stream.LOG_NUMBER] = 0
     forget_silence(state.silence)
 
 

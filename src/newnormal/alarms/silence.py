@@ -153,8 +153,7 @@ def open_silence(
     silence.counts[SILENCE_START] = max(0, sample - found.samples + 1)
     silence.times[START_TIME] = NO_TIME
     if time is not None and fitted.period is not None:
-        began = time - (found.samples - 1) * fitted.period
-        silence.times[START_TIME] = ns_of_time(began)
+        silence.times[START_TIME] = ns_of_time(time - (found.samples - 1) * fitted.period)
     return [Event(OPENED, sample, time, silence_alarm(fitted, silence, sample, time))]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from newnormal.alarms.tail import Tail
 from newnormal.config import SAMPLES_PER_DAY
+from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import (
     ALARMS,
     HEIGHT,
@@ -25,11 +26,12 @@ from newnormal.kernels.alarm import (
     AlarmParams,
     AlarmState,
     judge,
+    judge_scores,
     threshold_at,
 )
 from newnormal.kernels.decision import AGE
 from newnormal.texts import number_text
-from newnormal.types import Floats
+from newnormal.types import Floats, Floats32, Ints
 from newnormal.types.tables import first
 
 if TYPE_CHECKING:
@@ -211,3 +213,52 @@ def start_levels(location: float, height: float) -> Floats:
     levels[[LOCATION, START_LOCATION]] = location
     levels[[HEIGHT, START_HEIGHT]] = height
     return levels
+
+
+class Moves(Protocol):
+    """What a rule does while a stream runs: see `newnormal.thresholds.MovingThreshold`."""
+
+    def threshold(self, state: Floats) -> float:
+        """Return what the next score is compared with."""
+        ...
+
+    def update(self, state: Floats, score: float, anomalous: bool) -> None:
+        """Change the state in place after a score was compared."""
+        ...
+
+
+def threshold_of(rule: Moves, moving: Floats) -> float:
+    """Return where a rule puts the threshold, if that is a number."""
+    level = float(rule.threshold(moving))
+    if math.isnan(level):
+        raise ParameterError(
+            f"threshold: expected a number from {type(rule).__name__}.threshold, found NaN",
+            hint="it must return the score from which on a sample is anomalous, whatever the state",
+        )
+    return level
+
+
+def judge_moving(
+    rule: Moves,
+    moving: Floats,
+    scores: Floats,
+    channels: Floats32,
+    episodes: Ints,
+    state: AlarmState,
+    params: AlarmParams,
+    chances: Floats,
+    out: AlarmOut,
+) -> None:
+    """Judge as `newnormal.kernels.alarm.judge_scores` does, and update the rule after each score.
+
+    `params` are those of a threshold that stays; `moving` is the rule's own state. The order within
+    a sample: the rule puts the threshold, the score is judged, the rule updates its state.
+    """
+    for t in range(len(scores)):
+        state.levels[HEIGHT] = threshold_of(rule, moving)
+        row = slice(t, t + 1)
+        part = AlarmOut._make(column[row] for column in out)
+        judge_scores(scores[row], channels[row], episodes[row], state, params, chances, part)
+        if not np.isnan(scores[t]):
+            rule.update(moving, float(scores[t]), bool(part.anomalous[0]))
+    state.levels[HEIGHT] = threshold_of(rule, moving)

@@ -209,8 +209,7 @@ def change_sentence(
         f"{name} {_level_text(change, name, (ends or {}).get(name))}"
         for name in change.channels[:_SENTENCE_MOVES]
     ]
-    more = len(change.channels) - len(moves)
-    if more:
+    if more := len(change.channels) - len(moves):
         moves.append(f"{more} more")
     if change.kind == "never":
         return f"{'; '.join(moves)}, since {since}"
@@ -302,14 +301,9 @@ class Note(NamedTuple):
 class Deciding(NamedTuple):
     """How a person decides about a stream.
 
-    Attributes
-    ----------
-    state
-        The state file or the fleet's folder, as it is typed; None: there is none.
-    stream
-        The stream of a fleet; None for a detector of one stream.
-    accept_after
-        How long a change must be stable to be accepted without a person, in words; None: never.
+    `state`: the state file or the fleet's folder, as it is typed; None: there is none. `stream`:
+    the stream of a fleet; None for a detector of one stream. `accept_after`: how long a change must
+    be stable to be accepted without a person, in words; None: never.
     """
 
     state: str | None = None
@@ -437,8 +431,7 @@ def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, st
     if not change.channels:
         return (("", "The model's weights have moved far from the accepted ones."),)
     lines = [(name, _level_text(change, name).partition(",")[0]) for name in change.channels[:most]]
-    more = len(change.channels) - len(lines)
-    if more:
+    if more := len(change.channels) - len(lines):
         lines.append(("", f"and {counted(more, 'channel')} more"))
     return tuple(lines)
 
@@ -636,8 +629,7 @@ def full_lines(alarm: Alarm, members: Sequence[str]) -> tuple[tuple[str, str], .
     if peak.p_value < 1 and not math.isnan(peak.p_value):
         score += f", p-value {number_text(peak.p_value)}"
     lines.append(("score", score))
-    shares = [f"{name} {share:.0%}" for name, share in peak.channels.items()]
-    if shares:
+    if shares := [f"{name} {share:.0%}" for name, share in peak.channels.items()]:
         lines.append(("share of the score", ", ".join(shares)))
     if members and len(members) == len(alarm.votes):
         lines.append(("", "Highest vote of each member; 0 is usual in history:"))
@@ -660,8 +652,7 @@ def urgency(alarms: Sequence[Alarm], changes: Sequence[Change]) -> tuple[int, fl
     """
     if alarms:
         return 0, -max(alarm.peak.ratio for alarm in alarms)
-    pending = [change.distance for change in changes if change.state == PENDING]
-    if pending:
+    if pending := [change.distance for change in changes if change.state == PENDING]:
         return 1, -max(pending)
     return 2, -max((change.distance for change in changes), default=0.0)
 

@@ -343,8 +343,7 @@ def _lines(profile: InputProfile) -> list[Finding]:
     some = "1 line holds" if profile.bad_lines == 1 else f"{profile.bad_lines:,} lines hold"
     first = "" if profile.first_bad is None else f"; the first: {shown(profile.first_bad)}"
     of = f", of {profile.lines:,}" if profile.lines else ""  # a stream's are not counted apart
-    sentence = f"{some} no sample{of}{first}"
-    return [Finding("warning", "bad_lines", None, sentence)]
+    return [Finding("warning", "bad_lines", None, f"{some} no sample{of}{first}")]
 
 
 def _cells(profile: InputProfile, facts: InputFacts, remedies: Remedies) -> list[Finding]:

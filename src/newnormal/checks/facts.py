@@ -56,8 +56,7 @@ class Sampling:
         if times is None or len(times) == 0:
             return None
         times = times.astype("datetime64[ns]")
-        period = median_period(times)
-        if period is None:
+        if (period := median_period(times)) is None:
             return cls(times[0], times[-1], None, 1.0, 1.0, 0, 0, ())
         steps = np.diff(times).astype(np.int64)
         size = max(int(period.astype(np.int64)), 1)

@@ -191,8 +191,7 @@ def _in_order(times: Times, loaded: Loaded) -> Ints:
     loaded.duplicates = int(np.count_nonzero(~last))
     seen = np.maximum.accumulate(times[known].astype(np.int64))
     loaded.out_of_order = int(np.count_nonzero(times[known].astype(np.int64) < seen))
-    missing = len(times) - len(known)
-    if missing:
+    if missing := len(times) - len(known):
         some = f"{missing} sample{' has' if missing == 1 else 's have'} no time"
         loaded.findings.append(Finding("error", "unreadable", None, some))
     kept: Ints = order[last]

@@ -159,12 +159,9 @@ def _list(listing: AlarmListing, only_open: bool, last: int) -> None:
     shown = {item.number for item in past[:last] if _is_alarm(item)}
     numbers = [number for number in acceptable(past, detector.changes_) if number in shown]
     if numbers and listing.deciding.state is not None:
-        print_text(f"\nAn alarm that is over can be accepted as normal, too ({_numbers(numbers)}):")
+        over = ", ".join(map(str, numbers))
+        print_text(f"\nAn alarm that is over can be accepted as normal, too ({over}):")
         print_text(f"    {listing.deciding.command('accept', 'alarm', numbers[0])}", bold=True)
-
-
-def _numbers(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
 
 
 def _is_alarm(item: Alarm | Change) -> bool:

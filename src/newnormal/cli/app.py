@@ -20,8 +20,7 @@ from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
 from newnormal.cli.help import Command, CommandGroup
 from newnormal.cli.inspect import inspect
-from newnormal.cli.plot import plot
-from newnormal.cli.report import report
+from newnormal.cli.plot import plot, report
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.standard import OutputError

@@ -102,8 +102,7 @@ def _models(path: Path | None, streams: Sequence[str]) -> Mapping[str, BaseDetec
     if not is_fleet(path):
         import newnormal
 
-        detector = newnormal.load(path)
-        return dict.fromkeys(streams, detector)
+        return dict.fromkeys(streams, newnormal.load(path))
     from newnormal.fleet import Fleet
 
     fleet = Fleet.load(path)

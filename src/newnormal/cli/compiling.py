@@ -33,8 +33,7 @@ def compile_first(
     """
     from newnormal.runtime.first_start import compile_all, missing, processes
 
-    jobs = missing(command)
-    if not jobs:
+    if not (jobs := missing(command)):
         announce_compiling()
         return
     count = processes()

@@ -420,8 +420,7 @@ def _last_time(fleet: Fleet) -> str | None:
 
 
 def _input(folder: Path) -> dict[str, Any]:
-    position = input_position(folder)
-    if position is None:
+    if (position := input_position(folder)) is None:
         return {}
     return {
         "input": position.snapshot.get("path", position.kind),

@@ -1,4 +1,4 @@
-"""`newnormal plot`: judge a finished file, and draw what happened."""
+"""`newnormal plot` and `newnormal report`: judge a finished file, and show what happened."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +8,7 @@ from newnormal.cli.fleet_reading import exit_if_failed
 from newnormal.cli.judged_file import judge_file
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names, option
 from newnormal.cli.reading_options import InputOptions, reads_input
+from newnormal.texts import number_text
 
 
 @reads_input
@@ -48,8 +49,7 @@ def plot(
     classes = Classes.of(loading, rule)
     plots.check_target(output, [model, input])
     judged = judge_file(model, classes, input, options, frozen)
-    names_of_channels = getattr(judged.verdicts, "channels", ())
-    chosen = _chosen(channels, names_of_channels)
+    chosen = _chosen(channels, getattr(judged.verdicts, "channels", ()))
     figure = newnormal.plot(judged.verdicts, name=judged.name, channels=chosen, dark=dark)
     plots.save(figure, output)
     say(f"wrote {output}: {judged.contents(model).summary()}")
@@ -67,3 +67,39 @@ def _chosen(channels: list[str] | None, existing: Sequence[str]) -> int | list[s
     if chosen is None or len(chosen) > 1 or not chosen[0].isdigit() or chosen[0] in existing:
         return chosen
     return int(chosen[0])
+
+
+@reads_input
+def report(
+    model: Model,
+    input: Input,  # noqa: A002
+    output: Path = option(
+        "The page: .html.", "--output", "-o", metavar="FILE", default=Path("report.html")
+    ),
+    frozen: Frozen = False,
+    loading: Loading = None,
+    rule: Rule = None,
+    *,
+    options: InputOptions,
+) -> None:
+    """Judge a finished file, and write a page to look at: zoom, hover, jump to an alarm.
+
+    newnormal report plant.nn live.csv -o report.html
+
+    newnormal report plant.fleet metrics.csv --by host
+
+    One HTML file that needs no network, below 10 MB. Labels are shown where the file has them:
+    --label COLUMN, or the column that `fit` was given. Nothing is written to MODEL.
+    """
+    from newnormal.reports.writing import check_target
+    from newnormal.reports.writing import report as write
+
+    classes = Classes.of(loading, rule)
+    check_target(output, [model, input])
+    judged = judge_file(model, classes, input, options, frozen)
+    contents = judged.contents(model)
+    write(contents, output)
+    size = number_text(output.stat().st_size, "B", digits=2)
+    say(f"wrote {output} ({size}): {contents.summary()}")
+    if judged.tables is not None:
+        exit_if_failed(judged.tables)

@@ -327,8 +327,7 @@ def _wrote(paths: Sequence[Path], computed: int = 0) -> None:
 
 
 def _seeds(texts: list[str] | None) -> list[int] | None:
-    given = names(texts)
-    if given is None:
+    if (given := names(texts)) is None:
         return None
     try:
         return [int(text) for text in given]

@@ -23,10 +23,7 @@ _REASONS = {
 class OutputError(NewnormalError):
     """Standard output cannot be written.
 
-    Attributes
-    ----------
-    gone
-        Whether its reader has gone, as that of `| head -1` does: then nobody asked for more.
+    `gone`: whether its reader has gone, as that of `| head -1` does: then nobody asked for more.
     """
 
     gone = False
@@ -66,8 +63,7 @@ class _Messages(FileIO):
 
 def prepare() -> None:
     """Make the streams of the process safe to use. Call it first, and once."""
-    closed = [number for number in range(3) if not _is_open(number)]
-    for _ in closed:
+    for _ in [number for number in range(3) if not _is_open(number)]:
         # Else the next file that is opened would be standard output or error. It is opened for
         # reading alone, so that a write to it fails as before.
         os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)

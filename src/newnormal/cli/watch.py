@@ -215,8 +215,7 @@ def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) 
     path = None if state is None else str(state)
     sink.deciding = Deciding(path, accept_after=accept_after_text(detector, detector.period_))
     about: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
-    opened = [("", item) for item in about]
-    with status_line(sink, opened, quiet):
+    with status_line(sink, [("", item) for item in about], quiet):
         yield
 
 

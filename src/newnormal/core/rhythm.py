@@ -70,8 +70,7 @@ class Rhythm(NamedTuple):
         """
         T = len(scaled)
         if times is None:
-            period_found = find_period(scaled)
-            if period_found is None:
+            if (period_found := find_period(scaled)) is None:
                 return None
             counter = SampleClock(min(BINS, period_found), period_found, T)
             at = counter.phases(None, -T, T).astype(np.int64)

@@ -35,8 +35,7 @@ def threshold_scores(scores: Floats, last_window: Floats, stride: int) -> Floats
     The paper's thresholds come out of exactly this, repeats and all: with the plain scores, its
     SMAP T-3 row is not reproduced, where history scores jump fifteenfold between Q95 and Q96.
     """
-    tail = (len(scores) - len(last_window)) % stride
-    if tail:
+    if tail := (len(scores) - len(last_window)) % stride:
         repeats = stride - tail
         scores = np.concatenate([scores[: len(scores) - tail], last_window[-stride:]])
     else:

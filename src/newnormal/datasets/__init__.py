@@ -6,8 +6,7 @@ generators need no files. All return the same `Dataset`.
 """
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.datasets.labelled import read_labelled
-from newnormal.datasets.registry import available, catalogue, load
+from newnormal.datasets.registry import available, catalogue, load, read_labelled
 from newnormal.datasets.synthetic import neurips_ts_mul, neurips_ts_uni, plant
 
 __all__ = [

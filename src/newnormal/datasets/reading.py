@@ -117,14 +117,8 @@ def read_sheet(path: Path, *, after: str, labelled: bool) -> Sheet:
     The header may be below other lines. Semicolons between cells and decimal commas are
     understood. A row with nothing right of its first cell is dropped.
 
-    Parameters
-    ----------
-    path
-        The file.
-    after
-        The last column that is no number: numbers are right of it.
-    labelled
-        Whether the last column is the label.
+    `path`: the file. `after`: the last column that is no number: numbers are right of it.
+    `labelled`: whether the last column is the label.
     """
     with open_text(path) as file:
         line = next((line for line in islice(file, _HEADER_WITHIN) if after in line), None)

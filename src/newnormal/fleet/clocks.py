@@ -12,10 +12,7 @@ from newnormal.types import NO_TIME, Floats, Ints
 class Clocks:
     """The clocks of streams, as columns: what `Fitted.phases` gives for one, for all.
 
-    Parameters
-    ----------
-    fits
-        What was fitted of each stream.
+    `fits`: what was fitted of each stream.
     """
 
     def __init__(self, fits: Sequence[Fitted]) -> None:

@@ -126,8 +126,7 @@ def fit_streams(
             f"workers: expected a whole number of at least 1, found {workers!r}",
             hint="leave it out for one a processor; 1 fits in this process",
         )
-    missing = [name for name in detectors if name not in histories]
-    if missing:
+    if missing := [name for name in detectors if name not in histories]:
         raise InputError(
             f"expected a history for each stream, found none for {missing[0]!r}",
             hint="give each detector a history of the same name",
@@ -244,14 +243,8 @@ class Pool:
     Each is a new Python that imports newnormal and not the user's main module, so that scripts
     need no guard and notebooks work. They end with `close`, and when this process does.
 
-    Parameters
-    ----------
-    count
-        How many processes.
-    streams
-        What there is to fit.
-    names
-        The names of what is to be fitted; taken out by the processes, and by others as they like.
+    `count`: how many processes. `streams`: what there is to fit. `names`: the names of what is to
+    be fitted; taken out by the processes, and by others as they like.
     """
 
     def __init__(self, count: int, streams: FitTasks, names: deque[str]) -> None:

@@ -161,11 +161,8 @@ class IncidentRecords:
 class IncidentTracker:
     """Finds the incidents of a fleet from the alarms that open.
 
-    Parameters
-    ----------
-    period
-        The time between samples, where openings have times; None: they have none, and a period is
-        one sample.
+    `period`: the time between samples, where openings have times; None: they have none, and a
+    period is one sample.
 
     Examples
     --------

@@ -390,8 +390,7 @@ class FleetVerdicts:
     def __getitem__(self, stream: str) -> Verdicts:
         """Return the verdicts of one stream."""
         for nth, part in enumerate(self._parts):
-            at = part.places.get(stream)
-            if at is not None:
+            if (at := part.places.get(stream)) is not None:
                 return self._of(nth, at)
         raise KeyError(stream)
 

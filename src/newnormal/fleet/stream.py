@@ -111,18 +111,9 @@ class Shape:
 class Stream:
     """One stream: what fitting left, and its live state in a block.
 
-    Parameters
-    ----------
-    name
-        Its name in the fleet.
-    template
-        A detector with its options; streams may share it.
-    fit
-        The block of what was fitted; streams of one fit share it.
-    shape
-        Of its live state; streams of one shape share it.
-    block
-        Memory for the live state; None: its own.
+    `name`: its name in the fleet. `template`: a detector with its options; streams may share it.
+    `fit`: the block of what was fitted; streams of one fit share it. `shape`: of its live state;
+    streams of one shape share it. `block`: memory for the live state; None: its own.
     """
 
     __slots__ = (

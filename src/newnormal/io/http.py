@@ -22,16 +22,8 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 def address_of(where: str, url: str, *, secrets: str, example: str | None = None) -> SplitResult:
     """Return the parts of an address that can be used.
 
-    Parameters
-    ----------
-    where
-        What errors begin with, such as ``"sink chat"``.
-    url
-        The address.
-    secrets
-        What to set instead of a password in it.
-    example
-        Such an address, as a hint.
+    `where`: what errors begin with, such as ``"sink chat"``. `url`: the address. `secrets`: what to
+    set instead of a password in it. `example`: such an address, as a hint.
     """
     try:
         parts = urlsplit(url)

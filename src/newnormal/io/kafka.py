@@ -45,10 +45,7 @@ class KafkaCluster:
     SCRAM-SHA-512); `tls`, `ca_file`, `cert_file`, `key_file` and `key_password`; `options`, other
     settings of librdkafka.
 
-    Parameters
-    ----------
-    given
-        The options of the source or the sink; those of this class are taken from it.
+    `given`: the options of the source or the sink; those of this class are taken from it.
 
     Examples
     --------

@@ -21,15 +21,9 @@ class Naming:
     behind it. So two series share no channel of a stream, unless their values of `by` are the same
     once they are joined: ``a/b`` and ``c``, ``a`` and ``b/c``.
 
-    Parameters
-    ----------
-    by
-        Labels that a stream has one value of.
-    without
-        Labels that are left out of the names of channels: those that are the same for all series
-        of a stream, or that change when a program restarts.
-    fallback
-        The stream of series that have none of the labels.
+    `by`: labels that a stream has one value of. `without`: labels that are left out of the names of
+    channels: those that are the same for all series of a stream, or that change when a program
+    restarts. `fallback`: the stream of series that have none of the labels.
 
     Examples
     --------
@@ -44,8 +38,7 @@ class Naming:
     def __init__(
         self, by: Sequence[str], without: Sequence[str] = (), fallback: str = "other"
     ) -> None:
-        both = sorted(set(by) & set(without))
-        if both:
+        if both := sorted(set(by) & set(without)):
             raise ParameterError(
                 f"expected a label in by or in without, found {both[0]} in both",
                 hint="leave it out of one of them",

@@ -76,16 +76,9 @@ class MqttConnection:
     Nothing is read from the network outside of `turn`, so a user that is behind has at most the
     messages of one turn in memory, and the broker keeps the others.
 
-    Parameters
-    ----------
-    client
-        Of the library, not connected; it acknowledges nothing by itself.
-    address
-        What messages begin with.
-    client_id
-        That the client was made with.
-    timeout
-        Seconds to wait for an answer.
+    `client`: of the library, not connected; it acknowledges nothing by itself. `address`: what
+    messages begin with. `client_id`: that the client was made with. `timeout`: seconds to wait for
+    an answer.
     """
 
     def __init__(self, client: Client, address: str, client_id: str, timeout: float) -> None:
@@ -176,13 +169,9 @@ class MqttConnection:
     def subscribe(self, wanted: str, *, identifier: int = 0, retained: bool = False) -> int:
         """Ask for the messages of a filter; return the number that `answers` takes.
 
-        Parameters
-        ----------
-        identifier
-            That messages of this subscription have; 0: none. For version 5.
-        retained
-            Whether to send what the broker has kept, if the subscription is a new one. By 3.1.1
-            the broker always does.
+        `identifier`: that messages of this subscription have; 0: none. For version 5. `retained`:
+        whether to send what the broker has kept, if the subscription is a new one. By 3.1.1 the
+        broker always does.
         """
         if not self._is_5:
             return self._asked(self._client.subscribe(wanted, qos=1))
@@ -200,10 +189,7 @@ class MqttConnection:
     def publish(self, topic: str, payload: bytes, *, retain: bool, media: str) -> ReasonCode:
         """Send a text with QoS 1; return the broker's answer.
 
-        Parameters
-        ----------
-        media
-            Its type, such as ``"application/json"``. For version 5.
+        `media`: its type, such as ``"application/json"``. For version 5.
         """
         properties = None
         if self._is_5:
@@ -361,10 +347,7 @@ class MqttBroker:
     Options: `host` and `port`, or `url`; `version`; `user`, `password`; `tls`, `ca_file`,
     `cert_file`, `key_file`; `timeout` in seconds (10).
 
-    Parameters
-    ----------
-    given
-        The options of a source or a sink; those of this class are taken from it.
+    `given`: the options of a source or a sink; those of this class are taken from it.
     """
 
     def __init__(self, given: Options) -> None:

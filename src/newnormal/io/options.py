@@ -76,8 +76,7 @@ class Options:
 
     def end(self) -> None:
         """Raise a `ParameterError` for an option that was not taken."""
-        others = sorted(set(self._given) - self._taken)
-        if others:
+        if others := sorted(set(self._given) - self._taken):
             names = self._taken - self._secret
             names |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
             *some, last = sorted(names) or ["none"]

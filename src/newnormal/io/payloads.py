@@ -53,10 +53,7 @@ class Payloads:
     or the message's.
     `fields`: the only fields whose numbers are taken.
 
-    Parameters
-    ----------
-    given
-        The options of the source; those of this class are taken from it.
+    `given`: the options of the source; those of this class are taken from it.
 
     Examples
     --------
@@ -100,8 +97,7 @@ class Payloads:
             What the message is about, where its topic says so: the channel of a plain number, and
             what the channels of an object begin with.
         """
-        content = _decoded(payload)
-        if content is None:
+        if (content := _decoded(payload)) is None:
             return []
         if not isinstance(content, list):
             return self._one(content, stream, received, channel)
@@ -137,15 +133,13 @@ class Payloads:
         self, content: Any, stream: str, received: int, channel: str | None
     ) -> list[PayloadValue]:
         if not isinstance(content, Mapping):
-            number = _number(content)
-            if number is None:
+            if (number := _number(content)) is None:
                 raise _other("a number or an object", content)
             return [PayloadValue(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
         stream, time = self._stream_of(content, stream), self._time_of(content, received)
         before = f"{channel}." if channel else ""
         if self._value is not None:
-            value = _at(content, self._value)
-            if value is None:
+            if (value := _at(content, self._value)) is None:
                 return []
             number, name = _number(value), channel or _PLAIN
             if self._channel is not None:
@@ -191,10 +185,7 @@ def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
     A second value of the same stream, channel and time, as of a message that was sent twice, is in
     a later arrival, which has all channels that were repeated.
 
-    Parameters
-    ----------
-    limit
-        How many values there are at most.
+    `limit`: how many values there are at most.
     """
     if not values:
         return []

@@ -62,12 +62,7 @@ class RateConversion:
         There is none for the first value, for a missing one, and for one whose time is not after
         that of the one before. A value below the one before means that the counter began anew at 0.
 
-        Parameters
-        ----------
-        key
-            Tells the counter from others.
-        times, values
-            (N,) each, times in ns.
+        `key` tells the counter from others. `times`, `values`: (N,) each, times in ns.
         """
         pairs = zip(times.tolist(), values.tolist(), strict=True)
         return np.array([self.rate(key, time, value) for time, value in pairs], np.float64)

@@ -200,8 +200,7 @@ def _find(
             f"found {what} {getattr(imported, '__name__', imported)!s}",
             hint=f"derive it: class Mine(newnormal.io.{base.__name__})",
         )
-    missing = sorted(getattr(imported, "__abstractmethods__", ()))
-    if missing:
+    if missing := sorted(getattr(imported, "__abstractmethods__", ())):
         raise ParameterError(
             f"{role}: expected {imported.__name__} to define {' and '.join(missing)}, found none",
             hint=f"newnormal.testing.{check} checks the rest",

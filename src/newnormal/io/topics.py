@@ -30,12 +30,7 @@ class TopicPattern:
     ``{stream}``, the stream is the topic without its ``{channel}``. Several parts with the same
     name are joined with ``/``.
 
-    Parameters
-    ----------
-    where
-        What messages begin with.
-    text
-        The pattern.
+    `where`: what messages begin with. `text`: the pattern.
 
     Examples
     --------
@@ -79,12 +74,7 @@ class TopicPattern:
 class TopicPatterns:
     """All patterns of a source. A topic belongs to the first one that it matches.
 
-    Parameters
-    ----------
-    where
-        What messages begin with.
-    patterns
-        As `TopicPattern` takes them.
+    `where`: what messages begin with. `patterns`: as `TopicPattern` takes them.
 
     Examples
     --------
@@ -119,8 +109,7 @@ class TopicPatterns:
             pass
         named = None
         for at, pattern in enumerate(self.patterns):
-            names = pattern.match(topic)
-            if names is not None:
+            if (names := pattern.match(topic)) is not None:
                 named = Named(at, *names)
                 break
         if len(self._known) >= _REMEMBERED:
@@ -135,14 +124,7 @@ class TopicTemplate:
     In what is filled in, a ``/`` stays, so that people can subscribe to ``hall-1/#``. What a topic
     must not have is written as in the address of a page, such as ``%23`` for ``#``.
 
-    Parameters
-    ----------
-    where
-        What messages begin with.
-    text
-        The topic.
-    names
-        That may stand in braces.
+    `where`: what messages begin with. `text`: the topic. `names`: that may stand in braces.
 
     Examples
     --------

@@ -387,8 +387,7 @@ def checked(tensors: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any]) 
     StateError
         If it is not there, or is not what it must be.
     """
-    tensor = tensors.get(name)
-    if tensor is None:
+    if (tensor := tensors.get(name)) is None:
         raise StateError(f"expected a tensor model.own.{name}, found none")
     if tensor.shape != like.shape or tensor.dtype != like.dtype:
         raise StateError(

@@ -29,8 +29,7 @@ def one_thread() -> Iterator[None]:
     The number belongs to the process: of contexts that overlap in several threads, the first sets
     it and the last restores it.
     """
-    functions = _openblas()
-    if functions is None:
+    if (functions := _openblas()) is None:
         yield
         return
     get, set_ = functions

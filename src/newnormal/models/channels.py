@@ -58,16 +58,9 @@ def fit_channels(
 ) -> ChannelParams:
     """Fit the channels on scaled history (T, C), NaN where missing.
 
-    Parameters
-    ----------
-    rate
-        False alarms a sample, of all channels together; 0: no limit.
-    day
-        Samples a day.
-    rhythmic, base
-        The channels that have a rhythm, (C,), and its levels at each sample, (T, C); or None.
-    period
-        Between samples, in ns; 0 where it is not known.
+    `rate`: false alarms a sample, of all channels together; 0: no limit. `day`: samples a day.
+    `rhythmic`, `base`: the channels that have a rhythm, (C,), and its levels at each sample, (T,
+    C); or None. `period`: between samples, in ns; 0 where it is not known.
     """
     C = history.shape[1]
     rhythmic = np.zeros(C, np.bool_) if rhythmic is None else rhythmic
@@ -130,8 +123,7 @@ def forecast_lags(rest: Floats) -> Floats:
 
     From these equations no forecast grows with its horizon.
     """
-    C = rest.shape[1]
-    lags = np.zeros((C, PAST))
+    lags = np.zeros((rest.shape[1], PAST))
     if len(rest) <= 2 * PAST:
         return lags
     known = np.where(np.isnan(rest), 0.0, rest)

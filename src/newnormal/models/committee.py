@@ -2,12 +2,13 @@
 
 It is the model of `Detector`. `newnormal.tuning` decides which votes count.
 
-One module because it is one class.
+One module because it is one class, and what puts its votes in units of their own.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
@@ -29,14 +30,19 @@ from newnormal.kernels.committee import (
     advance_beside,
 )
 from newnormal.kernels.compiled import Entries
-from newnormal.kernels.members import FAR, KINDS, LEAST, MembersParams
+from newnormal.kernels.members import FAR, KINDS, LEAST, LEVEL, MembersParams
 from newnormal.kernels.step import AGE, CYCLE, HELD, PENDING, SEEN, StepOut, StepParams, blank_out
 from newnormal.kernels.stream import ModelState
 from newnormal.models import places
 from newnormal.models.base import Block, Model, Training
-from newnormal.models.calibration import calibrated
 from newnormal.models.experts import basis_of, decay_of, neutral_params, rest_of
-from newnormal.models.members import MOST_BINS, blank_members, fit_members, members_sizes
+from newnormal.models.members import (
+    MOST_BINS,
+    blank_members,
+    fit_members,
+    members_sizes,
+    usual_votes,
+)
 from newnormal.models.mlp import MLP
 from newnormal.models.plan import Plan
 from newnormal.types import Bools, Floats, Floats32, Ints
@@ -388,8 +394,7 @@ class Committee(Model):
             return tensors[name].copy()
 
         params, plan = read(CommitteeParams, "", take), self.uncalibrated_params()
-        unknown = sorted(set(tensors) - set(declared(CommitteeParams)))
-        if unknown:
+        if unknown := sorted(set(tensors) - set(declared(CommitteeParams))):
             raise StateError(f"model.own.{unknown[0]}: not a tensor of this version")
         if self.center.any():
             raise StateError("model.center: expected 0, found other numbers")
@@ -456,3 +461,70 @@ class Committee(Model):
     def with_learning_margin(self, factor: float) -> Self:
         """Return a committee whose experts learn also from samples so many times as bad."""
         return self.with_params(self.params._replace(learn_below=factor * self.params.learn_below))
+
+
+_STILL = 0.1  # of the others' usual residual, that of a channel that never moved in history
+_FLOOR = 1e-3  # of a channel's usual residual, as a share of the mean channel's
+_NARROW = 1e-6  # a spread below this is that of a constant
+_WITHIN = 2.0  # the vote on a sample's level up to which it is within history's range
+
+
+def calibrated(
+    model: Committee, history: Floats, fitted: Floats32, phases: Floats | None
+) -> CommitteeParams:
+    """Return the parameters with each vote in units of its own on scaled history (T, C)."""
+    plan, params = model.plan, model.params
+    E, V, C = len(plan.votes), len(plan.weights), model.channels
+    sums, counts = np.zeros((V, C)), np.zeros((V, C))
+    own: list[Floats] = []  # each expert's plain mean square, a sample
+    for squares, observed in model.squares(history, fitted, phases):
+        known = ~np.isnan(squares[:, :, 0])
+        sums += np.where(known[:, :, None], squares, 0).sum(axis=1)
+        counts += known.astype(np.float64) @ observed
+        seen = observed.any(axis=1)
+        own.append(squares[:E, seen].sum(axis=2) / observed[seen].sum(axis=1))
+    scale = np.where(counts > 0, sums / np.maximum(counts, 1), 0)
+    mean = (scale.sum(axis=1) / np.maximum((counts > 0).sum(axis=1), 1))[:, None]
+    scale = np.where(counts > 0, scale, mean)  # of a channel never observed
+    # T² is one number.
+    scale[E + LEVEL] = sums[E + LEVEL].sum() / max(counts[E + LEVEL].sum(), 1)
+    # How far a channel may move that never did in history is not known.
+    there = ~np.isnan(history)
+    most = np.where(there, history, -np.inf).max(axis=0)
+    still = (most == np.where(there, history, np.inf).min(axis=0)) & there.any(axis=0)
+    if still.any() and not still.all():
+        moving = scale[:, ~still].mean(axis=1, keepdims=True)
+        scale = np.where(still, np.maximum(scale, _STILL * moving), scale)
+    scale = np.maximum(scale, np.maximum(_FLOOR * mean, LEAST))
+    counted = plan.counted
+    scale[[at for at in range(V) if at not in counted]] = 1.0
+    params = params._replace(residual_scale=scale)
+    logs = model.with_params(params).votes(history, fitted, [0.0] * len(plan.memories), phases)
+    centers, spreads = np.zeros(V), np.ones(V)
+    for at in counted:
+        there = logs[at, ~np.isnan(logs[at])]
+        if len(there):
+            centers[at] = there.mean()
+            spreads[at] = there.std() if there.std() >= _NARROW else 1.0
+    scores = np.concatenate(own, axis=1)
+    learn_below = params.learn_below.copy()
+    for at, vote in enumerate(plan.votes):
+        if not vote.linear and vote.weight > 0:
+            learn_below[vote.expert] = np.quantile(scores[at], plan.learns_below)
+    members = params.members
+    if phases is not None:
+        votes = (logs - centers[:, None]) / spreads[:, None]
+        usual = usual_votes(votes, phases, len(members.rhythm_levels))
+        members = members._replace(usual_votes=usual)
+    params = params._replace(
+        learn_below=learn_below, centers=centers, spreads=spreads, members=members
+    )
+    return limited(plan, params)
+
+
+def limited(plan: Plan, params: CommitteeParams) -> CommitteeParams:
+    """Return the parameters with the T² of a vote that hardly any sample of history has."""
+    at = len(plan.votes) + LEVEL
+    usual = params.residual_scale.shape[1] * float(params.residual_scale[at, 0])
+    log = float(params.centers[at] + _WITHIN * params.spreads[at])
+    return params._replace(level_limit=usual * math.exp(min(log, 700.0)))

@@ -137,8 +137,7 @@ def usual_votes(votes: Floats, phases: Floats, bins: int) -> Floats32:
 
 def _filled(history: Floats) -> Floats:
     """Return history with each missing value replaced by the last observed one, 0 before any."""
-    missing = np.isnan(history)
-    rows = np.where(missing, -1, np.arange(len(history))[:, None])
+    rows = np.where(np.isnan(history), -1, np.arange(len(history))[:, None])
     np.maximum.accumulate(rows, axis=0, out=rows)
     values = np.take_along_axis(history, np.maximum(rows, 0), axis=0)
     return np.clip(np.where(rows < 0, 0.0, values), -FAR, FAR)

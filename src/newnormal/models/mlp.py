@@ -47,16 +47,8 @@ class MLP(Model):
     ReLU after every layer but the last, the latent one included. Parameters are one packed
     vector; `newnormal.kernels.mlp` describes its layout.
 
-    Parameters
-    ----------
-    window
-        Samples in a window.
-    channels
-        Channels in a sample.
-    latent
-        Width of the bottleneck.
-    bounded
-        Whether the widths are those of `widths_of` instead.
+    `window`: samples in a window. `channels`: channels in a sample. `latent`: width of the
+    bottleneck. `bounded`: whether the widths are those of `widths_of` instead.
     """
 
     learns: ClassVar[bool] = True  # in the compiled loop

@@ -55,8 +55,7 @@ def find(model: object) -> type[Model]:
         return adapted
     if colon:
         return _checked(imported(model, "model"), model)
-    entry = registered(GROUP, model)
-    if entry is None:
+    if (entry := registered(GROUP, model)) is None:
         raise _unknown(model)
     return _checked(imported(entry.value, "model"), model)
 
@@ -69,7 +68,7 @@ def find_for_file(name: str, given: object = None) -> type[Model]:
     known = name in BUILT_IN or registered(GROUP, name) is not None
     if given is not None:
         model = find(given)
-        same = find(name) is model if known else _class_name(name) == model.__qualname__
+        same = find(name) is model if known else name.partition(":")[2] == model.__qualname__
         if not same:
             raise StateError(
                 f"model: expected {name}, which this was fitted with, found {path_of(given)}",
@@ -116,10 +115,6 @@ def imported(path: str, option: str) -> Any:
     return target
 
 
-def _class_name(path: str) -> str:
-    return path.partition(":")[2]
-
-
 def _checked(model: Any, name: str) -> type[Model]:
     from newnormal.models.base import Model
 
@@ -129,8 +124,7 @@ def _checked(model: Any, name: str) -> type[Model]:
             f"which is {model!r}",
             hint="docs/guides/extending.md has an example of a model",
         )
-    missing = sorted(getattr(model, "__abstractmethods__", ()))
-    if missing:
+    if missing := sorted(getattr(model, "__abstractmethods__", ())):
         raise ParameterError(
             f"model: expected {name} to have {' and '.join(missing)}, found neither"
             if len(missing) > 1

@@ -8,31 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from newnormal import types
 from newnormal.alarms.words import in_zone
 from newnormal.errors import StateError
 from newnormal.state.facts import Facts, as_json
-from newnormal.types import (
-    ACCEPTED,
-    CHANGE_KINDS,
-    CHANGED,
-    CLOSED,
-    OPENED,
-    PENDING,
-    REJECTED,
-    REVERTED,
-    ROLLED_BACK,
-    SCORE,
-    SILENCE,
-    UPDATED,
-    Alarm,
-    Change,
-    Event,
-)
 from newnormal.types.arrays import time_of_text
 
-_OF_ALARMS = (OPENED, UPDATED, CLOSED)
-_OF_CHANGES = (CHANGED, ACCEPTED, REJECTED, REVERTED)
-_KINDS = (*_OF_ALARMS, *_OF_CHANGES, ROLLED_BACK)
+_OF_ALARMS = (types.OPENED, types.UPDATED, types.CLOSED)
+_OF_CHANGES = (types.CHANGED, types.ACCEPTED, types.REJECTED, types.REVERTED)
+_KINDS = (*_OF_ALARMS, *_OF_CHANGES, types.ROLLED_BACK)
 _IF_ANY = (
     "unit",
     "unusual",
@@ -44,7 +28,7 @@ _LONGEST_TIME = 40  # characters
 _ROOM = 1_000_000
 
 
-def event_facts(event: Event) -> dict[str, Any]:
+def event_facts(event: types.Event) -> dict[str, Any]:
     """Return an event that has not been taken yet; times are UTC in a file, in whatever zone."""
     event = in_zone(event, None)
     return {
@@ -54,14 +38,14 @@ def event_facts(event: Event) -> dict[str, Any]:
     }
 
 
-def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
+def past_facts(past: Iterable[types.Alarm | types.Change]) -> list[dict[str, Any]]:
     """Return alarms and changes that may be over: the newest ones, as far as there is room."""
     newest: list[dict[str, Any]] = []
     room = _ROOM
     for each in reversed(list(past)):
         facts = {
-            "alarm": _alarm_facts(each) if isinstance(each, Alarm) else None,
-            "change": None if isinstance(each, Alarm) else _change_facts(each),
+            "alarm": _alarm_facts(each) if isinstance(each, types.Alarm) else None,
+            "change": None if isinstance(each, types.Alarm) else _change_facts(each),
         }
         room -= len(json.dumps(facts))
         if room < 0:
@@ -70,7 +54,7 @@ def past_facts(past: Iterable[Alarm | Change]) -> list[dict[str, Any]]:
     return newest[::-1]
 
 
-def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
+def _alarm_facts(alarm: types.Alarm) -> dict[str, Any]:
     """Return an alarm; its channels are pairs, since keys of JSON objects are sorted on the way."""
     facts = in_zone(alarm, None).as_dict()
     peak = facts["peak"]
@@ -82,7 +66,7 @@ def _alarm_facts(alarm: Alarm) -> dict[str, Any]:
     }
 
 
-def _change_facts(change: Change) -> dict[str, Any]:
+def _change_facts(change: types.Change) -> dict[str, Any]:
     facts = {**in_zone(change, None).as_dict(), "distance": as_json(change.distance)}
     return _without_empty(facts)
 
@@ -101,28 +85,28 @@ class EventReader:
         self.channels = frozenset(channels)
         self.votes = votes
 
-    def event(self, facts: Facts) -> Event:
+    def event(self, facts: Facts) -> types.Event:
         """Return an event that has not been taken yet."""
         kind = _one_of(_KINDS, facts, "event")
         sample, time = facts.count("sample", -1), _time(facts, "time")
         alarm, change = self._either(facts)
-        if (kind in _OF_ALARMS) != (alarm is not None) and kind != CHANGED:
+        if (kind in _OF_ALARMS) != (alarm is not None) and kind != types.CHANGED:
             raise facts.wrong("alarm", f"one where {', '.join(_OF_ALARMS)}", kind)
         if (kind in _OF_CHANGES) != (change is not None):
             raise facts.wrong("change", f"one where {', '.join(_OF_CHANGES)}", kind)
-        return Event.from_dict(
+        return types.Event.from_dict(
             {"event": kind, "sample": sample, "time": time, "alarm": alarm, "change": change}
         )
 
-    def past(self, facts: list[Facts]) -> list[Alarm | Change]:
+    def past(self, facts: list[Facts]) -> list[types.Alarm | types.Change]:
         """Return alarms and changes that may be over, each of its own number."""
-        past: list[Alarm | Change] = []
+        past: list[types.Alarm | types.Change] = []
         for part in facts:
             alarm, change = self._either(part)
             if alarm is not None and change is None:
-                past.append(Alarm.from_dict(alarm))
+                past.append(types.Alarm.from_dict(alarm))
             elif change is not None and alarm is None:
-                past.append(Change.from_dict(change))
+                past.append(types.Change.from_dict(change))
             else:
                 raise part.wrong("alarm", "an alarm or a change", "both or none")
         if len({(type(item), item.number) for item in past}) < len(past):
@@ -161,7 +145,7 @@ class EventReader:
                 "channels": self._shares(peak),
             },
             "reason": reason,
-            "cause": _one_of((SCORE, SILENCE), facts, "cause", " or "),
+            "cause": _one_of((types.SCORE, types.SILENCE), facts, "cause", " or "),
             "evidence": list(map(self._evidence, facts.parts("evidence", len(self.channels)))),
             "severity": facts.count("severity", 0, 100),
             "sentence": facts.text("sentence"),
@@ -185,10 +169,12 @@ class EventReader:
             "channels": channels,
             "before": {name: before.number(name) for name in channels},
             "after": {name: after.number(name) for name in channels},
-            "state": _one_of((PENDING, ACCEPTED, REJECTED, REVERTED), facts, "state"),
+            "state": _one_of(
+                (types.PENDING, types.ACCEPTED, types.REJECTED, types.REVERTED), facts, "state"
+            ),
             "alarm": facts.count("alarm", 1) if facts.has("alarm") else facts.take("alarm"),
             "distance": facts.number("distance", 0),
-            "kind": _one_of(CHANGE_KINDS, facts, "kind"),
+            "kind": _one_of(types.CHANGE_KINDS, facts, "kind"),
             "sentence": facts.text("sentence"),
             "units": {name: units.text(name) for name in channels if units.has(name)},
         }
@@ -226,8 +212,7 @@ class EventReader:
 
 
 def _time(facts: Facts, name: str) -> str | None:
-    text = facts.take(name)
-    if text is None:
+    if (text := facts.take(name)) is None:
         return None
     try:
         if isinstance(text, str) and len(text) <= _LONGEST_TIME:

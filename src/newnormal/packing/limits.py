@@ -87,8 +87,7 @@ def check_shadow(shadow: Shadow, stream: StepState, sizes: Sizes, name: str) -> 
 def _wrong(kind: type, arrays: Arrays, sizes: Sizes, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
     table = declared(kind)
     for name, array in arrays.items():
-        line = table.get(name)
-        if line is None:
+        if (line := table.get(name)) is None:
             continue
         if not line.counters:
             yield f"{name}: {line.range.words}", ~line.range.holds(array)

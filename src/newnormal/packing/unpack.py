@@ -20,9 +20,10 @@ from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.review import KEPT
 from newnormal.alarms import AlarmLog
-from newnormal.alarms.moving import threshold_of
 from newnormal.alarms.tail import Peaks
+from newnormal.alarms.threshold import threshold_of
 from newnormal.config import Config
+from newnormal.core.phases import DAY
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.stages import NO_ACCEPTANCE, NO_ALARMS
 from newnormal.core.state import Fitted, StreamState, aligned
@@ -32,7 +33,7 @@ from newnormal.kernels.alarm import KNOTS, AlarmParams, AlarmState
 from newnormal.kernels.channels import ChannelParams, ChannelState
 from newnormal.kernels.committee import CommitteeState, ObservedState
 from newnormal.kernels.drift import DriftParams, DriftState
-from newnormal.kernels.members import BLOCKS, KINDS, LONG
+from newnormal.kernels.members import BLOCKS, KINDS, LONG, MembersParams
 from newnormal.kernels.step import StepParams, StepState
 from newnormal.kernels.stream import (
     Baseline,
@@ -45,11 +46,11 @@ from newnormal.kernels.stream import (
 )
 from newnormal.models.base import Model
 from newnormal.models.committee import Committee
+from newnormal.models.members import MOST_BINS
 from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find, find_for_file, path_of
 from newnormal.packing.events import EventReader
 from newnormal.packing.limits import check_arrays, check_shadow, sizes_of
-from newnormal.packing.reading import reading_of, rhythm_of, zone_of
 from newnormal.state import State, decode, encode, write
 from newnormal.state.facts import AGAIN, MALFORMED, Facts
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
@@ -149,8 +150,7 @@ class _StateReader:
     def take(self, name: str, line: Array) -> NDArray[Any]:
         """Return a tensor, checked by its line; its name is known from here on."""
         self.known.add(name)
-        array = self.tensors.get(name)
-        if array is None:
+        if (array := self.tensors.get(name)) is None:
             raise StateError(f"expected a tensor {name}, found none")
         check_array(name, array, line, self.sizes)
         return aligned(array.view("M8[ns]") if line.dtype == "M8[ns]" else array)
@@ -166,16 +166,14 @@ class _StateReader:
         if method not in ("detector", "m2n2"):
             raise facts.wrong("method", "detector or m2n2", method)
         options = facts.part("options").rest()
-        config = _config(method, options)
-        fitted = self._fitted(method, config)
+        fitted = self._fitted(method, _config(method, options))
         stream = self._stream(fitted)
         reader = EventReader(fitted.channels, fitted.model.vote_count)
         events = [reader.event(each) for each in facts.parts("events", _MOST_EVENTS)]
         past = reader.past(facts.parts("past", _MOST_PAST))
         # `newnormal.runtime.checkpoint` reads the place.
         facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
-        unknown = sorted(set(self.tensors) - self.known)
-        if unknown:
+        if unknown := sorted(set(self.tensors) - self.known):
             raise StateError(f"{unknown[0]}: not a tensor of this version")
         return Unpacked(method, options, self.rule, fitted, stream, events, past)
 
@@ -482,3 +480,75 @@ def _choice(facts: Facts) -> Choice:
     if not 0 <= plan.rank <= 1000 or not all(0 <= rate < math.inf for rate in plan.rates):
         raise StateError("choice.plan: expected a rank and learning rates of at least 0")
     return choice
+
+
+_MOST = 1_000_000  # names of columns
+_TEXTS = ("decimal", "date_format", "tz", "label")
+_LISTS = ("by", "na", "time", "drop", "rate", "header")
+_LONGEST_STEP = 2**62  # in ns
+_KINDS = (1, 2, 7)  # of days
+_LONGEST_PERIOD = 10**9  # samples
+_LONGEST_ZONE = 100  # characters
+
+
+def reading_of(facts: Facts) -> dict[str, Any] | None:
+    """Take out how history was read; None where it was not read from a file."""
+    if not facts.has("reading"):
+        nothing: None = facts.take("reading")
+        return nothing
+    part = facts.part("reading")
+    reading: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
+    reading |= {name: _names(part, name) for name in _LISTS}
+    reading["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
+    reading["resample"] = (
+        part.count("resample", 1, _LONGEST_STEP) if part.has("resample") else part.take("resample")
+    )
+    part.done()
+    return reading
+
+
+def _text(facts: Facts, name: str) -> str | None:
+    if facts.has(name):
+        return facts.text(name)
+    nothing: None = facts.take(name)
+    return nothing
+
+
+def _names(facts: Facts, name: str) -> list[str]:
+    names = facts.list(name, _MOST)
+    if not all(isinstance(each, str) for each in names):
+        raise facts.wrong(name, "names", names)
+    return names
+
+
+def rhythm_of(facts: Facts, members: MembersParams) -> Rhythm:
+    """Return the rhythm; its levels and spreads are those of the member."""
+    by = facts.text("by")
+    if by not in ("time", "sample"):
+        raise facts.wrong("by", "time or sample", by)
+    rhythm: dict[str, Any] = {"by": by, "bins": facts.count("bins", 1, MOST_BINS)}
+    if by == "sample":
+        rhythm["period"] = facts.count("period", 1, _LONGEST_PERIOD)
+        rhythm["origin"] = facts.count("origin")
+    else:
+        rhythm["kinds"] = facts.count("kinds", 1)
+        if rhythm["kinds"] not in _KINDS:
+            raise facts.wrong("kinds", "1, 2 or 7", rhythm["kinds"])
+        rhythm["shift"] = facts.count("shift", -DAY, DAY)
+        rhythm["zone"] = zone_of(facts)
+    facts.done()
+    size, rows = rhythm["bins"] * rhythm.get("kinds", 1), len(members.rhythm_levels)
+    if size != rows:
+        raise StateError(f"model.own.members.rhythm_levels: expected {size} rows, found {rows}")
+    return Rhythm.of(rhythm, members.rhythm_levels, members.rhythm_spreads)
+
+
+def zone_of(facts: Facts) -> str | None:
+    """Take the zone of times out."""
+    if not facts.has("zone"):
+        nothing: None = facts.take("zone")
+        return nothing
+    zone = facts.text("zone")
+    if len(zone) > _LONGEST_ZONE:
+        raise facts.wrong("zone", f"at most {_LONGEST_ZONE} characters", zone)
+    return zone

@@ -109,8 +109,7 @@ def change_lane(axes: Axes, timeline: Timeline, x: Floats, style: Style) -> None
     taken: list[list[tuple[float, float]]] = [[] for _ in range(max(rows) + 1)]
     for span, row in reversed([*zip(timeline.changes, rows, strict=True)]):
         base = 1 - (row + 1) * high
-        states = _states(span, timeline, x, style)
-        draw_bars(axes, states, (base + 0.06 * high, 0.4 * high))
+        draw_bars(axes, _states(span, timeline, x, style), (base + 0.06 * high, 0.4 * high))
         start, end = spans_of(timeline, x, span.change.start, span.end)
         if not span.change.open:
             colour = style.state(span.change.state)
@@ -140,8 +139,7 @@ def draw_bars(
         width = max(bar.end - bar.start, least)
         by_look.setdefault((bar.colour, bar.hatch), []).append((bar.start, width))
     for (colour, hatch), parts in by_look.items():
-        look = hatched(colour, hatch)
-        axes.broken_barh(parts, height, linewidth=0, alpha=alpha, **look)
+        axes.broken_barh(parts, height, linewidth=0, alpha=alpha, **hatched(colour, hatch))
 
 
 def hatched(colour: str, hatch: str) -> dict[str, Any]:
@@ -287,8 +285,7 @@ def _incident(verdicts: Any) -> str:
 def _rows(axes: Axes, shown: Sequence[Timeline], style: Style) -> None:
     """Draw the course of each stream in a row of one pair of axes."""
     rulers = [Ruler.of(timeline.verdicts) for timeline in shown]
-    dates = all(ruler.dates for ruler in rulers if len(ruler.x))
-    if not dates:
+    if not all(ruler.dates for ruler in rulers if len(ruler.x)):
         rulers = [
             Ruler(timeline.verdicts.samples.astype(np.float64), "sample") for timeline in shown
         ]
@@ -348,8 +345,7 @@ def _marks(shown: Sequence[Timeline], style: Style) -> dict[str, Artist]:
         "score beside its threshold": Line2D([], [], color=style.value, linewidth=1.2),
         "threshold": Line2D([], [], color=style.pale, linewidth=1.2, linestyle="--"),
     }
-    labelled = any(timeline.labels is not None for timeline in shown)
-    if labelled:
+    if any(timeline.labels is not None for timeline in shown):
         marks["true alarm"] = Patch(facecolor=style.true, alpha=0.6)
         marks["false alarm"] = Patch(facecolor=style.alarm, alpha=0.6)
     elif any(timeline.alarms for timeline in shown):
@@ -384,13 +380,9 @@ def attention(timeline: Timeline) -> tuple[float, ...]:
         return 4, min(timeline.last - alarm.end for alarm in timeline.alarms)
     if timeline.changes:
         return 5, min(timeline.last - span.end for span in timeline.changes)
-    return 6, -_highest(timeline)
+    return 6, -float(np.nan_to_num(ratios_of(timeline.verdicts)).max(initial=-np.inf))
 
 
 def needs_attention(timeline: Timeline) -> bool:
     """Whether something is open: an alarm, or a change."""
     return bool(timeline.observed.remaining)
-
-
-def _highest(timeline: Timeline) -> float:
-    return float(np.nan_to_num(ratios_of(timeline.verdicts)).max(initial=-np.inf))

@@ -125,8 +125,7 @@ def _dots(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
 def _signal_scale(axes: Axes, limits: Sequence[tuple[float, float] | None], style: Style) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    ranges = [limit for limit in limits if limit is not None]
-    if ranges:
+    if ranges := [limit for limit in limits if limit is not None]:
         low, high = _together(ranges)
         room = 0.12 * (high - low) or max(abs(high), 1.0) / 10
         axes.set_ylim(low - room, high + room)

@@ -170,8 +170,7 @@ def _chosen(timeline: Timeline, channels: int | Sequence[str] | None) -> Ints:
     """Return the channels to draw: those named, or so many of those that are concerned."""
     if channels is not None and not isinstance(channels, int):
         names = [channels] if isinstance(channels, str) else list(channels)
-        unknown = [name for name in names if name not in timeline.channels]
-        if unknown:
+        if unknown := [name for name in names if name not in timeline.channels]:
             raise ParameterError(
                 f"channels: expected names of channels, found {unknown[0]!r}",
                 hint=f"the channels are {', '.join(timeline.channels[:20])}",

@@ -27,12 +27,7 @@ def bin_starts(length: int, bins: int = BINS) -> Ints:
 def extremes(y: Floats, starts: Ints) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each bin; NaN where all are NaN.
 
-    Parameters
-    ----------
-    y
-        Values, shape (T,).
-    starts
-        Where the bins start, in order, from 0 on; none is empty.
+    `y`: values, shape (T,). `starts`: where the bins start, in order, from 0 on; none is empty.
 
     Examples
     --------

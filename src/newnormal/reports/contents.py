@@ -57,8 +57,7 @@ class Contents:
         changes = [span.change for timeline in self.timelines for span in timeline.changes]
         states = Counter(change.state for change in changes)
         parts += [f"{counted(count, 'change')} {state}" for state, count in states.items()]
-        incidents = {event.incident.number for event in self.incidents}
-        if incidents:
+        if incidents := {event.incident.number for event in self.incidents}:
             parts.append(counted(len(incidents), "incident"))
         return ", ".join(parts)
 
@@ -84,8 +83,7 @@ def _labels_by_stream(
             hint='such as labels={"web-1": truth}',
         )
     streams = tuple(verdicts)
-    unknown = [name for name in labels if name not in streams]
-    if unknown:
+    if unknown := [name for name in labels if name not in streams]:
         raise InputError(
             f"labels: expected names of streams, found {unknown[0]!r}",
             hint=f"the streams are {listed(streams)}",

@@ -37,12 +37,7 @@ _Columns = dict[str, tuple[NDArray[Any], float]]
 class Blocks:
     """What the blocks of a stream are cut from.
 
-    Parameters
-    ----------
-    axis
-        Of the stream.
-    channels
-        How many channels are shown, those concerned first.
+    `axis`: of the stream. `channels`: how many channels are shown, those concerned first.
     """
 
     def __init__(self, axis: Axis, channels: int) -> None:
@@ -130,12 +125,7 @@ def pack_blocks(axis: Axis, room: float) -> tuple[Packer, int]:
     Where many channels would leave room for few points, those that are concerned least are left
     out: the coarsest level has at least 200 points, unless there are fewer samples.
 
-    Parameters
-    ----------
-    axis
-        Of the stream.
-    room
-        Bytes of the page.
+    `axis`: of the stream. `room`: bytes of the page.
     """
     length = len(axis.timeline)
     channels = len(axis.timeline.channels)
@@ -277,12 +267,8 @@ def one_stream(axis: Axis, room: float) -> tuple[dict[str, Any], str]:
 def fleet_streams(axes: Sequence[Axis], room: float) -> tuple[list[dict[str, Any]], list[str]]:
     """Return as many streams as there is room for, and their numbers as text, "" where none.
 
-    Parameters
-    ----------
-    axes
-        Of the streams, those that need attention first: they get their pictures first.
-    room
-        Bytes of the page.
+    `axes`: of the streams, those that need attention first: they get their pictures first. `room`:
+    bytes of the page.
     """
     points = int(room * _SPARKLINES / (max(len(axes), 1) * _BYTES_A_POINT))
     points = min(max(points, _FEWEST_POINTS), _POINTS)
@@ -318,8 +304,7 @@ def sparkline(timeline: Timeline, points: int) -> dict[str, Any]:
     Where alarms are not tracked, the anomalous samples take their place. Alarms by silence count.
     """
     verdicts = timeline.verdicts
-    length = len(timeline)
-    if not length:
+    if not (length := len(timeline)):
         return {"ratio": [], "alarms": []}
     starts = bin_starts(length, points)
     worst = np.fmax.reduceat(ratios_of(verdicts), starts)

@@ -24,10 +24,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 def base_of(values: Floats) -> float:
     """Return what the numbers of a column are kept as differences from; 0 where that is as good.
 
-    Parameters
-    ----------
-    values
-        Any shape; what is not finite has no part in it.
+    `values`: any shape; what is not finite has no part in it.
 
     Returns
     -------
@@ -74,10 +71,7 @@ def text_of(value: Any) -> str:
 class Packer:
     """The columns of a stream, block after block, while there is room for them.
 
-    Parameters
-    ----------
-    room
-        How many bytes of the page blocks may take: their numbers, and their description.
+    `room`: how many bytes of the page blocks may take: their numbers, and their description.
     """
 
     def __init__(self, room: float) -> None:
@@ -103,14 +97,8 @@ class Packer:
     ) -> bool:
         """Add a block, if there is room for it; return whether there was.
 
-        Parameters
-        ----------
-        block
-            Its description, without its columns.
-        columns
-            Numbers as they are kept, and their base, by the column's name.
-        spare
-            Bytes that must be left after it.
+        `block`: its description, without its columns. `columns`: numbers as they are kept, and
+        their base, by the column's name. `spare`: bytes that must be left after it.
         """
         offsets: dict[str, dict[str, float]] = {}
         end = self._at

@@ -26,14 +26,8 @@ _PLACE = re.compile(r"\{\{(\w+)\}\}")
 def filled(title: str, report: str, data: Sequence[str]) -> str:
     """Return the page with its title and its data.
 
-    Parameters
-    ----------
-    title
-        Plain text.
-    report
-        The description of the data, as `text_of` writes JSON.
-    data
-        The numbers of each stream as base64, "" for one that has none.
+    `title`: plain text. `report`: the description of the data, as `text_of` writes JSON. `data`:
+    the numbers of each stream as base64, "" for one that has none.
     """
     elements = [
         f'<script type="text/plain" id="data-{number}">{text}</script>'

@@ -8,10 +8,7 @@ _MOST = 10  # reported in a row
 class BadLineReporter:
     """Reports lines that hold no sample; of many in a row the first ones, each hint once.
 
-    Parameters
-    ----------
-    report
-        Called with a line for the user.
+    `report`: called with a line for the user.
 
     Examples
     --------

@@ -77,8 +77,7 @@ def resume(
         return Resumed(detector, make_source(detector))
     same_file = checkpoint.resolve() == model.resolve()
     state = state_file.read(checkpoint)
-    position = input_position(state, checkpoint)
-    if position is None:
+    if (position := input_position(state, checkpoint)) is None:
         if not same_file:
             report(f"{checkpoint} has no place in an input: starting from {model}")
         detector = load(model)
@@ -103,8 +102,7 @@ def resume(
 
 def input_position(state: State, origin: Path) -> dict[str, Any] | None:
     """Return the position in an input that a state file has, None if it has none."""
-    position = state.facts.get("place")
-    if position is None:
+    if (position := state.facts.get("place")) is None:
         return None
     if not isinstance(position, dict) or not isinstance(position.get("kind"), str):
         raise StateError(
@@ -159,8 +157,7 @@ def other_input(checkpoint: Path, position: dict[str, Any], identity: str) -> st
     """Return a text about the input that a checkpoint was saved for."""
     if position["kind"] == "pipe":
         return f"{checkpoint} was saved for standard input"
-    path = position.get("path")
-    if path is None:
+    if (path := position.get("path")) is None:
         return f"{checkpoint} was saved for another input"
     if path == identity:
         return f"{checkpoint} was saved for an earlier content of {path}"

@@ -128,8 +128,7 @@ def with_target(request: FeedbackRequest, detector: BaseDetector) -> FeedbackReq
 def progress_of(detector: BaseDetector, stream: str) -> WatchProgress:
     """Return how far a detector is, and what feedback without a number means there."""
     alarm = change = start = None
-    target = default_target(detector)
-    if target is not None:
+    if (target := default_target(detector)) is not None:
         (alarm, change), start = _numbers(target), start_of(target)
     return WatchProgress(
         detector.counters["seen"],
@@ -212,12 +211,7 @@ def apply_all(
 class Queue:
     """The feedback that waits beside a state file.
 
-    Parameters
-    ----------
-    state
-        The state file.
-    report
-        Called with a line for the user where a file is damaged.
+    `state`: the state file. `report`: called with a line for the user where a file is damaged.
     """
 
     def __init__(self, state: Path, report: Callable[[str], None]) -> None:
@@ -269,8 +263,7 @@ class Queue:
                 keys = {request.key for request in self.journal}
                 inbox = self._parsed(self._inbox, handle)
                 scheduled = [schedule(request) for request in inbox if request.key not in keys]
-                new = [request for request in scheduled if request is not None]
-                if new:
+                if new := [request for request in scheduled if request is not None]:
                     self._write([*self.journal, *new])
                     self.journal += new
                 try:

@@ -49,16 +49,12 @@ def processes() -> int:
     return min(cores(), _MOST)
 
 
-def _never() -> bool:
-    return False
-
-
 def compile_all(
     jobs: Sequence[Job],
     command: str,
     count: int = 1,
     on_compiled: OnCompiled | None = None,
-    is_stopped: Callable[[], bool] = _never,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> None:
     """Compile kernels, so that they are in the cache.
 

@@ -55,12 +55,7 @@ def _apply_and_report(fleet: Fleet, request: FeedbackRequest, report: Report) ->
 class FleetQueue:
     """Applies feedback that waits beside a fleet's folder, between two batches of a watch.
 
-    Parameters
-    ----------
-    folder
-        The fleet's folder.
-    report
-        Called with what was done.
+    `folder`: the fleet's folder. `report`: called with what was done.
     """
 
     def __init__(self, folder: Path, report: Report) -> None:

@@ -22,16 +22,9 @@ class Arrivals:
     or while it holds back samples whose times are far ahead. For all others one comparison is
     made a batch.
 
-    Parameters
-    ----------
-    reading
-        What is asked for.
-    channels
-        The channels of each stream.
-    period
-        The time between samples, where it is known.
-    newest
-        The newest time of each stream that goes on from an earlier start.
+    `reading`: what is asked for. `channels`: the channels of each stream. `period`: the time
+    between samples, where it is known. `newest`: the newest time of each stream that goes on from
+    an earlier start.
     """
 
     def __init__(
@@ -159,13 +152,9 @@ class RowsInOrder(NamedTuple):
 class Order:
     """Tells samples that may come next from those that may not.
 
-    Parameters
-    ----------
-    newest
-        The newest time of each stream that has one.
-    repeats
-        Whether samples that were taken before may come again, as those of a pipe whose sender
-        starts over. They are skipped, until the stream has its first that is newer.
+    `newest`: the newest time of each stream that has one. `repeats`: whether samples that were
+    taken before may come again, as those of a pipe whose sender starts over. They are skipped,
+    until the stream has its first that is newer.
 
     Examples
     --------

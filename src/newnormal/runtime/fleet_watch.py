@@ -230,8 +230,7 @@ class FleetWatch:
                     return
             self._handle_feedback()
             before = self.source.snapshot() if self._goes_back else {}
-            batch = self.source.next_batch(_LINES)
-            if batch is None:
+            if (batch := self.source.next_batch(_LINES)) is None:
                 if not stopped:
                     self._finish()
                 return
@@ -369,8 +368,7 @@ class FleetWatch:
     ) -> list[Problem]:
         """Add those samples of a stream that are in order; return what is wrong with others."""
         problems: list[Problem] = []
-        order = self._order.rows(name, times)
-        if order is not None:
+        if (order := self._order.rows(name, times)) is not None:
             self.skipped += order.skipped
             for row, error in order.wrong:
                 problems.append(_of_stream(name, Problem(error, int(numbers[row]), int(rows[row]))))

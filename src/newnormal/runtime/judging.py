@@ -30,16 +30,9 @@ def judge_series(
     The verdicts are those of `run`, bit for bit; if `frozen`, those of `score`, and the detector
     does not change.
 
-    Parameters
-    ----------
-    detector
-        It consumes the series, unless `frozen`.
-    series
-        What to judge.
-    frozen
-        Judge with the present weights and trend, and learn nothing.
-    on_samples
-        Called with how many samples are done after each piece.
+    `detector`: it consumes the series, unless `frozen`. `series`: what to judge. `frozen`: judge
+    with the present weights and trend, and learn nothing. `on_samples`: called with how many
+    samples are done after each piece.
     """
     judging = detector.frozen_copy() if frozen else detector
     judging.track_alarms().take_events()

@@ -17,16 +17,9 @@ from newnormal.alarms.words import duration_text, silence_sentence
 class SilentSource:
     """Reports once that a source has been silent for longer than the detector allows.
 
-    Parameters
-    ----------
-    name
-        What the source is called.
-    period
-        The time between samples; None: nothing is reported.
-    report
-        Called with a line for the user.
-    clock
-        Gives the seconds now; None: the clock of this machine, which never goes back.
+    `name`: what the source is called. `period`: the time between samples; None: nothing is
+    reported. `report`: called with a line for the user. `clock` gives the seconds now; None: the
+    clock of this machine, which never goes back.
     """
 
     def __init__(

@@ -103,17 +103,9 @@ def submit(
 ) -> None:
     """Apply feedback to a state file, or leave it for the `watch` that uses it.
 
-    Parameters
-    ----------
-    state
-        The state file.
-    act, alarm, change
-        What to do, and about which alarm or change; both None: the newest pending change, or else
-        the newest open alarm.
-    report
-        Called with what was done.
-    load
-        Makes a detector from a state and the name of its file.
+    `state`: the state file. `act`, `alarm`, `change`: what to do, and about which alarm or change;
+    both None: the newest pending change, or else the newest open alarm. `report`: called with what
+    was done. `load` makes a detector from a state and the name of its file.
 
     Raises
     ------

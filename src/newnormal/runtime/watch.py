@@ -162,8 +162,7 @@ class Watch:
             before = self._source.snapshot() if self._state is not None else {}
             self._handle_feedback(before)
             limit = self._limit()
-            batch = self._source.next_batch(limit)
-            if batch is None:
+            if (batch := self._source.next_batch(limit)) is None:
                 if self._flush and not stopped:
                     channels = self.detector.channels_
                     nothing = Table(np.empty((0, len(channels))), channels, None)

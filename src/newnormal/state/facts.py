@@ -109,8 +109,7 @@ class Facts:
 
     def done(self, optional: Sequence[str] = ()) -> None:
         """Raise a StateError if a fact is left that this version does not have."""
-        left = sorted(set(self._facts) - set(optional))
-        if left:
+        if left := sorted(set(self._facts) - set(optional)):
             raise StateError(f"{self._path}{left[0]}: not a fact of this version")
 
 

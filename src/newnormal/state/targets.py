@@ -27,14 +27,9 @@ def check_file(
 ) -> None:
     """Raise an error unless a file can be written here that is none of `others`.
 
-    Parameters
-    ----------
-    path
-        Where the file is to be; a link to a file counts as that.
-    others
-        What is read meanwhile, or written too: ``"-"`` and what is not there are no files.
-    error
-        The class of the error.
+    `path`: where the file is to be; a link to a file counts as that. `others`: what is read
+    meanwhile, or written too: ``"-"`` and what is not there are no files. `error`: the class of the
+    error.
     """
     for other in others:
         if same_file(path, other):
@@ -44,8 +39,7 @@ def check_file(
             )
     target = resolved(path, error)
     folder = target.parent
-    obstacle = what_is(target)
-    if obstacle is not None:
+    if (obstacle := what_is(target)) is not None:
         raise error(f"cannot write {path}: expected a file, found {obstacle}", hint=_ELSEWHERE)
     if not folder.is_dir():
         named = Path(path).parent

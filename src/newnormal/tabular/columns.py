@@ -194,8 +194,7 @@ def match_names(columns: Sequence[str], channels: Sequence[str], *, extra: bool 
 
 def check_unique(names: Sequence[str]) -> None:
     """Raise an `InputError` naming the columns that share a name."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(
             f"expected columns of different names, found {listed(twice)} more than once"
         )

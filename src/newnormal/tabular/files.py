@@ -134,10 +134,6 @@ def _is_stdin(path: str | PathLike[str]) -> bool:
     return fspath(path) == "-"
 
 
-def _unreadable(error: OSError) -> InputError:
-    return InputError(f"expected a file that can be read, found: {error.strerror or error}")
-
-
 def _lines_table(
     chunks: Iterator[list[str]],
     reading: Reading,
@@ -198,6 +194,7 @@ def parquet_frame(path: str | PathLike[str]) -> "nw.DataFrame[Any]":
         # As bytes: polars itself would take a name with a star in it for several files.
         return nw.from_native(pl.read_parquet(Path(path).read_bytes()))
     except OSError as error:
-        raise _unreadable(error) from error
+        found = f"expected a file that can be read, found: {error.strerror or error}"
+        raise InputError(found) from error
     except pl.exceptions.PolarsError as error:
         raise InputError(f"expected Parquet, found: {error}") from error

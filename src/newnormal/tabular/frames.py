@@ -56,8 +56,7 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
     """
     if isinstance(data, Table):
         return _from_table(data, times, channels)
-    frame = as_frame(data)
-    if frame is None:
+    if (frame := as_frame(data)) is None:
         return _from_array(as_array(data), times, channels)
     import narwhals as nw
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.bounds import Bound
+from newnormal.tabular.times import Bound
 
 LONGEST_LINE = 1_000_000  # bytes
 

@@ -64,11 +64,9 @@ def check_finite(values: Floats, channels: Sequence[str]) -> None:
         )
 
 
-def _sample(row: int) -> str:
-    return f"sample {row}"
-
-
-def check_times(times: Times, count: int, row_name: Callable[[int], str] = _sample) -> None:
+def check_times(
+    times: Times, count: int, row_name: Callable[[int], str] = "sample {}".format
+) -> None:
     """Raise an `InputError` unless there is one time a sample, each later than the last.
 
     `row_name` is what to call a row in the message.

@@ -3,13 +3,15 @@
 import re
 from datetime import UTC, date, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError
-from newnormal.types import Times
+from newnormal.tabular.zones import zone_of
+from newnormal.types import Times, ns_of_time
+from newnormal.types.zones import QUARTER, utc_offset
 
 _ZONE = r"(Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
 _ISO = re.compile(
@@ -53,8 +55,7 @@ def parse_times(values: Any) -> Times:
         if array.dtype.kind == "M":
             return _nanoseconds(array)
         array = array.tolist()
-    texts = plain_texts(array)
-    if texts is not None:
+    if (texts := plain_texts(array)) is not None:
         return texts
     times = np.empty(len(array), dtype="datetime64[ns]")
     for sample, value in enumerate(array):
@@ -115,8 +116,7 @@ def is_time(cell: object) -> bool:
 
 def _from_text(text: str) -> np.datetime64:
     text = text.strip()
-    match = _ISO.fullmatch(text)
-    if match is None:
+    if (match := _ISO.fullmatch(text)) is None:
         if _NUMBER.fullmatch(text) is None:
             raise _not_a_time(text)
         return _from_number(int(text) if text.lstrip("+-").isdigit() else float(text))
@@ -196,3 +196,41 @@ def shown_time(value: object) -> str:
     """Return what was found in the place of a time, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_DAY = 86_400 * 10**9
+
+
+class Bound(NamedTuple):
+    """A time, which may be one on the clock that the samples' times are of."""
+
+    time: np.datetime64  # the time, in UTC or on that clock
+    local: bool  # whether it was written without a zone: it is then one on that clock
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """Return it from what a user gave; arrays' times and numbers are UTC."""
+        written = isinstance(value, str | datetime) and not _is_number(value)
+        return cls(parse_time(value), written and zone_of(value) is None)
+
+    def in_zone(self, zone: str | None) -> np.datetime64:
+        """Return it in UTC, where samples' times have that zone; the first of two on the clock.
+
+        >>> bound = Bound.of("2026-07-01 12:00")
+        >>> bound.in_zone("Europe/Berlin")
+        np.datetime64('2026-07-01T10:00:00.000000000')
+        """
+        if zone is None or not self.local:
+            return self.time
+        offset, clock = utc_offset(zone), ns_of_time(self.time)
+        near = sorted({offset((clock + shift) // QUARTER) for shift in (-_DAY, _DAY)})
+        fitting = [span for span in near if offset((clock - span) // QUARTER) == span]
+        return np.datetime64(clock - (max(fitting) if fitting else near[0]), "ns")
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True

@@ -58,8 +58,7 @@ def _named(zone: str) -> str:
     >>> _named("UTC+0530"), _named("Z"), _named("Europe/Berlin")
     ('+05:30', 'UTC', 'Europe/Berlin')
     """
-    match = _FIXED.fullmatch(zone)
-    if match is not None:
+    if (match := _FIXED.fullmatch(zone)) is not None:
         minutes = int(match[2]) * 60 + int(match[3] or 0)
         return _offset(timedelta(minutes=-minutes if match[1] == "-" else minutes))
     return "UTC" if zone == "Z" else zone

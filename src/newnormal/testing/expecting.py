@@ -98,5 +98,4 @@ def check_snapshot(take: Callable[[], Any]) -> dict[str, Any]:
 
 def check_other(taken: object) -> None:
     """Check what `resume` returned for the snapshot of another input."""
-    expected = "resume to return False for the snapshot of another input"
-    expect(taken is False, expected, taken)
+    expect(taken is False, "resume to return False for the snapshot of another input", taken)

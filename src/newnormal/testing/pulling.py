@@ -154,8 +154,7 @@ def _read(source: PullSource, limit: int) -> tuple[set[Sample], list[tuple[set[S
     snapshots = []
     quiet = 0
     while quiet < _QUIET:
-        batch = source.next_batch(limit)
-        if batch is None:
+        if (batch := source.next_batch(limit)) is None:
             expect(source.next_batch(limit) is None, "None again after the end", "a batch")
             break
         try:

@@ -144,8 +144,7 @@ def _read(source: Source, limit: int) -> tuple[Any, Any]:
     values, times = [np.empty((0, len(source.options.channels)))], []
     empty = 0
     while True:
-        batch = source.next_batch(limit)
-        if batch is None:
+        if (batch := source.next_batch(limit)) is None:
             break
         expect(isinstance(batch, Batch), "a newnormal.io.Batch or None", type(batch).__name__)
         _check_batch(batch, limit, len(source.options.channels))

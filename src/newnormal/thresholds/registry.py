@@ -118,8 +118,7 @@ def from_json(rule: Mapping[str, Any], named: object = None) -> Threshold | Movi
 def _class(name: str) -> Any:
     if ":" in name:
         return imported(name, "threshold")
-    entry = registered(GROUP, name)
-    if entry is None:
+    if (entry := registered(GROUP, name)) is None:
         raise ParameterError(
             "threshold: expected a quantile between 0 and 1 or a Threshold object, an entry point "
             f'of {GROUP} or "package.module:Class", found {name!r}',

@@ -242,8 +242,7 @@ def _scores(
     model: Committee, fitted: Floats32, series: Floats, phases: Floats | None = None
 ) -> Floats:
     """Return the scores of a scaled series (T, C) that is learned from as it goes."""
-    params = neutral_params(model.channels, fitted, True)
-    return scores(model, params, series, phases)
+    return scores(model, neutral_params(model.channels, fitted, True), series, phases)
 
 
 def _rates_in_use(plan: Plan, dropped: list[str]) -> tuple[float, ...]:

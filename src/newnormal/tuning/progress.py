@@ -9,10 +9,7 @@ class FitProgress:
     The shares are those of 20,000 samples of 38 channels, measured; another history has others, so
     that a bar moves unevenly, but never back.
 
-    Parameters
-    ----------
-    on_epoch, on_phase
-        The caller's; None: not called.
+    `on_epoch`, `on_phase`: the caller's; None: not called.
 
     Examples
     --------

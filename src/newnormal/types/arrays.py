@@ -65,8 +65,7 @@ def time_of_text(text: str | None) -> np.datetime64 | None:
     """
     if text is None:
         return None
-    match = _OFFSET.fullmatch(text)
-    if match is None:
+    if (match := _OFFSET.fullmatch(text)) is None:
         return np.datetime64(text, "ns")
     time = np.datetime64(match[1], "ns")
     if match[2] == "Z":

@@ -34,14 +34,8 @@ class FrameKind:
     def of(cls, frame: Any, time: str | None, times: Any = None) -> "FrameKind":
         """Return the kind of a narwhals frame or Series.
 
-        Parameters
-        ----------
-        frame
-            The frame.
-        time
-            Its column of times; None: they are its index, or came besides (`times`), or not.
-        times
-            An index of times, or times that came besides.
+        `frame`: the frame. `time`: its column of times; None: they are its index, or came besides
+        (`times`), or not. `times`: an index of times, or times that came besides.
         """
         import narwhals as nw
 
@@ -191,8 +185,7 @@ def _described(dtype: Any, library: Any) -> Any:
     import narwhals as nw
 
     empty: Any = nw.new_series("", [], backend=library)
-    native = nw.to_native(empty)
-    return nw.from_native(native.cast(dtype), series_only=True).dtype
+    return nw.from_native(nw.to_native(empty).cast(dtype), series_only=True).dtype
 
 
 def _plain(column: NDArray[Any]) -> Any:
@@ -201,8 +194,7 @@ def _plain(column: NDArray[Any]) -> Any:
 
 
 def _tzinfo(zone: str) -> Any:
-    match = _FIXED.fullmatch(zone)
-    if match is None:
+    if (match := _FIXED.fullmatch(zone)) is None:
         return zone
     minutes = int(match[2]) * 60 + int(match[3])
     return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))

@@ -109,18 +109,9 @@ class Counter(NamedTuple):
 class Array:
     """The line of one array.
 
-    Parameters
-    ----------
-    shape
-        Numbers, letters of sizes such as ``"C"``, and multiples such as ``"4C"``.
-    range
-        What its numbers may be.
-    first
-        What they are before the first sample.
-    seldom
-        Whether most samples of a stream do not touch it.
-    counters
-        By name; the last axis has one for each.
+    `shape`: numbers, letters of sizes such as ``"C"``, and multiples such as ``"4C"``. `range`:
+    what its numbers may be. `first`: what they are before the first sample. `seldom`: whether most
+    samples of a stream do not touch it. `counters`: by name; the last axis has one for each.
     """
 
     dtype: str = "f8"  # of the field's type
@@ -223,8 +214,7 @@ def _numbers(kind: Any) -> list[FieldLine]:
 def declared(kind: type, prefix: str = "") -> dict[str, Array]:
     """Return the lines of all arrays of a class, by their names in files and blocks."""
     table: dict[str, Array] = {}
-    numbers = _numbers(kind)
-    if numbers:
+    if numbers := _numbers(kind):
         table[prefix + NUMBERS] = Array(len(numbers), range=ANY)
     for line in lines(kind):
         if line.array is not None:
@@ -262,8 +252,7 @@ def _is_tree(kind: Any) -> bool:
 
 def _children(part: Any) -> Iterator[tuple[str, Any]]:
     kind: Any = type(part)
-    names = _names(kind)
-    if names is None:
+    if (names := _names(kind)) is None:
         return zip(map(str, range(len(part))), part, strict=True)
     return zip(names, (getattr(part, name) for name in names), strict=True)
 
@@ -274,8 +263,7 @@ def flatten(part: object, name: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
     if isinstance(part, np.ndarray):
         yield name.removesuffix("."), part
     elif _is_tree(kind):
-        numbers = _numbers(kind)
-        if numbers:
+        if numbers := _numbers(kind):
             values = [float(getattr(part, line.name)) for line in numbers]
             yield name + NUMBERS, np.array(values)
         for own, each in _children(part):
@@ -321,8 +309,7 @@ def read(
 ) -> _Part:
     """Return a tuple of the arrays that `take` gives for their names, checked by their lines."""
     parts: dict[str, Any] = {}
-    numbers = _numbers(kind)
-    if numbers:
+    if numbers := _numbers(kind):
         values = take(name + NUMBERS, Array(len(numbers), range=KNOWN)).tolist()
         for line, value in zip(numbers, values, strict=True):
             assert line.number is not None

@@ -219,7 +219,6 @@ def _truth(labels: Any, length: int) -> Bools:
             f"labels: expected one for each of {length} samples, found shape {truth.shape}",
             hint=hint,
         )
-    wrong = [label for label in truth.tolist() if label not in (0, 1)]
-    if wrong:
+    if wrong := [label for label in truth.tolist() if label not in (0, 1)]:
         raise InputError(f"labels: expected 0 and 1, found {wrong[0]!r}", hint=hint)
     return truth.astype(bool)

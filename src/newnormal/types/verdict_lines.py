@@ -51,14 +51,8 @@ def verdict_lines(
 ) -> list[str]:
     """Return a line a verdict, in the documented form.
 
-    Parameters
-    ----------
-    columns
-        The verdicts.
-    heads
-        The streams.
-    owners
-        The position in `heads` of each verdict's stream; None: all are of the first.
+    `columns`: the verdicts. `heads`: the streams. `owners`: the position in `heads` of each
+    verdict's stream; None: all are of the first.
     """
     rows = len(columns.scores)
     scored = ~np.isnan(columns.scores)

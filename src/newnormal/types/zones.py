@@ -51,8 +51,7 @@ def utc_offset(zone: str | None) -> Callable[[int], int]:
     """
     if zone is None or zone == "UTC":
         return _fixed(0)
-    match = _FIXED.fullmatch(zone)
-    if match is not None:
+    if (match := _FIXED.fullmatch(zone)) is not None:
         minutes = int(match[2]) * 60 + int(match[3])
         return _fixed((-minutes if match[1] == "-" else minutes) * 60 * _SECOND)
     try:

@@ -50,8 +50,7 @@ def paper_figure(dataset: str, variant: str, measure: str, model: str = "MLP") -
     0.799 ± 0.008 | 0.838
     """
     for table in ("ablation", "main"):
-        figure = printed(table, dataset, variant, measure, model)
-        if figure is not None:
+        if (figure := printed(table, dataset, variant, measure, model)) is not None:
             return figure
     line = detail(dataset, variant, "adjusted_f1" if measure == "adjusted_f1" else "f1", model)
     return None if line is None or measure not in line else Figure(float(line[measure]), None)

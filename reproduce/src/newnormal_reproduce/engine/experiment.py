@@ -117,8 +117,7 @@ class Experiment:
     def _compare(self, line: Line, trials: Sequence[Trial]) -> Iterable[Comparison]:
         model = title(line.competitor.model) if line.compared else None
         for order, (rule, serves) in enumerate(line.rules.distinct().items()):
-            outcomes = self.outcomes_of(trials, rule)
-            if not outcomes:
+            if not (outcomes := self.outcomes_of(trials, rule)):
                 continue
             # Without adaptation the scores are the same for any threshold.
             ranking = ("auroc", "auprc") if order == 0 or line.variant.adapt else ()

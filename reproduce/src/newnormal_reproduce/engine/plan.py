@@ -126,16 +126,9 @@ class TrialPlan:
     ) -> Experiment:
         """Compute the trials of each stream's lines, and return the experiment.
 
-        Parameters
-        ----------
-        name
-            The experiment.
-        usual
-            Names of streams to use if none are requested.
-        lines_of
-            From a stream to its lines. Lines of variants that were not requested are left out.
-        pages, draw
-            As in `Experiment`.
+        `name`: the experiment. `usual`: names of streams to use if none are requested. `lines_of`:
+        from a stream to its lines. Lines of variants that were not requested are left out. `pages`,
+        `draw`: as in `Experiment`.
         """
         requested = find_streams(self.runner.streams, self.streams(usual))
         for missing, why in requested.not_run.items():

@@ -194,8 +194,7 @@ def options(model: str, setting: PaperSetting) -> TrialOptions:
     """
     if model == DEFAULT:
         return TrialOptions(**dict.fromkeys((field.name for field in fields(TrialOptions)), 0))
-    block = _model(model)
-    if block is None:
+    if (block := _model(model)) is None:
         return setting.options
     column = [paper.name for paper in _settings()].index(setting.like)
     columns = ("window", "stride", "fit_stride", "latent", "batch")

@@ -91,12 +91,8 @@ class Runner:
     series
         Labelled files of a user, each a further stream.
 
-    Attributes
-    ----------
-    computed
-        How many results were computed, not read.
-    failed
-        What had no result, and why: the data sets, by model and reason.
+    `computed`: how many results were computed, not read. `failed`: what had no result, and why: the
+    data sets, by model and reason.
     """
 
     def __init__(
@@ -172,8 +168,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - a missing model fails its own trials only
                 failures[trial] = f"{type(error).__name__}: {error}"
                 continue
-            outcome = self.store.read(path)
-            if outcome is not None:
+            if (outcome := self.store.read(path)) is not None:
                 # The file may be of a trial that differs in what does not affect the result.
                 outcomes[trial] = replace(outcome, trial=trial)
             elif self.compute:

@@ -121,7 +121,6 @@ def _one_thread() -> None:
 
 def _follow_parent() -> None:
     """End this process when the one that started it has ended."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if (parent := multiprocessing.parent_process()) is not None:
         wait([parent.sentinel])
         os._exit(1)

@@ -287,8 +287,7 @@ def draw(drift: Figures, operator: Operator, folder: Path) -> list[Path]:
         figure = grouped_bars(_groups(macros), axis="mean over collections", written=True)
         paths += save_figure(figure, folder, "drift-macro")
     means = drift.means("auprc")
-    macro = {name: means[name][1] for name in COLLECTIONS if name in means}
-    if macro:
+    if macro := {name: means[name][1] for name in COLLECTIONS if name in means}:
         figure = grouped_bars(_groups(macro), axis="AUPRC")
         paths += save_figure(figure, folder, "drift-collections")
     return [*paths, *drift_operator.draw(operator, folder)]

@@ -61,8 +61,7 @@ def _about_absorption(alarms: DriftAlarms, rows: Sequence[str]) -> str | None:
 
 
 def _about_faults(alarms: DriftAlarms) -> str | None:
-    faults = alarms.mine()
-    if not faults:
+    if not (faults := alarms.mine()):
         return None
     early, rejected, learned = (
         sum(bool(getattr(fault, part)) for fault in faults)
@@ -105,8 +104,7 @@ def _until_accepted(alarms: DriftAlarms) -> list[str]:
         plural="s"[: streams > 1],
     )
     accepted = ["accepted", "after, median", "range", "alarms", "youngest"]
-    header = ["change", "changes", *accepted, "longest of others"]
-    return [text, pages.table(header, lines)]
+    return [text, pages.table(["change", "changes", *accepted, "longest of others"], lines)]
 
 
 def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
@@ -126,8 +124,7 @@ def _faults(alarms: DriftAlarms, rows: Sequence[str]) -> list[str]:
 
 
 def _kept(alarms: DriftAlarms) -> list[str]:
-    mine = alarms.mine()
-    if not mine:
+    if not (mine := alarms.mine()):
         return []
     lines = []
     for name in [*FAULTS, "all"]:

@@ -32,12 +32,8 @@ def halves(owner: str, names: Iterable[str]) -> Halves:
     Of the names in sorted order the 1st, 3rd, 5th … choose and the 2nd, 4th … report. The names
     must be those of all streams of the collection that were found.
 
-    Parameters
-    ----------
-    owner
-        One of `HALVED`; of another collection every stream reports.
-    names
-        Names of streams; those of other collections are left out.
+    `owner`: one of `HALVED`; of another collection every stream reports. `names`: names of streams;
+    those of other collections are left out.
 
     Examples
     --------

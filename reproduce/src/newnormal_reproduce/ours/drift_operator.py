@@ -135,8 +135,7 @@ def summary(operator: Operator) -> str | None:
 
 def sections(operator: Operator) -> list[str]:
     """Return the section with the table."""
-    collections = operator.by_collection()
-    if not collections:
+    if not (collections := operator.by_collection()):
         return []
     lines, macro = [], [name for name in COLLECTIONS if name in collections]
     for name in macro:

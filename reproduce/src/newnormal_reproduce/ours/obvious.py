@@ -198,8 +198,7 @@ def _night(variant: str, seed: int, epochs: int | None) -> Night:
     detector.fit(data.train, times=data.train_times)
     if variant == "new":
         return _accepting(detector, data, seed)
-    events = watch(detector, data.test, data.test_times)
-    trace = trace_alarms(events, len(data.test))
+    trace = trace_alarms(watch(detector, data.test, data.test_times), len(data.test))
     counts = trace.count(data.labels, samples_per_day=DAY)
     since = (trace.openings - JOB_BEGIN) % DAY  # the job's newest beginning
     return Night(

@@ -190,8 +190,7 @@ def _summary(results: ObviousResults) -> list[str]:
 def _faults(results: ObviousResults) -> list[str]:
     parts = [_TEXT["faults"]]
     for rate in results.rates:
-        runs = results.with_fault(rate)
-        if not runs:
+        if not (runs := results.with_fault(rate)):
             continue
         kinds = [kind for kind in KINDS if any(run.kind == kind for run in runs)]
         widths = sorted({run.channels for run in runs})
@@ -228,8 +227,7 @@ def _quiet(results: ObviousResults) -> list[str]:
     lines = []
     for rate in results.rates:
         for kind in (*KINDS, None):
-            quiet = results.quiet(rate, kind)
-            if quiet is not None:
+            if (quiet := results.quiet(rate, kind)) is not None:
                 shares = [f"{quiet.in_alarm:.1%}", f"{quiet.pending:.1%}"]
                 rates = [f"{quiet.mean:.2f}", f"{quiet.decile:.2f}"]
                 lines.append([_NAMES[rate], kind or "all", str(quiet.runs), *rates, *shares])

@@ -79,8 +79,7 @@ def by_stream(figures: Mapping[str, Mapping[str, Figure]], columns: Sequence[str
     for stream, row in figures.items():
         best = max(figure.mean for figure in row.values())
         lines.append([stream, *(_shown(row.get(name), best) for name in columns)])
-    complete = [row for row in figures.values() if len(row) == len(columns)]
-    if complete:
+    if complete := [row for row in figures.values() if len(row) == len(columns)]:
         means = {name: Figure(fmean(row[name].mean for row in complete), None) for name in columns}
         best = max(figure.mean for figure in means.values())
         label = f"mean of the {len(complete)} with all"

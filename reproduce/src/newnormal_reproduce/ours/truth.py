@@ -111,13 +111,11 @@ class Truth:
         """Return the page."""
         seeds = ", ".join(map(str, sorted({score.place.seed for score in self.scores}))) or "none"
         about = {"command": self.command, "seeds": seeds, "versions": pages.versions()}
-        text = _TEXT["introduction"].format(**about)
-        parts, where = [text], dict[str, dict[str, object]]()
+        parts, where = [_TEXT["introduction"].format(**about)], dict[str, dict[str, object]]()
         where |= {kind: {"kind": kind} for kind in cases.KINDS}
         where |= {f"{width} ch.": {"channels": width} for width in cases.WIDTHS}
         where |= {f"{period} s": {"period": period} for period in cases.PERIODS}
-        rows = [row for row in ROWS if self.values(row)]
-        if rows:
+        if rows := [row for row in ROWS if self.values(row)]:
             floors = [row for row in ROWS if row.floor is not None]
             good, smooth = (
                 sum(row.holds(row.figure(self.values(row, **of))) for row in floors)

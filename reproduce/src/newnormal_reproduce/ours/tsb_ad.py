@@ -184,8 +184,7 @@ class BesidePublished(Figures):
         def cells(line: Line, trial: Trial, _: TrialOutcome | None) -> Mapping[str, object]:
             row, stream = line.competitor.name, line.stream
             about = {"row": row, "samples": stream.test, "history": stream.train}
-            run = self.runs.get(trial)
-            if run is None:
+            if (run := self.runs.get(trial)) is None:
                 return about
             counts = {name: getattr(run.alarms, name) for name in _COUNTED}
             return {**about, "anomalous": stream.anomalous, **run._asdict(), **counts}

@@ -211,8 +211,7 @@ def _gains(result: Experiment) -> dict[str, Group]:
 
 
 def _draw(result: Experiment, folder: Path) -> list[Path]:
-    groups = _gains(result)
-    if not groups:
+    if not (groups := _gains(result)):
         return []
     figure = grouped_bars(groups, axis="AUROC gained by DT+TTA", level=0.0)
     return save_figure(figure, folder, "all-models-gain")

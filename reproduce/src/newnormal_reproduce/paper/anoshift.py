@@ -100,8 +100,7 @@ class AnoShift:
         for split in ("near", "far"):
             if self.figures(split):
                 parts += [f"## {split.upper()}\n", self._split(split)]
-        years = [split for split in SPLITS[2:] if self.figures(split)]
-        if years:
+        if years := [split for split in SPLITS[2:] if self.figures(split)]:
             parts.append(figure_link("anoshift-years", "Normal traffic by year, t-SNE.") + "\n")
             if self._gains():
                 parts.append(figure_link("anoshift-gain", "Gain of DT+TTA in each year.") + "\n")
@@ -179,8 +178,7 @@ class AnoShift:
         if gains := self._gains():
             figure = grouped_bars(gains, axis="gained by DT+TTA", level=0.0)
             paths += save_figure(figure, folder, "anoshift-gain")
-        normal = self._normal_rows()
-        if normal:
+        if normal := self._normal_rows():
             paths += save_figure(years_apart(normal), folder, "anoshift-years")
         return paths
 

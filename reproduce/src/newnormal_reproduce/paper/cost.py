@@ -132,16 +132,11 @@ class Costs:
 def cost(models: Sequence[str] | None = None, *, progress: Progress | None = None) -> Costs:
     """Measure each model.
 
-    Parameters
-    ----------
-    models
-        Names or import paths; None: the paper's, the MLP compiled and in PyTorch.
-    progress
-        Called with how many are done, how many there are, and which was done last.
+    `models`: names or import paths; None: the paper's, the MLP compiled and in PyTorch. `progress`:
+    called with how many are done, how many there are, and which was done last.
     """
     chosen = list(models) if models else ["mlp", "torch-mlp", *PAPER_MODELS[1:]]
-    again = command("cost", models=models).replace(" --data DIR", "")
-    costs = Costs([], {}, again)
+    costs = Costs([], {}, command("cost", models=models).replace(" --data DIR", ""))
     for done, name in enumerate(chosen, start=1):
         try:
             costs.measured.append(cost_of(name))
@@ -249,8 +244,7 @@ def _memory(cost: Cost) -> list[str]:
 
 def _beside(cost: Cost, name: str, ours: float, form: str, signed: str) -> list[str]:
     """Return the paper's figure and the difference of ours."""
-    paper = _printed(cost)
-    if paper is None:
+    if (paper := _printed(cost)) is None:
         return ["-", ""]
     return [format(paper[name], form), format(ours - paper[name], signed)]
 

@@ -150,8 +150,7 @@ def _median_runs(experiment: Experiment) -> list[_MedianRun]:
     """Return each line's run of median AUROC, with the threshold for F1."""
     medians = []
     for line, trials in experiment.lines:
-        runs = experiment.outcomes_of(trials, line.rules.f1)
-        if runs:
+        if runs := experiment.outcomes_of(trials, line.rules.f1):
             ranked = sorted(runs, key=lambda run: run.report.auroc)
             medians.append(_MedianRun(line, ranked[(len(ranked) - 1) // 2], len(ranked)))
     return medians

@@ -40,8 +40,7 @@ class DatasetTable:
                 wanted = (paper[key] for key in _SIZES)
                 lines.append([name, *(cell for value in wanted for cell in ("-", value))])
         parts = [_TEXT["introduction"].format(command=self.command), table(header, lines)]
-        others = [stream for stream in self.streams if stream.name not in names]
-        if others:
+        if others := [stream for stream in self.streams if stream.name not in names]:
             parts += [
                 "## Others\n",
                 table(

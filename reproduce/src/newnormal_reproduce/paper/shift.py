@@ -163,8 +163,7 @@ class Shifts:
             show(clouds(flat), "shift-planes", _MOTION)
         if single:
             show(clouds(single), "shift-histograms", _SINGLE)
-        missing = {name: why for name, why in measured.items() if isinstance(why, str)}
-        if missing:
+        if missing := {name: why for name, why in measured.items() if isinstance(why, str)}:
             text += ["## Not run\n", pages.table(("data set", "why"), missing.items())]
         texts = {"shift.md": "\n".join(text), "shift.csv": _csv(measured)}
         return (*write_texts(folder, texts), *pictures)

@@ -112,8 +112,7 @@ class Traces:
         if self.variants.outcomes:
             text.append(_TEXT["expected"].format(seeds=", ".join(map(str, self.variants.seeds))))
         for name in dict.fromkeys(line.stream.name for line, _ in self.variants.lines):
-            drawn = _expectations(self.variants, name)
-            if drawn is not None:
+            if (drawn := _expectations(self.variants, name)) is not None:
                 figure, channel = drawn
                 caption = _TEXT["expected caption"].format(name=name, channel=channel)
                 show(figure, f"traces-expected-{_file(name)}", caption)
@@ -175,8 +174,7 @@ def _expectations(experiment: Experiment, name: str) -> "tuple[Figure, str] | No
     runner = experiment.runner
     data = load_stream(name, runner.streams.about(name).root)
     labels = data.labels.astype(bool)
-    events = runs(labels)
-    if not events:
+    if not (events := runs(labels)):
         return None
     start, stop = max(events, key=lambda event: event[1] - event[0])
     middle = (start + stop) // 2

@@ -57,8 +57,7 @@ def label_of(stream: str) -> str:
     >>> label_of("SMD/1-4"), label_of("NAB/realKnownCause/ambient_temperature_system_failure")
     ('SMD/1-4', 'ambient temperature system…')
     """
-    prefixes = ("NAB/realKnownCause/", "synthetic/")
-    for prefix in prefixes:
+    for prefix in ("NAB/realKnownCause/", "synthetic/"):
         if stream.startswith(prefix):
             stream = stream.removeprefix(prefix).replace("_", " ")
     return stream if len(stream) <= 28 else f"{stream[:27].rsplit(' ', 1)[0]}…"

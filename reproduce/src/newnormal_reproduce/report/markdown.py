@@ -23,16 +23,9 @@ def render(
 ) -> str:
     """Return Markdown as HTML, with the figures of the folder embedded.
 
-    Parameters
-    ----------
-    text
-        Markdown, with tables; a paragraph that is an image is a figure with a caption.
-    folder
-        The folder of the figures.
-    level
-        The heading level of ``#``; ``##`` is one below it.
-    link
-        From a link's target to the target in the page.
+    `text`: Markdown, with tables; a paragraph that is an image is a figure with a caption.
+    `folder`: the folder of the figures. `level`: the heading level of ``#``; ``##`` is one below
+    it. `link`: from a link's target to the target in the page.
 
     Examples
     --------
@@ -128,8 +121,7 @@ def _first_cell(cell: Token, *, again: bool) -> str:
 
 def _figure(image: Token, folder: Path) -> str:
     target = str(image.attrGet("src"))
-    uri = data_uri(folder, target)
-    if uri is None:
+    if (uri := data_uri(folder, target)) is None:
         return f'<p class="missing">The figure {html.escape(target)} is missing.</p>\n'
     plain = _RENDERER.renderInlineAsText(image.children, _MARKDOWN.options, {})
     return (

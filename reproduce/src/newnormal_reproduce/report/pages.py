@@ -49,8 +49,7 @@ def results(experiment: Experiment, introduction: str) -> str:
     if compared:
         parts += [_TEXT["ranking"], _ranking(compared)]
         for text, oracle in ((_TEXT["honest"], False), (_TEXT["oracle"], True)):
-            lines = _decisions(experiment, compared, oracle=oracle)
-            if lines:
+            if lines := _decisions(experiment, compared, oracle=oracle):
                 parts += [text, lines]
         parts += [_differences(compared), settings_used(experiment)]
     return "\n".join([*parts, *not_run(experiment)])
@@ -237,8 +236,7 @@ def details(experiment: Experiment, heading: str) -> str:
     lines = []
     for line, trials in experiment.lines:
         for rule, serves in line.rules.distinct().items():
-            outcome = experiment.shown(trials, rule)
-            if outcome is None:
+            if (outcome := experiment.shown(trials, rule)) is None:
                 continue
             who = [line.stream.name, line.competitor.name, line.variant.name]
             who.append(", ".join(MEASURES[measure] for measure in serves))
@@ -246,8 +244,7 @@ def details(experiment: Experiment, heading: str) -> str:
             ours = ["ours", str(outcome.trial.seed), _rule(rule), f"{outcome.tau:.4g}"]
             lines.append([*who, *ours, *cells])
             for measure in serves:
-                printed = _printed(line, measure)
-                if printed is not None:
+                if (printed := _printed(line, measure)) is not None:
                     cells = [printed[name] for name in (*names, *adjusted)]
                     who[3] = MEASURES[measure]
                     rule_text = printed["threshold"].replace("*", "\\*")

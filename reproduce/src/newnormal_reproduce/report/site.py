@@ -71,11 +71,9 @@ def _state(text: str) -> str:
     if unequal is not None or seeds is not None:
         count = unequal[1] if unequal else str(len(seeds[1].split(",")) if seeds else 0)
         parts.append(f"{count} seed{'s'[: count != '1']}")
-    within = _BEYOND.search(text)
-    if within is not None:
+    if (within := _BEYOND.search(text)) is not None:
         parts.append(f"{within[1]} of {within[2]} figures agree")
-    absent = _absent(text)
-    if absent:
+    if absent := _absent(text):
         parts.append(f"{absent} not run")
     return "run" + (f": {', '.join(parts)}" if parts else "")
 

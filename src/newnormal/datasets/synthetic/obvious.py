@@ -113,8 +113,7 @@ class _Stream(NamedTuple):
 def _sine(day: Floats, channels: int, rng: np.random.Generator) -> _Stream:
     """Return daily sines, of another amplitude, level and phase in each channel."""
     amplitude, level = rng.uniform(2, 20, channels), rng.uniform(20, 100, channels)
-    phase = rng.uniform(0, 1, channels)
-    wave = np.sin(2 * np.pi * (day[:, None] + phase))
+    wave = np.sin(2 * np.pi * (day[:, None] + rng.uniform(0, 1, channels)))
     noise = _NOISE * amplitude * rng.standard_normal(wave.shape)
     return _Stream(level + amplitude * wave, noise)
 
@@ -265,14 +264,9 @@ def cases(
     The fault is in one channel drawn at random, and begins at random after the first tenth of the
     live part. Sizes are in standard deviations (std) of the channel's history.
 
-    Parameters
-    ----------
-    rate
-        ``"1min"`` (7 days of history, 3 live) or ``"15min"`` (20 days, 10 live).
-    seed
-        Same seed, same data.
-    kinds, channels, faults
-        Only these. They do not change the data of a case.
+    `rate`: ``"1min"`` (7 days of history, 3 live) or ``"15min"`` (20 days, 10 live). `seed`: same
+    seed, same data. `kinds`, `channels`, `faults`: only these. They do not change the data of a
+    case.
 
     Notes
     -----
@@ -305,8 +299,7 @@ def cases(
             if kind not in kinds or width not in channels:
                 continue
             key = list(RATES).index(rate), KINDS.index(kind), width
-            rng = np.random.default_rng([seed, *key])
-            stream = maker.make(day, width, rng)
+            stream = maker.make(day, width, np.random.default_rng([seed, *key]))
             for fault in (None, *(name for name in FAULTS if name in faults)):
                 if fault != "broken coupling" or kind == "coupled":
                     yield _case(

@@ -294,8 +294,7 @@ def _begun_again(fits: FitReader | None, lost: Lost) -> list[tuple[int, Stream]]
     """Return streams at their start, with their order, where their fit can be read."""
     streams = []
     for name, place, order in zip(lost.names, lost.fits, lost.orders, strict=True):
-        fit = _fit(fits, place)
-        if fit is not None:
+        if (fit := _fit(fits, place)) is not None:
             block, shape = FleetStreams().common(fit.fitted, fit.shape)
             stream = Stream(name, fit.template, block, shape)
             stream.put(fit.fitted.initial())

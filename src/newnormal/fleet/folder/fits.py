@@ -35,10 +35,7 @@ class Fit(NamedTuple):
 class FitWriter:
     """Writes fits; knows which ones the file has.
 
-    Attributes
-    ----------
-    name, size
-        The file's name in the folder, and how much of it is used.
+    `name`, `size`: the file's name in the folder, and how much of it is used.
     """
 
     def __init__(self, folder: Path, name: str = "", size: int = 0) -> None:

@@ -22,14 +22,8 @@ class CallerLog:
     All streams are saved at one position, only by `checkpoint`: after a kill the fleet is as it
     was there, and its caller applies what it logged since.
 
-    Parameters
-    ----------
-    writer, lock
-        Of the folder.
-    contents
-        Gives what the fleet is now.
-    end
-        Where the log ends.
+    `writer`, `lock`: of the folder. `contents` gives what the fleet is now. `end`: where the log
+    ends.
     """
 
     def __init__(
@@ -110,12 +104,7 @@ class FleetLog(CallerLog):
     again, the caller has done with the verdicts of the last call what it wanted. So all verdicts
     that it may not have seen come again when the folder is opened after a kill.
 
-    Parameters
-    ----------
-    log
-        Where records go.
-    every
-        Calls with samples, within which each shard is saved once.
+    `log`: where records go. `every`: calls with samples, within which each shard is saved once.
     """
 
     def __init__(

@@ -52,8 +52,7 @@ def scan(path: Path, begin: int, position: int = 0) -> Iterator[LogPart]:
 
 def _part(content: bytes, at: int) -> LogPart:
     """Return the part of a log that begins at an offset."""
-    head = _header(content, at)
-    if head is not None:
+    if (head := _header(content, at)) is not None:
         mark, crc, end = head
         if end > len(content):
             return LogPart("torn", at, len(content))
@@ -197,8 +196,7 @@ class FileLog:
 
     def trim(self, position: int) -> None:
         """Remove files that hold nothing after a position."""
-        files = self.files
-        for (_, path), (following, _) in pairwise(files):
+        for (_, path), (following, _) in pairwise(self.files):
             if following <= position:
                 remove_file(path)
 

@@ -107,8 +107,7 @@ class Manifest:
             version = facts.get("version")
             if isinstance(version, int):
                 check_version(version, origin)
-            digest = facts.pop("sha256", None)
-            intact = digest == _digest(facts)
+            intact = facts.pop("sha256", None) == _digest(facts)
         except (ValueError, RecursionError):
             intact = False
         if not intact:

@@ -145,8 +145,7 @@ class Samples(NamedTuple):
                 StreamError(str(name), InputError(str(message), hint=hint), tuple(map(int, rows)))
                 for name, message, hint, rows in json.loads(body.take(length))
             )
-        blocks = tuple(LoggedBlock.read(body) for _ in range(count))
-        return cls(blocks, errors, bool(flush))
+        return cls(tuple(LoggedBlock.read(body) for _ in range(count)), errors, bool(flush))
 
 
 class Act(NamedTuple):

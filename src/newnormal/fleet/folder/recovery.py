@@ -179,8 +179,7 @@ def _lost(reader: ShardReader, row: int, error: StateError) -> Lost:
 
 def _name_lost(folder: Path, manifest: Manifest, read: Read, readers: list[ShardReader]) -> None:
     """Name the streams of shards that cannot be read at all, from the listing of all streams."""
-    nameless = [lost for lost in read.lost if not lost.names]
-    if not nameless:
+    if not (nameless := [lost for lost in read.lost if not lost.names]):
         return
     try:
         listing = read_listing(folder, manifest.streams)

@@ -20,7 +20,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.review import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
-from newnormal.alarms.moving import threshold_of
+from newnormal.alarms.threshold import threshold_of
 from newnormal.core.arena import ALIGNMENT, Layout, blank_block, place, view
 from newnormal.core.state import StreamState
 from newnormal.errors import StateError

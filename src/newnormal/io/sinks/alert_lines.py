@@ -78,8 +78,7 @@ class AlertLinesSink(AlertSink):
         if self._handle is not None and not self._is_rotated(self._handle):
             return self._handle
         self.close()
-        kind = what_is(self._path)
-        if kind is not None:
+        if (kind := what_is(self._path)) is not None:
             raise OSError(0, kind)
         new = not self._path.exists()
         handle = self._handle = os.open(self._path, _FLAGS, 0o640)
@@ -101,8 +100,7 @@ class AlertLinesSink(AlertSink):
 
     def _read_end(self, handle: int) -> None:
         """Remember the alerts at the end of the file; end a line that was cut short."""
-        size = os.fstat(handle).st_size
-        os.lseek(handle, max(size - _TAIL, 0), os.SEEK_SET)
+        os.lseek(handle, max(os.fstat(handle).st_size - _TAIL, 0), os.SEEK_SET)
         text = b""
         while piece := os.read(handle, _TAIL):
             text += piece

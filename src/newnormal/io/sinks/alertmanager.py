@@ -46,10 +46,7 @@ class AlertmanagerSink(AlertSink):
     `repeat_every` in seconds (60), `expires_after` in seconds (ten times that); `timeout` in
     seconds (10); `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
 
     Notes
     -----
@@ -140,8 +137,7 @@ class AlertmanagerSink(AlertSink):
 
     def notice(self) -> str:
         """Return which of several addresses take nothing, and why."""
-        down = dict(self._down)
-        if not down:
+        if not (down := dict(self._down)):
             return ""
         reasons = "; ".join(why for _, why in down.values())
         return f"{len(down)} of {len(self._receivers)} addresses took nothing: {reasons}"
@@ -241,8 +237,7 @@ def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[
     if isinstance(options.get("severity"), str):
         return dict.fromkeys(SEVERITIES, given.text("severity"))
     chosen: dict[str, str] = given.table("severity", {})
-    unknown = sorted(set(chosen) - set(SEVERITIES))
-    if unknown:
+    if unknown := sorted(set(chosen) - set(SEVERITIES)):
         raise ParameterError(
             f"{where}: severity: expected kinds among {', '.join(SEVERITIES)}, "
             f"found {', '.join(unknown)}"
@@ -269,8 +264,7 @@ def _all_of(
     errors: Sequence[SinkDownError | AlertRefusedError],
 ) -> SinkDownError | AlertRefusedError:
     """Return the error of an alert that nobody has taken."""
-    refused = [error for error in errors if isinstance(error, AlertRefusedError)]
-    if refused:
+    if refused := [error for error in errors if isinstance(error, AlertRefusedError)]:
         return refused[0]
     if len(errors) == 1:
         return errors[0]

@@ -150,12 +150,8 @@ class HttpReceiver:
     def judge(self, answer: HttpAnswer, hint: str | None = None) -> None:
         """Raise an error unless an answer says that all is well.
 
-        Parameters
-        ----------
-        answer
-            To a request.
-        hint
-            What to do, where its text says that all alerts must wait, whatever the status.
+        `answer`: to a request. `hint`: what to do, where its text says that all alerts must wait,
+        whatever the status.
 
         Raises
         ------

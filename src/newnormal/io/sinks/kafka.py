@@ -57,8 +57,7 @@ class KafkaSink(AlertSink):
     def send(self, alert: Alert) -> None:
         """Send an alert; return once the brokers have it."""
         with self._lock:
-            error = self._report(alert)
-            if error is not None:
+            if (error := self._report(alert)) is not None:
                 self._judge(error)
             self._cluster.troubles.over()
 

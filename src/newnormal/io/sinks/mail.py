@@ -50,10 +50,7 @@ class MailSink(AlertSink):
     ``"starttls"``, ``"tls"`` or ``"none"``; `user` and `password`; `timeout` in seconds (20);
     `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
     """
 
     secrets = ("password",)
@@ -115,8 +112,7 @@ class MailSink(AlertSink):
 
     def notice(self) -> str:
         """Return which recipients were refused while others got the mail."""
-        refused = dict(self._refused)
-        if not refused:
+        if not (refused := dict(self._refused)):
             return ""
         reasons = "; ".join(f"{each}: {why}" for each, why in refused.items())
         return f"{self._server}: {len(refused)} of {len(self._to)} recipients refused: {reasons}"

@@ -40,10 +40,7 @@ class MqttSink(AlertSink):
     With `retain`, the broker keeps the newest alert of each topic for who subscribes later. If the
     topic has ``{item}``, it keeps alerts of open items alone: what is resolved is removed.
 
-    Parameters
-    ----------
-    clock
-        Gives seconds.
+    `clock` gives seconds.
     """
 
     secrets = SECRETS

@@ -50,10 +50,7 @@ class SlackSink(AlertSink):
     `username` and `icon`, where the webhook allows other ones than its own; `timeout` in seconds
     (10); `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
     """
 
     private = ("url",)

@@ -100,16 +100,9 @@ def note_lines(
 ) -> list[Text]:
     """Return a note as lines for a console.
 
-    Parameters
-    ----------
-    note
-        What to show.
-    console
-        Its width is that of the lines.
-    stream
-        The name of the stream, before all else; None: there is one stream.
-    name_width
-        The width that names are given.
+    `note`: what to show. `console`: its width is that of the lines. `stream`: the name of the
+    stream, before all else; None: there is one stream. `name_width`: the width that names are
+    given.
     """
     from rich.cells import cell_len
     from rich.text import Text

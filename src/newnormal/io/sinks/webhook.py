@@ -15,14 +15,8 @@ from newnormal.io.sinks.http import HttpReceiver
 def signature(secret: str, timestamp: str, body: bytes) -> str:
     """Return the signature of a request, as its header ``X-Newnormal-Signature`` has it.
 
-    Parameters
-    ----------
-    secret
-        That sender and receiver know.
-    timestamp
-        The header ``X-Newnormal-Timestamp``: Unix seconds.
-    body
-        The body as it was received.
+    `secret`: that sender and receiver know. `timestamp`: the header ``X-Newnormal-Timestamp``: Unix
+    seconds. `body`: the body as it was received.
 
     Examples
     --------
@@ -39,10 +33,7 @@ class WebhookSink(AlertSink):
     Options: `url`; `secret`, which signs; `token`, sent as ``Authorization: Bearer``; `timeout`
     in seconds (10); `ca_file`, certificates to trust instead of the system's.
 
-    Parameters
-    ----------
-    clock
-        Returns Unix seconds.
+    `clock` returns Unix seconds.
     """
 
     secrets = ("secret", "token")

@@ -64,8 +64,7 @@ def _facts_of(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     kind = str(body.get("kind", ""))
     facts = [("kind", f"{_KINDS.get(kind, kind)}, {body.get('state', '')}".strip(", "))]
-    streams = [shown(each) for each in body.get("streams") or ()]
-    if streams:
+    if streams := [shown(each) for each in body.get("streams") or ()]:
         label = "stream" if len(streams) == 1 else "streams"
         facts.append((label, channels_text(streams, _MOST_STREAMS)))
     facts.append(("since", _moment(body["opened"])))

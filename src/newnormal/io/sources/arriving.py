@@ -78,8 +78,7 @@ class ArrivingSource(Source):
             return None
         strict = self.options.reading.on_duplicate == "error" and not self.repeats
         before = self.wrapped.snapshot() if strict else {}
-        batch = self.wrapped.next_batch(limit)
-        if batch is None:
+        if (batch := self.wrapped.next_batch(limit)) is None:
             return self._end(limit)
         # Lines that were held until the header was found come with those behind it.
         most = max(limit, len(batch)) if isinstance(self.wrapped, LineSource) else limit
@@ -115,8 +114,7 @@ class ArrivingSource(Source):
         self._arrival = self._new()
         self._ready, self._refused = [], None
         self._ended = self._stopped = False
-        facts = snapshot.get(_KEY)
-        if facts is None:
+        if (facts := snapshot.get(_KEY)) is None:
             return True
         if not isinstance(facts, Mapping):
             raise StateError(f"place: expected {_KEY} as an object, found {facts!r}", hint=FRESH)
@@ -141,8 +139,7 @@ class ArrivingSource(Source):
     def _end(self, limit: int) -> Batch | None:
         self._ended = True
         if self._keep or self._stopped:
-            waiting = self._arrival.waiting()
-            if waiting is not None:
+            if (waiting := self._arrival.waiting()) is not None:
                 self.report(f"{self.name}: {waiting}")
             return None
         arrived = self._arrival.flush()

@@ -159,8 +159,7 @@ class FileSource(LineSource):
             self._head = before = b""
             left = offset
             while left:
-                piece = opened.read(left)
-                if not piece:
+                if not (piece := opened.read(left)):
                     return None
                 self._note_head(piece)
                 before = (before + piece)[-_HEAD:]

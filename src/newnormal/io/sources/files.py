@@ -51,12 +51,8 @@ class FileRows(NamedTuple):
 class FileLines:
     """Reads the lines of followed files.
 
-    Parameters
-    ----------
-    reading
-        How they are written, and what is taken from them.
-    by
-        The columns that name the stream.
+    `reading`: how they are written, and what is taken from them. `by`: the columns that name the
+    stream.
     """
 
     def __init__(self, reading: Reading, by: Sequence[str] = ()) -> None:
@@ -338,8 +334,7 @@ class FilesSource(PullSource):
             if self._tailing.due or now >= self._next:
                 self._next = now + self.pause
                 self._tailing.scan()
-            waiting = self._tailing.waiting()
-            if not waiting:
+            if not (waiting := self._tailing.waiting()):
                 return found, False
             share = max(_SHARE, (limit - count) // len(waiting))
             for each in waiting:
@@ -379,14 +374,12 @@ class FilesSource(PullSource):
         """Give samples in those columns in which the stream has had a value."""
         known = self._channels.get(stream, ())
         there = np.flatnonzero(~np.isnan(values).all(axis=0)).tolist()
-        new = tuple(names[at] for at in there if names[at] not in known)
-        if new:
+        if new := tuple(names[at] for at in there if names[at] not in known):
             known += new
             if stream in self._channels or len(self._channels) < _STREAMS:
                 self._channels[stream] = known
         columns = {name: at for at, name in enumerate(names)}
-        channels = tuple(name for name in known if name in columns)
-        if channels:
+        if channels := tuple(name for name in known if name in columns):
             yield Arrival(stream, channels, times, values[:, [columns[name] for name in channels]])
 
     def _names(self, channels: tuple[str, ...]) -> tuple[str, ...]:
@@ -453,8 +446,7 @@ class FilesSource(PullSource):
         files = self._tailing.files
         if files.folders.problem:
             said.append(files.folders.problem)
-        refused = [each for each in files if each.refused and not each.gone]
-        if refused:
+        if refused := [each for each in files if each.refused and not each.gone]:
             last = refused[-1]
             count = "1 file is" if len(refused) == 1 else f"{len(refused):,} files are"
             said.append(f"{count} not read: {_shown(last.name)}: {last.refused}")
@@ -473,8 +465,7 @@ class FilesSource(PullSource):
             tailing.scan()
             if tailing.files.folders.problem:
                 raise InputError(tailing.files.folders.problem)
-            files = list(tailing.files)
-            if not files:
+            if not (files := list(tailing.files)):
                 return f"no file yet that {' or '.join(self._paths)} names"
             size = sum(each.size for each in files)
             lines = FileLines(self._reading, self._by)

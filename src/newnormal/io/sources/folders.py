@@ -159,12 +159,8 @@ class Folders:
     ) -> dict[Ident, FolderEntry]:
         """Return the files that patterns name, and others of the folders where they matter.
 
-        Parameters
-        ----------
-        inodes
-            Files that are known: they may be called something else by now.
-        families
-            Families of which every file matters.
+        `inodes`: files that are known: they may be called something else by now. `families`:
+        families of which every file matters.
         """
         self.problem = ""
         entries: dict[Ident, FolderEntry] = {}

@@ -43,12 +43,7 @@ class _ReadMessage(NamedTuple):
 class KafkaSamples:
     """Reads messages, and gives out their samples in batches.
 
-    Parameters
-    ----------
-    payloads
-        Reads the values of messages.
-    clock
-        Returns seconds that always increase.
+    `payloads` reads the values of messages. `clock` returns seconds that always increase.
     """
 
     def __init__(self, payloads: Payloads, clock: Callable[[], float]) -> None:
@@ -78,10 +73,7 @@ class KafkaSamples:
     def take(self, limit: int, behind: dict[Partition, int]) -> list[Arrival]:
         """Return the next samples, at most `limit`.
 
-        Parameters
-        ----------
-        behind
-            The offsets behind the messages whose samples were given out; it is changed.
+        `behind`: the offsets behind the messages whose samples were given out; it is changed.
         """
         count = len(self._ready)
         while True:
@@ -111,8 +103,7 @@ class KafkaSamples:
         return arrivals
 
     def _values(self, message: "Message") -> list[PayloadValue]:
-        payload = message.value()
-        if payload is None:  # a compacted topic's mark that a key was removed
+        if (payload := message.value()) is None:  # a compacted topic's mark that a key was removed
             return []
         if len(payload) > _LARGEST:
             raise InputError(
@@ -176,10 +167,7 @@ class KafkaSource(PullSource):
     The stream of a message is what its JSON names, else its key, else its topic. Its time is that
     in the JSON, else its timestamp in Kafka, so a message that is read twice has the same time.
 
-    Parameters
-    ----------
-    clock
-        Returns seconds that always increase.
+    `clock` returns seconds that always increase.
 
     Notes
     -----

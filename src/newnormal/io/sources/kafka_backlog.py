@@ -27,15 +27,7 @@ class Backlog(Generic[K, T]):
     A partition is behind from `restart` until `caught_up`. It no longer keeps others waiting after
     `patience` seconds in which nothing came from it.
 
-    Parameters
-    ----------
-    patience
-        In seconds that were spent waiting.
-
-    Attributes
-    ----------
-    size
-        Of all messages that are held, in bytes.
+    `patience` is in seconds that were spent waiting, `size` in bytes of all messages that are held.
 
     Examples
     --------

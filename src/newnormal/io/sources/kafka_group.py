@@ -92,14 +92,8 @@ def _pattern(where: str, topic: str) -> re.Pattern[str] | None:
 class GroupMember:
     """Fetches messages as a member of a group.
 
-    Parameters
-    ----------
-    cluster
-        Where Kafka is.
-    topics, group, start
-        As the source's options.
-    clock
-        Returns seconds that always increase.
+    `cluster`: where Kafka is. `topics`, `group`, `start`: as the source's options. `clock` returns
+    seconds that always increase.
     """
 
     def __init__(
@@ -210,8 +204,7 @@ class GroupMember:
 
     def _take(self, message: Message) -> None:
         partition, offset = partition_of(message), message.offset() or 0
-        error = message.error()
-        if error is not None:
+        if (error := message.error()) is not None:
             self._take_error(error, partition, offset)
             return
         self._silent_since = None

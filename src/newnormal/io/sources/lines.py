@@ -203,8 +203,7 @@ class LineSource(Source):
         return True
 
     def _fill(self) -> None:
-        piece = self._read()
-        if piece:
+        if piece := self._read():
             self._lines = self._cutter.cut(piece)[::-1]
         elif piece is None:
             self._ended = True

@@ -18,18 +18,8 @@ import numpy as np
 
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
+from newnormal.io import mqtt
 from newnormal.io.arrivals import Arrival
-from newnormal.io.mqtt import (
-    LEAST_ERROR,
-    SECRETS,
-    BrokerError,
-    ClosedError,
-    MqttBroker,
-    MqttConnection,
-    MqttMessage,
-    SessionTakenError,
-    with_version,
-)
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from newnormal.io.sources.pull import PullSource
@@ -58,7 +48,7 @@ _TRIED = 2.0  # s for which `check` listens
 _NO_TOPIC = "newnormal/acknowledged"  # nobody subscribes to it, so unsubscribing changes nothing
 
 
-def digest_of(message: MqttMessage) -> bytes:
+def digest_of(message: mqtt.MqttMessage) -> bytes:
     """Return what tells a message that is sent again from others: number, topic and payload.
 
     A broker that sends a message again has to keep its number.
@@ -77,10 +67,7 @@ class Delivered:
     It does so where the connection ends before it has the acknowledgement. That it has it is known
     when it answers to something that was sent behind the acknowledgement.
 
-    Parameters
-    ----------
-    most
-        How many are kept.
+    `most`: how many are kept.
 
     Examples
     --------
@@ -141,12 +128,7 @@ class Unread:
     are usual beside numbers, so they are reported only if no message of their pattern ever had a
     number. What is reported changes once a minute at most: each change is logged.
 
-    Parameters
-    ----------
-    patterns
-        The patterns of topics.
-    clock
-        Gives seconds.
+    `patterns`: the patterns of topics. `clock` gives seconds.
     """
 
     def __init__(
@@ -209,10 +191,7 @@ class Tries:
     again and yet accepts the client has another client with the same id: not all brokers say so.
     The session is left to that for a minute.
 
-    Parameters
-    ----------
-    clock
-        Gives seconds.
+    `clock` gives seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -227,17 +206,17 @@ class Tries:
         """Return whether to connect now."""
         return self._clock() >= self._due
 
-    def failed(self, error: BrokerError, client_id: str) -> None:
+    def failed(self, error: mqtt.BrokerError, client_id: str) -> None:
         """Take note of a connection that ended or could not be made."""
         now = self._clock()
-        if not isinstance(error, ClosedError):
+        if not isinstance(error, mqtt.ClosedError):
             self._due = now + _WAITS[min(self._failures, len(_WAITS) - 1)]
             self._failures += 1
             self._closed.clear()  # the broker itself was away
             self._trouble = f"{error.message} ({error.hint})" if error.hint else error.message
             return
         self._closed = [each for each in self._closed if each > now - _HELD_BACK] + [now]
-        if isinstance(error, SessionTakenError) or len(self._closed) >= _CLOSED:
+        if isinstance(error, mqtt.SessionTakenError) or len(self._closed) >= _CLOSED:
             self._due = now + _HELD_BACK
             self._taken = (
                 now,
@@ -269,26 +248,24 @@ class MqttSource(PullSource):
     for how long the broker keeps messages while nobody fetches them (``"7d"``), or ``"none"``;
     `client_id`.
 
-    Parameters
-    ----------
-    clock
-        Gives seconds.
+    `clock` gives seconds.
     """
 
-    secrets = SECRETS
+    secrets = mqtt.SECRETS
 
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
         where = f"source {name}"
-        given = Options(where, with_version(options))
-        self._broker = MqttBroker(given)
+        given = Options(where, mqtt.with_version(options))
+        self._broker = mqtt.MqttBroker(given)
         self._payloads = Payloads(given)
         self._topics = TopicPatterns(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
         keep: str = given.text("keep", _KEEP)
-        self._keep = 0.0 if keep == "none" else _seconds(keep, f"{where}: keep")
+        kept = np.timedelta64(0) if keep == "none" else duration(keep, f"{where}: keep")
+        self._keep = float(kept / np.timedelta64(1, "s"))
         self._given_id: str | None = given.text("client_id", None)
         given.end()
         if retained not in ("ignore", "take"):
@@ -304,7 +281,7 @@ class MqttSource(PullSource):
         self._left: list[str] = []  # filters to unsubscribe from
         self._clock = clock
         self._ended = threading.Event()
-        self._connection: MqttConnection | None = None
+        self._connection: mqtt.MqttConnection | None = None
         self._delivered = Delivered(4 * WINDOW)
         self._recent = Delivered(_RECENT)
         self._counts_up = True  # whether the broker numbers messages one after the other
@@ -332,7 +309,7 @@ class MqttSource(PullSource):
         if not self._parts:
             try:
                 values = self._gathered(limit)
-            except BrokerError as error:
+            except mqtt.BrokerError as error:
                 if not self._was_well:
                     raise
                 self._tries.failed(error, self._client_id)
@@ -402,7 +379,7 @@ class MqttSource(PullSource):
 
     # ------------------------------------------------------------------ connection
 
-    def _open(self) -> MqttConnection:
+    def _open(self) -> mqtt.MqttConnection:
         """Return a connection that has asked for all topics."""
         if self._connection is not None:
             return self._connection
@@ -419,12 +396,12 @@ class MqttSource(PullSource):
             self._asked[self._subscribed(connection, wanted)] = wanted, self._clock()
         return connection
 
-    def _subscribed(self, connection: MqttConnection, wanted: str) -> int:
+    def _subscribed(self, connection: mqtt.MqttConnection, wanted: str) -> int:
         """Ask for the messages of a filter; return the number of the answer."""
         identifier = 0 if self._overlapping is None else _identifier(wanted)
         return connection.subscribe(wanted, identifier=identifier, retained=self._takes_retained)
 
-    def _check_overlap(self, connection: MqttConnection) -> None:
+    def _check_overlap(self, connection: mqtt.MqttConnection) -> None:
         available = connection.limit("SubscriptionIdentifierAvailable", 1)
         if self._overlapping is not None and not available:
             raise self._twice()
@@ -439,11 +416,11 @@ class MqttSource(PullSource):
         )
 
     def _check_answer(
-        self, connection: MqttConnection, wanted: str, reasons: "Sequence[ReasonCode]"
+        self, connection: mqtt.MqttConnection, wanted: str, reasons: "Sequence[ReasonCode]"
     ) -> None:
         """Raise an error unless the broker sends the messages of a filter."""
         for reason in reasons:
-            if reason.value >= LEAST_ERROR:
+            if reason.value >= mqtt.LEAST_ERROR:
                 raise connection.error(
                     f"to be allowed to subscribe to {wanted!r}",
                     f"the broker's answer {reason}",
@@ -455,11 +432,10 @@ class MqttSource(PullSource):
                     "service is down are lost"
                 )
 
-    def _take_answers(self, connection: MqttConnection) -> None:
+    def _take_answers(self, connection: mqtt.MqttConnection) -> None:
         """Look at the broker's answers to subscriptions and to the last acknowledgement."""
         for number, (wanted, since) in list(self._asked.items()):
-            reasons = connection.answers(number)
-            if reasons is not None:
+            if (reasons := connection.answers(number)) is not None:
                 del self._asked[number]
                 self._check_answer(connection, wanted, reasons)
                 if not self._asked:
@@ -478,7 +454,7 @@ class MqttSource(PullSource):
         if connection is None or not numbers:
             return
         # If the connection is gone, the next batch says so.
-        with suppress(BrokerError):
+        with suppress(mqtt.BrokerError):
             connection.acknowledge(numbers)
             # Before the first new message, the broker may not have sent all that it sends again.
             if self._delivered and self._confirming is None and self._newest:
@@ -508,7 +484,7 @@ class MqttSource(PullSource):
                 left = max(0.0, until - time.monotonic())
                 try:
                     came = connection.turn(left)
-                except BrokerError:
+                except mqtt.BrokerError:
                     if values:  # they may come again, or never; the next batch has the error
                         break
                     raise
@@ -530,7 +506,7 @@ class MqttSource(PullSource):
             )
         return values
 
-    def _values(self, message: MqttMessage) -> list[PayloadValue]:
+    def _values(self, message: mqtt.MqttMessage) -> list[PayloadValue]:
         """Return the values of a message; those that give none need not be durable."""
         if message.number:
             self._unacknowledged.append(message.number)
@@ -579,7 +555,7 @@ class MqttSource(PullSource):
         """
         return digest in self._delivered or (self._counts_up and digest in self._recent)
 
-    def _is_wanted(self, message: MqttMessage) -> bool:
+    def _is_wanted(self, message: mqtt.MqttMessage) -> bool:
         """Return whether to take a message that matches a pattern."""
         if message.retained and not self._takes_retained:
             return False
@@ -604,7 +580,7 @@ class MqttSource(PullSource):
             limit = 0
         return arrivals
 
-    def _listened(self, connection: MqttConnection) -> str:
+    def _listened(self, connection: mqtt.MqttConnection) -> str:
         """Return what came within two seconds."""
         until = time.monotonic() + _TRIED
         values: list[PayloadValue] = []
@@ -625,10 +601,6 @@ class MqttSource(PullSource):
             f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
             f"{heard}{f'; {bad}' if bad else ''}"
         )
-
-
-def _seconds(text: str, where: str) -> float:
-    return float(duration(text, where) / np.timedelta64(1, "s"))
 
 
 def _default_id(name: str) -> str:

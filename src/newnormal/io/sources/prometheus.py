@@ -16,8 +16,7 @@ from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming, fitting_name, series_name
 from newnormal.io.options import Options
 from newnormal.io.sources.prometheus_api import PrometheusApi, QueryGrid, RangeError, RangeSeries
-from newnormal.io.sources.prometheus_gaps import Gaps, longest_range
-from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
+from newnormal.io.sources.prometheus_steps import Gaps, RangeSamples, StreamChannels, longest_range
 from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
 
@@ -128,8 +127,7 @@ def _naming(where: str, by: Sequence[str], without: Sequence[str], name: str) ->
 
 def _span(given: Options, name: str, default: str) -> int:
     """Return a duration in ns."""
-    span = duration(given.text(name, default), f"{given.where}: {name}")
-    return int(span.astype(np.int64))
+    return int(duration(given.text(name, default), f"{given.where}: {name}").astype(np.int64))
 
 
 class PrometheusSource(PullSource):
@@ -145,10 +143,7 @@ class PrometheusSource(PullSource):
     (5s); `user` and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables
     `headers` and `parameters`, sent with every query.
 
-    Parameters
-    ----------
-    clock
-        Gives the time in ns.
+    `clock` gives the time in ns.
     """
 
     secrets = ("token", "password")

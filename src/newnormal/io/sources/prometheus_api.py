@@ -265,8 +265,7 @@ class PrometheusApi:
         given: dict[str, Any] = {"params" if method == "GET" else "data": form}
         begin = f"{self._named(name)}: {self.host}"
         try:
-            url = f"{self._url}/api/v1/{path}"
-            with self._http.stream(method, url, **given) as answer:
+            with self._http.stream(method, f"{self._url}/api/v1/{path}", **given) as answer:
                 self._answered = time.monotonic()
                 self._compare_clocks(answer)
                 body = self._body(begin, answer)

@@ -78,12 +78,7 @@ class _StreamColumns:
 class StreamInput:
     """Samples of many streams, batch by batch; a position in them as `Source` has it.
 
-    Parameters
-    ----------
-    input
-        A path, or "-" for standard input.
-    options
-        How lines are read.
+    `input`: a path, or "-" for standard input. `options`: how lines are read.
     """
 
     def __init__(self, input: str, options: StreamOptions) -> None:  # noqa: A002
@@ -94,12 +89,10 @@ class StreamInput:
 
     def next_batch(self, limit: int) -> StreamBatch | None:
         """Return the samples of at most `limit` lines; an empty batch if none came; None: end."""
-        numbered = self.source.next_lines(limit)
-        if numbered is None:
+        if (numbered := self.source.next_lines(limit)) is None:
             return self._last()
         first, raw = numbered
-        texts = self.source.texts(raw, first)
-        return self._columns.parse(texts, first)
+        return self._columns.parse(self.source.texts(raw, first), first)
 
     def _last(self) -> StreamBatch | None:
         """Return the samples that are known because the input has ended."""
@@ -141,12 +134,8 @@ class StreamInput:
 class UnknownColumns:
     """Reports, once each, columns that are no channel, and channels that are no column.
 
-    Parameters
-    ----------
-    ignore_extra
-        Say nothing of columns that are no channel.
-    report
-        Called with a line for the user.
+    `ignore_extra`: say nothing of columns that are no channel. `report`: called with a line for the
+    user.
     """
 
     def __init__(self, ignore_extra: bool, report: Callable[[str], None]) -> None:
@@ -194,8 +183,7 @@ class _LongSource(Source):
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the samples that the next lines complete."""
-        batch = self._input.next_batch(limit)
-        if batch is None:
+        if (batch := self._input.next_batch(limit)) is None:
             return None
         own = batch.select({"": self.options.channels}, lenient=True).get("")
         if own is None:

@@ -44,12 +44,8 @@ class Tracking:
     and one that has the inode of another is a new one. Where a file is gone, compressed or copied
     and cut short, another one that has its text up to the position that was read takes its part.
 
-    Parameters
-    ----------
-    patterns
-        As those of `Folders`.
-    from_end
-        Whether files that are there at first are read from their ends on.
+    `patterns`: as those of `Folders`. `from_end`: whether files that are there at first are read
+    from their ends on.
     """
 
     def __init__(self, patterns: Sequence[str], *, from_end: bool = False) -> None:
@@ -312,8 +308,7 @@ def _go_to_end(tailed: Tailed) -> None:
     try:
         with tailed.path.open("rb") as file:
             for piece in iter(lambda: file.read(_READ), b""):
-                end = piece.rfind(b"\n") + 1
-                if end:
+                if end := piece.rfind(b"\n") + 1:
                     begin = file.tell() - len(piece)
                     tailed.line += piece.count(b"\n")
                     raw = tail + piece
@@ -329,14 +324,8 @@ class Tailing:
 
     No file stays open but a compressed one that is being read.
 
-    Parameters
-    ----------
-    patterns, from_end
-        As those of `Tracking`.
-    longest
-        Bytes of the longest line; a longer one is skipped.
-    clock
-        The time in s since 1970.
+    `patterns`, `from_end`: as those of `Tracking`. `longest`: bytes of the longest line; a longer
+    one is skipped. `clock`: the time in s since 1970.
     """
 
     def __init__(
@@ -512,12 +501,8 @@ class Tailing:
     ) -> TailedLines | None:
         """Return what was read as complete lines; go behind what is none.
 
-        Parameters
-        ----------
-        ended
-            Whether the file has no more bytes now.
-        final
-            Whether none will come: a last line without an end is one.
+        `ended`: whether the file has no more bytes now. `final`: whether none will come: a last
+        line without an end is one.
         """
         tailed, raw = piece.tailed, piece.raw
         if tailed.skipping and raw:

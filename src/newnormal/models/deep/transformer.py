@@ -102,10 +102,7 @@ class _Association(NamedTuple):
 def prior_association(widths: Tensor) -> Tensor:
     """Return the Gaussian around each sample over the window, rows summing to 1.
 
-    Parameters
-    ----------
-    widths
-        Their standard deviations, in samples, (B, H, L).
+    `widths`: their standard deviations, in samples, (B, H, L).
 
     Examples
     --------

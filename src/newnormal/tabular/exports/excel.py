@@ -109,8 +109,7 @@ def _sheet(book: Any, wanted: str | None) -> tuple[str, list[tuple[int, str]]]:
                 f"expected a sheet called {wanted!r}, found only {listed(list(sheets))}",
                 hint="name one of these with --sheet (sheet=)",
             )
-        lines = _lines(sheets[name])
-        if not lines:
+        if not (lines := _lines(sheets[name])):
             raise InputError(f"sheet {name!r}: expected cells, found none")
         return name, lines
     for name, sheet in sheets.items():

@@ -91,8 +91,7 @@ def _untexted(collected: Collected, by: Sequence[str]) -> list[tuple[str, Labell
         names = dict.fromkeys(name for _, name, _ in collected.parts)
         raise InputError(f"expected numbers, found only texts in {listed(list(names))}")
     for text in sorted(collected.texts - set(by)):
-        merged = _without(text, series)
-        if merged is not None:
+        if (merged := _without(text, series)) is not None:
             series = merged
     return series
 

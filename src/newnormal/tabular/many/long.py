@@ -101,12 +101,10 @@ def _called(role: str, names: Sequence[str]) -> list[str]:
     >>> _called("tag", ["_measurement", "_field"]), _called("time", ["Date", "Time Stamp"])
     (['_field'], ['Time Stamp'])
     """
-    exact = [name for name in names if name.strip().lower() in _NAMES[role]]
-    if exact:
+    if exact := [name for name in names if name.strip().lower() in _NAMES[role]]:
         return exact
     plain = {name: "".join(name.lower().replace("_", " ").split()) for name in names}
     for role_names in (_NAMES[role], *_ALSO[role]):
-        columns = [name for name, text in plain.items() if text in role_names]
-        if columns:
+        if columns := [name for name, text in plain.items() if text in role_names]:
             return columns
     return []

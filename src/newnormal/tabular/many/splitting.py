@@ -121,8 +121,7 @@ def split(
         streams.rows[name] = rows
         try:
             for fault in faults:
-                error = fault(rows)
-                if error is not None:
+                if (error := fault(rows)) is not None:
                     raise error
             samples, kept = _channels_of(values[rows], columns, channels.get(name), of_file)
             if infinite:
@@ -154,8 +153,7 @@ def pivoted(
     for name, rows in zip(names.names, group(codes, len(names.names)), strict=True):
         try:
             for fault in faults:
-                error = fault(rows)
-                if error is not None:
+                if (error := fault(rows)) is not None:
                     raise error
             streams.tables[name] = _pivot(rows, tags, values, times, channels.get(name), reading)
         except InputError as error:

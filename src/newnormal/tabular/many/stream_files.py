@@ -306,8 +306,7 @@ class _Parts:
     def _long(self, by: Sequence[str], expected: Channels, reading: Reading) -> StreamTables:
         names, tags = StreamNames(by), StreamNames(())
         if by:
-            streams = [key[0] if len(by) == 1 else key[:-1] for key in self._keys]
-            codes = names.codes(streams)
+            codes = names.codes([key[0] if len(by) == 1 else key[:-1] for key in self._keys])
             self._check_names(names, codes)
             tag_codes = tags.codes([key[-1] for key in self._keys])
         else:

@@ -195,8 +195,7 @@ class LineReader(ABC):
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned, before the first line is read."""
-        opened_by = facts.get("opened_by")
-        if opened_by is None:
+        if (opened_by := facts.get("opened_by")) is None:
             self._held = list(facts.get("held") or ())
             return
         parser = self._opened([opened_by], final=True)
@@ -279,8 +278,7 @@ class LineReader(ABC):
             if not final and not self._search.may_tell(lines):
                 return None
             reading = replace(self._reading, columns=self._by or None)
-            head = find_head(lines, reading, final=final)
-            if head is None:
+            if (head := find_head(lines, reading, final=final)) is None:
                 if final:
                     raise no_header(lines)
                 return None

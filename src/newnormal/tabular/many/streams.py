@@ -89,8 +89,7 @@ def to_tables(
                 "expected no by with a mapping: its keys are the names of the streams"
             )
         return _mapping_tables(data, times, form, expected)
-    frame = _frame(data)
-    if frame is not None:
+    if (frame := _frame(data)) is not None:
         return frame_tables(frame, by=by, times=times, long=form, channels=expected)
     return _array_tables(data, by, times, form, expected)
 
@@ -146,8 +145,7 @@ def _mapping_tables(
 
 
 def _frame(data: Any) -> "nw.DataFrame[Any] | None":
-    frame = as_frame(data)
-    if frame is None:
+    if (frame := as_frame(data)) is None:
         return None
     import narwhals as nw
 

@@ -120,7 +120,7 @@ def kept_rows(
 
     None where samples were moved or made of several.
     """
-    series = _FinishedSeries.of(table, row_name or _sample)
+    series = _FinishedSeries.of(table, row_name or "sample {}".format)
     if table.times is None:
         check_timeless(reading)
     else:
@@ -189,10 +189,6 @@ class _FinishedSeries:
             return text
         first, last = (time_text(self.times[row], self.zone) for row in (0, -1))
         return f"{text}, {first}" + ("" if count == 1 else f" to {last}")
-
-
-def _sample(row: int) -> str:
-    return f"sample {row}"
 
 
 def _check_missing(series: _FinishedSeries) -> None:
@@ -274,8 +270,7 @@ def _merge(series: _FinishedSeries, reading: Reading) -> None:
 def _averaged(values: Floats, starts: Ints) -> Floats:
     sizes = np.diff(np.r_[starts, len(values)])
     groups = np.repeat(np.arange(len(starts)), sizes)
-    there = (~np.isnan(values)).astype(np.float64)
-    sums, counts = means(values, there, groups, len(starts))
+    sums, counts = means(values, (~np.isnan(values)).astype(np.float64), groups, len(starts))
     with np.errstate(invalid="ignore", divide="ignore"):
         averaged: Floats = sums / counts
     return averaged
@@ -308,8 +303,7 @@ def _take_rows(series: _FinishedSeries, reading: Reading) -> None:
     if series.faithful:
         kept: Ints | slice = wanted
     else:  # in the order of the input
-        order = np.argsort(series.rows, kind="stable")
-        kept = np.sort(order[wanted])
+        kept = np.sort(np.argsort(series.rows, kind="stable")[wanted])
     span, count = series.span(), len(series.values)
     series.take(kept)
     if not len(series.values) and count:

@@ -363,8 +363,7 @@ class LiveOrder:
         if not len(rows):
             return
         times = rows.times.view("datetime64[ns]")
-        values = self._rates.push(rows.values, times)
-        taken = TimedRows(values, rows.times, rows.numbers)
+        taken = TimedRows(self._rates.push(rows.values, times), rows.times, rows.numbers)
         if self._taking.needed:
             taken = taken.take(self._taking.take(len(taken)))
         if self._grid is None:

@@ -61,14 +61,9 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
     are near it; where one comes that is after the newest and within `limit` of it, the held ones
     are dropped. Samples that are not after the newest go on: they are late.
 
-    Parameters
-    ----------
-    times
-        The times in ns, in the order of arrival; those held before come first, again.
-    newest, limit
-        As in `Sifted`, so far.
-    longest
-        The longest gap that makes others of its length ordinary, in ns; None: each one does.
+    `times`: the times in ns, in the order of arrival; those held before come first, again.
+    `newest`, `limit`: as in `Sifted`, so far. `longest`: the longest gap that makes others of its
+    length ordinary, in ns; None: each one does.
     """
     kept: list[Ints] = []
     count = start = 0
@@ -171,8 +166,7 @@ def stray(times: Times) -> tuple[Bools, np.datetime64 | None]:
     limit = PERIODS * int(np.median(steps))
     if int(apart.max()) <= limit:
         return none, None
-    breaks = np.flatnonzero(apart > limit) + 1
-    starts = np.r_[0, breaks]
+    starts = np.r_[0, np.flatnonzero(apart > limit) + 1]
     sizes = np.diff(np.r_[starts, len(times)])
     few = np.repeat(sizes < _CONFIRMED, sizes)
     # Runs of samples that belong to few: more than two in a row is how the series is.

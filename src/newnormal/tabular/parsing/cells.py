@@ -35,8 +35,7 @@ def number(cell: Cell) -> float:
         return float("nan")
     if isinstance(cell, str):
         text = cell.strip()
-        word = WORDS.get(text.lower())
-        if word is not None:
+        if (word := WORDS.get(text.lower())) is not None:
             return word
         # float() also takes 1_000 and the digits of other scripts.
         if "_" not in text and text.isascii():

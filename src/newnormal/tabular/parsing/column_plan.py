@@ -358,8 +358,7 @@ def check_texts(columns: dict[str, list[Cell]]) -> None:
     examples = ", ".join(shown(cells[0]) for cells in columns.values())
     word = "column" if len(names) == 1 else "columns"
     hint = f"leave {'it' if len(names) == 1 else 'them'} out with --drop {','.join(names)} (drop=)"
-    streams = [name for name in names if _names_streams(columns[name])]
-    if streams:
+    if streams := [name for name in names if _names_streams(columns[name])]:
         hint += f"; or, if {streams[0]!r} names what a sample is of, --by {streams[0]} (by=)"
     raise InputError(f"{word} {listed(names)}: expected numbers, found {examples}", hint=hint)
 

@@ -110,8 +110,7 @@ class NumberReader:
 
     def read(self, cells: Sequence[Any], unit: str | None = None) -> tuple[Floats, list[int]]:
         """Return the numbers of a column, NaN where there is none, and which cells are none."""
-        values = self._fast(cells, unit)
-        if values is None:
+        if (values := self._fast(cells, unit)) is None:
             return self._each(cells, unit)
         self._leave_out(values)
         if np.isinf(values).any():
@@ -232,8 +231,7 @@ def unit_of(text: str, numbers: NumberReader) -> str | None:
     >>> [unit_of(text, NumberReader()) for text in ("45.2 %", "12MB", "1e5")]
     ['%', 'MB', None]
     """
-    match = _UNIT.fullmatch(text)
-    if match is None:
+    if (match := _UNIT.fullmatch(text)) is None:
         return None
     reader = NumberReader(numbers.decimal)
     try:
@@ -295,11 +293,9 @@ def find_decimal(cells: Iterable[object], chosen: str | None, remembered: str | 
             comma += 1
         elif _THOUSANDS_COMMA.fullmatch(text) or _PLAIN_POINT.fullmatch(text):
             point += 1
-        else:
-            unit = _UNIT.fullmatch(text)
-            if unit is not None:
-                comma += bool(_PLAIN_COMMA.fullmatch(unit[1]))
-                point += bool(_PLAIN_POINT.fullmatch(unit[1]))
+        elif (unit := _UNIT.fullmatch(text)) is not None:
+            comma += bool(_PLAIN_COMMA.fullmatch(unit[1]))
+            point += bool(_PLAIN_POINT.fullmatch(unit[1]))
     if comma or point:
         return "," if comma > point else "."
     if unsure is not None and remembered is None:

@@ -155,8 +155,7 @@ class _Search:
         named = self._named_row()
         if named is None and self._is_sample(rows[0].cells) and not self._is_preamble():
             return _Layout(None, rows[0], None, (0.0, *self._score(rows, len(rows[0].cells))))
-        pairs = self._pairs(named)
-        if not pairs:
+        if not (pairs := self._pairs(named)):
             if not final and named is None:
                 return None
             only = named or rows[0]
@@ -225,8 +224,7 @@ class _Search:
         before = [row for row in before if not self._is_sample(row.cells)]
         rows = [row for row in before if len(row.cells) == width]
         rows = rows or [row for row in before if len(row.cells) == width - 1]
-        later = self._key_values(width, data)
-        if later is not None:
+        if (later := self._key_values(width, data)) is not None:
             return later, None
         units = None
         if len(rows) > 1 and self._is_units(rows[-1], width) and not _is_next(*rows[-2:]):

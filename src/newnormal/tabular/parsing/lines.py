@@ -7,11 +7,10 @@ import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
-from newnormal.tabular.parsing.blocks import ParsedSamples, Sample, joined, read_block
+from newnormal.tabular.parsing.blocks import ParsedSamples, PlainLine, Sample, joined, read_block
 from newnormal.tabular.parsing.cells import Cell
-from newnormal.tabular.parsing.column_plan import ColumnPlan, check_texts
+from newnormal.tabular.parsing.column_plan import check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
-from newnormal.tabular.parsing.plain_line import PlainLine
 from newnormal.tabular.reading import BadCells, InputProfile, Reading
 
 # A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
@@ -217,10 +216,8 @@ class LineParser:
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1
-        if len(lines) == 1 and not self._held:
-            one = self._one(lines[0])
-            if one is not None:
-                return one
+        if len(lines) == 1 and not self._held and (one := self._one(lines[0])) is not None:
+            return one
         held, self._held = self._held, []
         if held:
             lines = [*held, *lines]
@@ -331,8 +328,7 @@ class LineParser:
         plain = self._plain
         if plain is None or plain.plan is not plan or plain.splitter is not splitter:
             plain = self._plain = PlainLine(plan, splitter)
-        sample = plain.read(line)
-        if sample is None:
+        if (sample := plain.read(line)) is None:
             return None
         self.profile.lines += 1
         if self._expected is None:
@@ -368,15 +364,9 @@ class LineParser:
         columns = self.columns
         assert columns.splitter is not None
         assert columns.plan is not None
-        if rows and columns.splitter.columns.grows:
-            self._grow(columns.plan, rows)
+        if rows and columns.splitter.columns.grows and len(rows[0]) != columns.plan.width:
+            columns.infer_columns(rows)  # find out what the new keys of JSON lines are
         return read_block(columns.plan, positions, rows, errors, strict=self._strict)
-
-    def _grow(self, plan: ColumnPlan, rows: Sequence[Sequence[Cell]]) -> None:
-        """Find out what the new keys of JSON lines are."""
-        width = len(rows[0])
-        if width != plan.width:
-            self.columns.infer_columns(rows)
 
     def _infer_columns(self, lines: Sequence[str]) -> bool:
         columns = self.columns
@@ -406,8 +396,7 @@ class LineParser:
             position, _, self._bad = block.errors[0]
             profile.first_bad = f"line {start + position}: {self._bad.message}"
         for column, bad in block.bad_cells.items():
-            counted = profile.bad_cells.get(column)
-            if counted is not None:
+            if (counted := profile.bad_cells.get(column)) is not None:
                 counted.count += bad.count
                 continue
             line = start + bad.line

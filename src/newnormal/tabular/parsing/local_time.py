@@ -46,12 +46,8 @@ class LocalClock:
     def to_utc(self, local: Ints, keys: Sequence[Hashable] | None = None) -> Ints:
         """Return local times (ns) as UTC; NO_TIME stays what it is.
 
-        Parameters
-        ----------
-        local
-            The times in the order in which they came.
-        keys
-            What each of them is a time of; None: all of the same.
+        `local`: the times in the order in which they came. `keys`: what each of them is a time of;
+        None: all of the same.
         """
         days, which = np.unique(local // _DAY_NS, return_inverse=True)
         offsets = [self._offset_of_day(day) for day in days.tolist()]

@@ -241,10 +241,8 @@ class TimeReader:
         return ns
 
     def _moments(self, cells: Sequence[Any]) -> Moments:
-        if set(map(type, cells)) == {str}:
-            moments = self._alike(cells)
-            if moments is not None:
-                return moments
+        if set(map(type, cells)) == {str} and (moments := self._alike(cells)) is not None:
+            return moments
         pairs = [self._one(cell) for cell in cells]
         return Moments(
             np.array([ns for ns, _ in pairs], dtype=np.int64),

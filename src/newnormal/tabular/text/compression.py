@@ -84,14 +84,12 @@ class _Decompression(ABC):
         size = 0
         while size < _OUT:
             if not self._left and not self._has_more:
-                received = self._poll()
-                if not received:
+                if not (received := self._poll()):
                     if received is None and not parts:
                         self._check_end()
                     return b"".join(parts) if parts else received
                 self._left = memoryview(received)
-            part = self._step()
-            if part:
+            if part := self._step():
                 parts.append(part)
                 size += len(part)
         return b"".join(parts)

@@ -114,13 +114,8 @@ def _narrow(text: bytes, *, ended: bool) -> str | None:
 class Transcoding:
     """Text of any encoding as UTF-8.
 
-    Parameters
-    ----------
-    poll
-        Gives the text's bytes.
-    encoding
-        `UTF8`, `LATIN`, or a name that Python knows; None: to be found in the first `HEAD` bytes,
-        which up to there are ASCII.
+    `poll` gives the text's bytes. `encoding`: `UTF8`, `LATIN`, or a name that Python knows; None:
+    to be found in the first `HEAD` bytes, which up to there are ASCII.
     """
 
     def __init__(self, poll: Poll, encoding: str | None) -> None:

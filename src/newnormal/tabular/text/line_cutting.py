@@ -11,10 +11,7 @@ HEAD = 1 << 16  # bytes of an input's beginning that tell how it is written
 class RefusedLine(str):
     """A line that is no text: empty, with the reason.
 
-    Attributes
-    ----------
-    error
-        What was expected and what was found.
+    `error`: what was expected and what was found.
 
     >>> line = RefusedLine(InputError("expected UTF-8 text, found byte 0xff"))
     >>> line == "", line.error.message

@@ -1,6 +1,7 @@
 """Any input as UTF-8 text: compressed, in any encoding, or written by another program."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
@@ -12,13 +13,97 @@ from newnormal.errors import InputError
 from newnormal.tabular import exports
 from newnormal.tabular.exports import ExportText
 from newnormal.tabular.reading import InputProfile, Reading
-from newnormal.tabular.text.binary_kinds import binary_data, known_binary
 from newnormal.tabular.text.compression import Poll, compression_of, decompressed
 from newnormal.tabular.text.encodings import LATIN, UTF8, Transcoding, encoding_of, is_binary
 from newnormal.tabular.text.file_names import format_of_name
 from newnormal.tabular.text.line_cutting import HEAD, LineCutter, line_texts
-from newnormal.tabular.text.lookahead import Lookahead
 from newnormal.tabular.text.raw_bytes import RawBytes, RawFile, raw_bytes
+
+
+class Lookahead:
+    """Bytes whose beginning can be looked at before it is given out.
+
+    With `live` it does not wait where none have come yet; with `hasty` the first line is enough.
+    """
+
+    def __init__(self, poll: Poll, *, live: bool, hasty: bool) -> None:
+        self.ended = False
+        self._source = poll
+        self._live, self._hasty = live, hasty
+        self._held: deque[bytes] = deque()
+
+    def look(self, enough: int = HEAD) -> bytes | None:
+        """Return the first `HEAD` bytes, or all that have come; None if these are too few.
+
+        A line or `enough` bytes are not too few.
+        """
+        head = b"".join(self._held)
+        while len(head) < HEAD and not self.ended:
+            is_enough = len(head) >= enough or b"\n" in head or b"\r" in head
+            if self._hasty and is_enough:
+                break
+            piece = self._source()
+            if piece is None:
+                self.ended = True
+            elif piece:
+                self._held.append(piece)
+                head += piece
+            elif self._live:
+                return head if is_enough else None
+        return head[:HEAD]
+
+    def poll(self) -> bytes | None:
+        """Return the next bytes; b"" if none have come yet, None at the end."""
+        if self._held:
+            return self._held.popleft()
+        return None if self.ended else self._source()
+
+    def forget(self) -> None:
+        """Drop what is held: the source is at another place."""
+        self._held.clear()
+        self.ended = False
+
+
+_KINDS = (
+    (b"PK\x03\x04", "a zip archive", "unpack it first: unzip FILE"),
+    (b"PK\x05\x06", "an empty zip archive", None),
+    (b"\xd0\xcf\x11\xe0", "an old Excel or Word file", "save it as .xlsx or as CSV"),
+    (b"PAR1", "Parquet", None),
+    (b"ARROW1", "an Arrow file", "save it as Parquet or CSV"),
+    (b"FEA1", "a Feather file", "save it as Parquet or CSV"),
+    (b"%PDF", "a PDF", "export the data as CSV"),
+    (b"\x89HDF", "HDF5", "export the data as CSV or Parquet"),
+    (b"MATLAB 5.0 MAT-file", "a MATLAB file", "export the data as CSV"),
+    (b"\x93NUMPY", "a NumPy array", "load it in Python, and pass the array"),
+    (b"SQLite format 3", "an SQLite database", "export the table as CSV"),
+    (b"Obj\x01", "Avro", "export the data as CSV or Parquet"),
+    (b"ORC", "ORC", "export the data as CSV or Parquet"),
+    (b"\x89PNG", "a picture", None),
+    (b"\xff\xd8\xff", "a picture", None),
+    (b"GIF8", "a picture", None),
+    (b"\x7fELF", "a program", None),
+    (b"{\\rtf", "an RTF document", "save it as CSV"),
+)
+_TEXT = "give CSV or JSON lines, or a file in a format of --input-format (format=)"
+
+
+def known_binary(head: bytes) -> InputError | None:
+    """Return the error for data that begins as no text does; None if it may be text.
+
+    >>> print(known_binary(b"%PDF-1.7"))
+    expected text, found a PDF
+    hint: export the data as CSV
+    """
+    for magic, what, hint in _KINDS:
+        if head.startswith(magic) and (not magic.isalnum() or not _is_words(head)):
+            return InputError(f"expected text, found {what}", hint=hint or _TEXT)
+    return None
+
+
+def _is_words(head: bytes) -> bool:
+    """Whether a beginning of letters goes on as text does: a column may be called ORC."""
+    return head[:64].isascii() and b"\0" not in head[:64]
+
 
 # Names of text that may as well be JSON lines: its first character tells.
 _LOOSE = re.compile(r"\.(txt|dat|log)(\.[a-z]+)?$")
@@ -71,14 +156,9 @@ def open_input(
 class OpenInput:
     """An input as bytes of UTF-8 text, whatever it is. `open_input` makes it.
 
-    Attributes
-    ----------
-    path, name
-        Its path ("-": standard input), and what it is called in messages.
-    kind
-        csv or jsonl, of the text given out; None while that is not known.
-    written
-        How it is written, where that is not plain text: compression, encoding, format.
+    `path`, `name`: its path ("-": standard input), and what it is called in messages. `kind`: csv
+    or jsonl, of the text given out; None while that is not known. `written`: how it is written,
+    where that is not plain text: compression, encoding, format.
     """
 
     def __init__(
@@ -160,13 +240,11 @@ class OpenInput:
         """Find out how it is written; return False if too little of it has come."""
         if self._poll is not None:
             return True
-        head = self._first.look(_ENOUGH)
-        if head is None:
+        if (head := self._first.look(_ENOUGH)) is None:
             return False
         if self._second is None:
             self._second = self._decompression(head)
-        head = self._second.look()
-        if head is None:
+        if (head := self._second.look()) is None:
             return False
         self._choose_text(head, self._second)
         return True
@@ -206,8 +284,7 @@ class OpenInput:
 
     def _decompression(self, head: bytes) -> Lookahead:
         """Return the bytes without compression."""
-        kind = compression_of(head)
-        if kind is None:
+        if (kind := compression_of(head)) is None:
             return self._first
         self.written["compression"] = kind
         self._refuse_following(kind)
@@ -230,12 +307,11 @@ class OpenInput:
             return
         encoding = self._given
         if encoding is None:
-            error = known_binary(head)
-            if error is not None:
+            if (error := known_binary(head)) is not None:
                 raise error
             encoding = encoding_of(head, ended=source.ended and len(head) < HEAD)
             if encoding in (None, UTF8, LATIN) and is_binary(head):
-                raise binary_data()
+                raise InputError("expected text, found binary data", hint=_TEXT)
         self._text = Transcoding(source.poll, _canonical_name(encoding))
         self._poll = self._text.poll
         self._note_encoding()

@@ -19,10 +19,7 @@ POLL_S = 0.2  # how long to wait for more before there is nothing
 class RawBytes(ABC):
     """Bytes as they come.
 
-    Attributes
-    ----------
-    seekable
-        Whether any byte can be read again.
+    `seekable`: whether any byte can be read again.
     """
 
     seekable = False
@@ -96,14 +93,12 @@ class _Waiting(RawBytes):
 
     def poll(self) -> bytes | None:
         """Return all that has come, at most `READ_BYTES` and a bit."""
-        chunk = self._received(POLL_S)
-        if not chunk:
+        if not (chunk := self._received(POLL_S)):
             return chunk
         parts, size = [chunk], len(chunk)
         # A pipe holds a quarter of what is read at once: many streams are judged best together.
         while size < READ_BYTES and os.name == "posix":
-            more = self._received(0)
-            if not more:
+            if not (more := self._received(0)):
                 break
             parts.append(more)
             size += len(more)
