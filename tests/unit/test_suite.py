@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import lacking
 from tests.counts import count, numbers
-from tests.soak import Goal, Record, Slice, page, read_report
+from tests.soak import Goal, Record, Slice, page, read_report, run
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +159,15 @@ def test_what_a_slice_came_to_is_read_from_the_report_of_pytest(tmp_path: Path) 
     assert read_report('<t><property name="found" value="60 min"/></t>', 0) == ("passed", "60 min")
     assert read_report('<t><skipped message="needs it"/></t>', 0) == ("skipped", "needs it")
     assert read_report("", -9)[1] == "pytest ended with exit code -9, without a report"
+
+
+def test_a_test_may_record_what_it_found(record_property: Callable[[str, object], None]) -> None:
+    record_property("found", "7 files")
+
+
+def test_what_a_test_found_is_kept_with_its_slice() -> None:
+    found = run("unit/test_suite.py::test_a_test_may_record_what_it_found", range(1), "new")
+    assert found is not None and (found.outcome, found.found) == ("passed", "7 files")
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
