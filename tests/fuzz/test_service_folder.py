@@ -106,8 +106,8 @@ def outcome(folder: Path, expected: dict[str, Any]) -> str:
         with opened(folder, log) as applier:
             found = told(applier)
     except StateError as error:
-        assert error.hint and len(error.message) > 20, error.message
-        return "refused"
+        is_sentence = bool(error.hint) and len(error.message) > 20
+        return "refused" if is_sentence else f"refused, but not in a sentence: {error.message}"
     different = [part for part in expected if repr(found[part]) != repr(expected[part])]
     return f"told otherwise: {', '.join(different)}" if different else "harmless"
 
