@@ -508,6 +508,53 @@ def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> Non
     assert_equal(fleet, Fleet.load(tmp_path))
 
 
+@pytest.mark.parametrize("at", [0, 3])
+def test_bytes_too_few_for_a_gap_cost_no_sample(tmp_path: Path, at: int) -> None:
+    opened = opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    part = list(log.scan(path, 0))[at]
+    content = path.read_bytes()
+    path.write_bytes(content[: part.start] + b"few" + content[part.start :])
+    with pytest.raises(StateError, match=f"expected a record at position {part.start}, found dam"):
+        Fleet.load(tmp_path)
+    assert f"3 bytes at position {part.start} are damaged" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    assert not check(tmp_path).problems
+    assert_equal(opened, Fleet.load(tmp_path))
+    assert [each.name for each in (tmp_path / "damaged").iterdir()] == [path.name]
+    with Fleet.open(tmp_path) as opened:
+        opened.step(tick(opened, 11))
+    assert_equal(opened, Fleet.load(tmp_path))
+
+
+def test_a_log_that_cannot_be_read_is_taken_away(tmp_path: Path) -> None:
+    opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    content = path.read_bytes()
+    with pytest.raises(StateError, match="expected an ordinary file, found a link"):
+        Fleet.load(tmp_path)
+    assert "found a link\n  repair: take it away" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    assert not check(tmp_path).problems
+    assert_equal(lived(5), Fleet.load(tmp_path))
+    assert (tmp_path / "damaged" / path.name).is_symlink() and not path.exists()
+    assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+def test_damage_to_what_every_shard_has_is_not_read(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    opened.step(tick(opened, 5))
+    opened.checkpoint()
+    flip(the_log(tmp_path), 30)
+    opened.step(tick(opened, 6))
+    abandon(opened)
+    assert_equal(opened, Fleet.load(tmp_path))
+    assert not check(tmp_path).problems
+
+
 def test_a_log_that_is_gone_is_an_error_until_it_is_done_without(tmp_path: Path) -> None:
     lived(5).save(tmp_path)
     opened = Fleet.open(tmp_path, every=6)
