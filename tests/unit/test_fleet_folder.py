@@ -11,7 +11,7 @@ import pytest
 
 import newnormal
 from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
-from newnormal.core.arena import Layout
+from newnormal.core.arena import Field, Layout
 from newnormal.core.state import arrays
 from newnormal.errors import NewnormalWarning
 from newnormal.fleet.folder import fleet_log, log, shards, writer
@@ -466,6 +466,25 @@ def test_a_damaged_manifest_is_read_from_its_copy(tmp_path: Path) -> None:
     assert "restore the folder from a backup" in str(check(tmp_path, repair=True))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"incidents": {}}, "manifest.json: expected a fact incidents."),
+        ({"layouts": (Layout((Field("a", "(1,", (), 0),), 64),)}, "layouts: expected arrays"),
+        ({"layouts": (Layout((Field("a", "9" * 5000, (), 0),), 64),)}, "layouts: expected arrays"),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_refused_with_a_hint(
+    tmp_path: Path, wrong: dict[str, Any], expected: str
+) -> None:
+    mixed_fleet(1, 0, 0).save(tmp_path)
+    replace(read_manifest(tmp_path), **wrong).write(tmp_path)
+    with pytest.raises(StateError, match=expected) as caught:
+        Fleet.load(tmp_path)
+    assert "newnormal fleet check FOLDER" in str(caught.value)
+    assert expected in str(check(tmp_path))
+
+
 def opened_and_killed(folder: Path, samples: int = 6) -> Fleet:
     lived(5).save(folder)
     opened = Fleet.open(folder)
@@ -603,6 +622,8 @@ def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path
         ),
         ("drift.counts", 1, -2, "drift.counts.mark: a whole number from -1 to samples"),
         ("review.counts", 0, 50, "review.counts.reviews: as many as the samples seen make"),
+        ("last_quiet.levels", 4, -1, "last_quiet.levels, of the weights: numbers from 0 to 1e+10"),
+        ("drift.lows", 2, 3_000_000, "drift.lows, drift.highs: levels that a stream can have"),
     ],
 )
 def test_counters_that_would_be_used_as_positions_are_checked(
