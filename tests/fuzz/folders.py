@@ -48,6 +48,7 @@ FILES = (
     "log-*",
 )
 _TIME = np.datetime64("2026-01-03T00:00:00", "ns")  # after all of them
+_PUT: list[Callable[[Path, Path], object]] = [os.symlink, shutil.copyfile]
 _HOWS = ["value", "value", "value", "all", "noise"]
 
 
@@ -119,7 +120,7 @@ def damage(folder: Path, rng: Random, at: int) -> str:
     if how is None:
         path.unlink()
         if other != path:
-            rng.choice([os.symlink, shutil.copyfile])(other, path)
+            rng.choice(_PUT)(other, path)
         return f"{path.name}: gone, or {other.name} by that name"
     content = bytearray(path.read_bytes())
     how(content, rng)

@@ -11,7 +11,7 @@ import pytest
 
 import newnormal
 from newnormal import M2N2, FeedbackError, Fleet, ParameterError, StateError
-from newnormal.core.arena import Layout
+from newnormal.core.arena import Field, Layout
 from newnormal.core.state import arrays
 from newnormal.errors import NewnormalWarning
 from newnormal.fleet.folder import fleet_log, log, shards, writer
@@ -458,6 +458,25 @@ def test_a_damaged_manifest_is_read_from_its_copy(tmp_path: Path) -> None:
     assert "restore the folder from a backup" in str(check(tmp_path, repair=True))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"incidents": {}}, "manifest.json: expected a fact incidents."),
+        ({"layouts": (Layout((Field("a", "(1,", (), 0),), 64),)}, "layouts: expected arrays"),
+        ({"layouts": (Layout((Field("a", "9" * 5000, (), 0),), 64),)}, "layouts: expected arrays"),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_refused_with_a_hint(
+    tmp_path: Path, wrong: dict[str, Any], expected: str
+) -> None:
+    mixed_fleet(1, 0, 0).save(tmp_path)
+    replace(read_manifest(tmp_path), **wrong).write(tmp_path)
+    with pytest.raises(StateError, match=expected) as caught:
+        Fleet.load(tmp_path)
+    assert "newnormal fleet check FOLDER" in str(caught.value)
+    assert expected in str(check(tmp_path))
+
+
 def opened_and_killed(folder: Path, samples: int = 6) -> Fleet:
     lived(5, folder)
     opened = Fleet.open(folder)
@@ -497,6 +516,53 @@ def test_a_damaged_record_is_an_error_until_it_is_skipped(tmp_path: Path) -> Non
     for number in (5, 6, 7, 9, 10):  # the record in the middle is that of sample 8
         fleet.step(tick(fleet, number))
     assert_equal(fleet, Fleet.load(tmp_path))
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_bytes_too_few_for_a_gap_cost_no_sample(tmp_path: Path, at: int) -> None:
+    opened = opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    part = list(log.scan(path, 0))[at]
+    content = path.read_bytes()
+    path.write_bytes(content[: part.start] + b"few" + content[part.start :])
+    with pytest.raises(StateError, match=f"expected a record at position {part.start}, found dam"):
+        Fleet.load(tmp_path)
+    assert f"3 bytes at position {part.start} are damaged" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    assert not check(tmp_path).problems
+    assert_equal(opened, Fleet.load(tmp_path))
+    assert [each.name for each in (tmp_path / "damaged").iterdir()] == [path.name]
+    with Fleet.open(tmp_path) as opened:
+        opened.step(tick(opened, 11))
+    assert_equal(opened, Fleet.load(tmp_path))
+
+
+def test_a_log_that_cannot_be_read_is_taken_away(tmp_path: Path) -> None:
+    opened_and_killed(tmp_path)
+    path = the_log(tmp_path)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    content = path.read_bytes()
+    with pytest.raises(StateError, match="expected an ordinary file, found a link"):
+        Fleet.load(tmp_path)
+    assert "found a link\n  repair: take it away" in str(check(tmp_path))
+    assert check(tmp_path, repair=True).ok
+    assert not check(tmp_path).problems
+    assert_equal(lived(5), Fleet.load(tmp_path))
+    assert (tmp_path / "damaged" / path.name).is_symlink() and not path.exists()
+    assert (tmp_path / "elsewhere").read_bytes() == content
+
+
+def test_damage_to_what_every_shard_has_is_not_read(tmp_path: Path) -> None:
+    lived(5).save(tmp_path)
+    opened = Fleet.open(tmp_path)
+    opened.step(tick(opened, 5))
+    opened.checkpoint()
+    flip(the_log(tmp_path), 30)
+    opened.step(tick(opened, 6))
+    abandon(opened)
+    assert_equal(opened, Fleet.load(tmp_path))
+    assert not check(tmp_path).problems
 
 
 def test_a_log_that_is_gone_is_an_error_until_it_is_done_without(tmp_path: Path) -> None:
@@ -547,6 +613,8 @@ def test_files_that_belong_to_no_checkpoint_are_found_and_removed(tmp_path: Path
         ),
         ("drift.counts", 1, -2, "drift.counts.mark: a whole number from -1 to samples"),
         ("review.counts", 0, 50, "review.counts.reviews: as many as the samples seen make"),
+        ("last_quiet.levels", 4, -1, "last_quiet.levels, of the weights: numbers from 0 to 1e+10"),
+        ("drift.lows", 2, 3_000_000, "drift.lows, drift.highs: levels that a stream can have"),
     ],
 )
 def test_counters_that_would_be_used_as_positions_are_checked(

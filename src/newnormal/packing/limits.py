@@ -28,10 +28,12 @@ from newnormal.kernels.stream import (
     REVIEWS,
     SHADOW_TRAINS,
     Baseline,
+    ReviewState,
     Shadow,
 )
 from newnormal.types.tables import (
     BOUNDED,
+    FAR_LEVEL,
     FINITE,
     LARGEST_COUNT,
     LEVEL,
@@ -42,6 +44,7 @@ from newnormal.types.tables import (
     wrong_counters,
 )
 
+_KEPT_LEVELS, _MOVED = declared(Baseline)["levels"], declared(ReviewState)["levels"].range
 Arrays = Mapping[str, NDArray[Any]]  # (N, ...) by name
 
 
@@ -102,7 +105,14 @@ def _wrong(kind: type, arrays: Arrays, sizes: Sizes, fitted: Sequence[Fitted]) -
             yield f"{name}: the start of the tail", array[:, -1] < start
         if name.endswith("lows") and line.shape == ("4C",):
             highs = name.replace("lows", "highs")
+            levels = slice(array.shape[-1] // 4, array.shape[-1] // 2)
+            yield (
+                f"{name}, {highs}: levels that a stream can have",
+                (array[:, levels] > FAR_LEVEL) | (arrays[highs][:, levels] < -FAR_LEVEL),
+            )
             yield f"{name}: at most {highs}", array > arrays[highs]
+        if line is _KEPT_LEVELS:  # rollback puts the last one back
+            yield f"{name}, of the weights: {_MOVED.words}", ~_MOVED.holds(array[:, -1])
     yield from wrong_counters(table, arrays, sizes)
     if kind is StreamState:
         yield from _wrong_stream(arrays, fitted)

@@ -66,7 +66,7 @@ def _tail(array: NDArray[Any]) -> NDArray[np.bool_]:
 _FARTHEST = 1e17  # scaled values saturate at 1e15; trends and residuals stay within their sum
 # 40 as levels are measured (`newnormal.acceptance.range.unsqueezed`). Extrapolated positions are
 # within ±500.
-_FAR_LEVEL = 2.001e6
+FAR_LEVEL = 2.001e6
 _FAR_SHIFT = 1e9  # accepted shifts are added up
 
 ANY = Range("numbers", lambda array: np.ones(array.shape, np.bool_))
@@ -84,9 +84,9 @@ BOUNDED = within(-_FARTHEST, _FARTHEST, f"finite numbers within ±{_FARTHEST:g}"
 BOUNDED_OR_NAN = Range(
     f"numbers within ±{_FARTHEST:g}, or NaN", lambda array: ~(np.abs(array) > _FARTHEST)
 )
-LEVEL = within(-_FAR_LEVEL, _FAR_LEVEL, f"numbers within ±{_FAR_LEVEL:g}")
+LEVEL = within(-FAR_LEVEL, FAR_LEVEL, f"numbers within ±{FAR_LEVEL:g}")
 LEVEL_OR_NAN = Range(
-    f"numbers within ±{_FAR_LEVEL:g}, or NaN", lambda array: ~(np.abs(array) > _FAR_LEVEL)
+    f"numbers within ±{FAR_LEVEL:g}, or NaN", lambda array: ~(np.abs(array) > FAR_LEVEL)
 )
 SHIFT = within(-_FAR_SHIFT, _FAR_SHIFT, f"numbers within ±{_FAR_SHIFT:g}")
 BINARY = Range("0 or 1", lambda array: (array == 0) | (array == 1))

@@ -11,9 +11,9 @@ from newnormal.fleet.fleet import Fleet
 from newnormal.fleet.folder.fits import FitReader
 from newnormal.fleet.folder.listing import read_listing
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.fleet.folder.log import FileLog, LogPart, gap, scan
+from newnormal.fleet.folder.log import SHORTEST_GAP, FileLog, LogPart, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
-from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
+from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST, new_log_id
 from newnormal.fleet.folder.recovery import Lost, Read, events_of, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, StreamPlaces, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
@@ -99,6 +99,7 @@ class _Check:
         self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shards have to be written anew
         self.damaged: set[str] = set()  # files to keep beside
+        self.unreadable: list[Path] = []  # files of the log to take away
 
     def run(self, repair: bool) -> FleetReport:
         report = self.report
@@ -180,19 +181,27 @@ class _Check:
                 self.rewrite = True
 
     def _log(self, manifest: Manifest, read: Read) -> list[tuple[Path, int, LogPart]]:
-        """Return what is damaged in the log's files: file, its position, the part."""
+        """Return what is damaged in the log that is needed: file, its position, the part."""
         assert manifest.log_id is not None
         files, places = FileLog(self.folder, manifest.log_id).files, StreamPlaces(read)
         damage: list[tuple[Path, int, LogPart]] = []
-        end = manifest.first
-        if files and files[0][0] > manifest.first:
-            self._hole(manifest.first, files[0][0])
+        first = end = manifest.first
         for at, (start, path) in enumerate(files):
-            if at and start != end:
+            following = files[at + 1][0] if at + 1 < len(files) else manifest.position
+            if at + 1 < len(files) and following <= first:
+                continue
+            if start > first and start != end:
                 self._hole(end, start)
-            end = start
-            for found in scan(path, start):
-                part, wrong = _checked(found, places, manifest.first)
+            end = max(start, first)
+            try:
+                parts = list(scan(path, start, first))
+            except StateError as error:
+                self.report.add(error.message, "take it away: samples in it are lost")
+                self.unreadable.append(path)
+                self.rewrite, end = True, max(end, following)
+                continue
+            for found in parts:
+                part, wrong = _checked(found, places)
                 end = part.end
                 if part.kind not in ("damage", "torn"):
                     continue
@@ -206,6 +215,7 @@ class _Check:
                     self.damaged.add(path.name)
                     text = f"{path.name}: {size} bytes at position {part.start} {wrong}"
                     self.report.add(text, "skip them: samples in them are lost, later ones are not")
+                    self.rewrite |= size < SHORTEST_GAP
         behind = manifest.first < manifest.position
         if behind and end < manifest.position:
             self._hole(end, manifest.position)
@@ -227,7 +237,7 @@ class _Check:
             with path.open("r+b") as file:
                 if part.kind == "torn":
                     file.truncate(part.start - start)
-                else:
+                elif part.end - part.start >= SHORTEST_GAP:
                     file.seek(part.start - start)
                     file.write(gap(part.end - part.start))
                 file.flush()
@@ -240,6 +250,9 @@ class _Check:
 
     def _keep(self) -> None:
         """Keep files that are damaged beside the others."""
+        for path in self.unreadable:
+            (self.folder / DAMAGED).mkdir(exist_ok=True)
+            path.replace(self.folder / DAMAGED / path.name)
         for name in sorted(self.damaged):
             target = self.folder / DAMAGED
             if (self.folder / name).exists():
@@ -247,11 +260,14 @@ class _Check:
                 shutil.copy2(self.folder / name, target / name)
 
     def _write(self, manifest: Manifest, read: Read) -> None:
-        """Write the streams that can be read, up to the end of the log, and those begun again."""
+        """Write the streams that can be read, up to the end of the log, and those begun again.
+
+        That log is not needed any more: another one begins, and the old files are removed.
+        """
         fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.classes)
-        end = LogEnd(manifest.position, manifest.marker, manifest.marked)
-        if manifest.log_id is not None:
-            log = FileLog(self.folder, manifest.log_id)
+        end, log_id = LogEnd(manifest.position, manifest.marker, manifest.marked), manifest.log_id
+        if log_id is not None:
+            log, log_id = FileLog(self.folder, log_id), new_log_id()
             log.lenient = True
             end = log_end(log, manifest, whole=False)
             fleet._replay(log, read, end, None)
@@ -269,13 +285,13 @@ class _Check:
         writer.arrange(streams)
         writer.write_changed(end.position)
         marker = end.marker, end.marked
-        writer.publish(fleet._contents(), end.position, manifest.log_id, marker)
+        writer.publish(fleet._contents(), end.position, log_id, marker)
 
 
-def _checked(part: LogPart, places: StreamPlaces, first: int) -> tuple[LogPart, str]:
+def _checked(part: LogPart, places: StreamPlaces) -> tuple[LogPart, str]:
     """Return a part of the log and what is wrong with it; a record that does not fit is damage."""
     try:
-        if part.kind == "record" and part.end > first:
+        if part.kind == "record":
             places.check(part.record, part.end)
     except StateError as error:
         return part._replace(kind="damage"), f"cannot be applied: {error.message}"

@@ -22,6 +22,7 @@ from newnormal.state.files import remove_file, sync_folder
 _HEAD = struct.Struct("<4sQII")
 _START = b"nnL"
 _MARK, _GAP = b"nnL1", b"nnL0"
+SHORTEST_GAP = _HEAD.size  # bytes
 SEGMENT = 64 << 20  # bytes, after which another file begins
 _BINARY = getattr(os, "O_BINARY", 0)
 

@@ -6,12 +6,11 @@ shards. It is replaced at every checkpoint, and nothing is a part of the fleet b
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from newnormal.core.arena import ALIGNMENT, Field, Layout
 from newnormal.errors import StateError
@@ -24,6 +23,7 @@ FORMAT = "newnormal fleet"
 _LONGEST = 1 << 26  # bytes of a manifest
 _MOST = 1 << 20  # shards, layouts
 _LARGEST = 2**62
+_DTYPE = re.compile(r"[<>|=][iufbM]\d{1,2}(\[\w{1,4}\])?")
 
 
 class LayoutError(StateError):
@@ -212,7 +212,7 @@ def _layout_of(fields: list[Any], nbytes: int) -> Layout:
     for name, dtype, shape, offset in fields:
         sizes = tuple(shape)
         plain = all(type(size) is int and 0 <= size < _LARGEST for size in (*sizes, offset))
-        if not isinstance(name, str) or np.dtype(dtype).kind not in "iufbM" or not plain:
+        if not isinstance(name, str) or not _DTYPE.fullmatch(dtype) or not plain:
             raise LayoutError(f"layouts: expected arrays, found {name!r:.60}", hint=AGAIN)
         array = Field(name, dtype, sizes, offset)
         if array.nbytes < 0 or offset % ALIGNMENT or offset + array.nbytes > nbytes:

@@ -239,8 +239,8 @@ class ShardReader:
         if not checked:
             live = _stacked(wanted, stream.block, 1)
             check_arrays(StreamState, live, sizes_of(fitted), [title], [fitted])
-        if fitted.moving_start is not None:
-            threshold_of(fitted.rule, stream.open().moving)
+        if fitted.moving_start is not None and (moving := stream.open().moving) is not None:
+            threshold_of(fitted.rule, moving)
         self._place_rare(stream, self._rare.get(row, {}), title)
         if str(row) in self._past:
             self._remember(row, stream)
