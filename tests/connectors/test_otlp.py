@@ -22,7 +22,7 @@ from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyErr
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
-from tests.connectors.naive_series import Otlp, Row
+from tests.connectors.naive_series import Otlp, Row, odd
 from tests.connectors.test_remote_write import rows
 from tests.counts import count
 from tests.errors import raised
@@ -599,6 +599,8 @@ def test_any_bytes_are_read_or_refused() -> None:
         for _ in range(draw.randint(0, 4)):
             spot = draw.randrange(len(body))
             body[spot] = draw.choice(b'0{}[]":,\xffn') if as_json else draw.randrange(256)
+        if not as_json and draw.random() < 0.3:
+            body = bytearray(odd(draw, bytes(body)))
         if draw.random() < 0.2:
             body = body[: draw.randint(0, len(body))]
         if draw.random() < 0.1:
