@@ -19,7 +19,7 @@ from typing import Any
 _SECONDS = 2.0  # of a processor that a body may take
 _FLAGS = ("-max_len=4096", "-timeout=60", "-rss_limit_mb=700")  # 200 MB without any body
 _REPEATED, _TIMES = 250, 50
-_SLOW = {"tables": 10, "lines": 5}  # times as long as others
+_SLOW = 10  # times as long as others a whole file takes
 _INSTRUMENTED = ["newnormal.io", "newnormal.tabular", "newnormal.service.api.bodies"]
 _WORDS = (
     *("stream", "time", "times", "ts", "values", "channels", "channel", "value", "resourceMetrics"),
@@ -39,7 +39,6 @@ OPTIONS: dict[str, list[Mapping[str, Any]]] = {
     "messages": [{}, {"stream": "id", "time": "ts"}, {"channel": "c.d", "value": "v"}],
     "gzip": [{"size": 10**9}, {"size": 7}],
     "tables": [{}, {"format": "csv"}, {"format": "jsonl"}, {"by": "stream"}, {"long": True}],
-    "lines": [{}, {"format": "csv"}, {"format": "jsonl"}],
 }
 
 
@@ -74,7 +73,7 @@ def _reader(name: str) -> Callable[[bytes, Mapping[str, Any]], Iterable[Any]]:
     from newnormal.io.payloads import Payloads, together
     from newnormal.io.registry import find_decoder
     from newnormal.service.api.bodies import Gunzip
-    from newnormal.tabular import LineParser, Reading, read, read_tables
+    from newnormal.tabular import read, read_tables
 
     def decode(body: bytes, headers: Mapping[str, Any]) -> Iterable[Any]:
         decoder = find_decoder(name)(DecoderLimits(10_000, 50, 1 << 20), lambda: 10**18)
@@ -103,14 +102,7 @@ def _reader(name: str) -> Callable[[bytes, Mapping[str, Any]], Iterable[Any]]:
             (read_tables if {"by", "long"} & set(options) else read)(path, **options)
         return ()
 
-    def lines(body: bytes, options: Mapping[str, Any]) -> Iterable[Any]:
-        parser, texts = LineParser(Reading(**options)), body.decode(errors="replace").split("\n")
-        for at in range(0, len(texts), 3):
-            parser.parse_many(texts[at : at + 3])
-        return ()
-
-    others = {"messages": message, "gzip": gzip, "tables": table, "lines": lines}
-    return others.get(name, decode)
+    return {"messages": message, "gzip": gzip, "tables": table}.get(name, decode)
 
 
 def _fuzz(name: str, folder: Path, seed: str, runs: int) -> None:
@@ -119,7 +111,7 @@ def _fuzz(name: str, folder: Path, seed: str, runs: int) -> None:
 
     words = "".join(f'"{word}"\n"\\"{word}\\":"\n' for word in _WORDS)
     Path(f"{folder}.words").write_text(words, encoding="utf-8")
-    runs = sum(1 for _ in folder.iterdir()) + runs // _SLOW.get(name, 1)
+    runs = sum(1 for _ in folder.iterdir()) + runs // (_SLOW if name == "tables" else 1)
     own = (f"-runs={runs}", f"-seed={seed}", f"-dict={folder}.words", f"-artifact_prefix={folder}/")
     atheris.Setup([sys.argv[0], *_FLAGS, *own, str(folder)], partial(_feed, name))
     atheris.Fuzz()

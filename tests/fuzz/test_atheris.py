@@ -24,12 +24,6 @@ def _good() -> dict[str, list[bytes]]:
     draw = random.Random(1)
     series = [test_remote_write.Sender(seed).request() for seed in range(4)]
     metrics = [test_otlp.Sender(seed).request().body() for seed in range(4)]
-    tables = [
-        b"time;load\n31.12.2026 00:00;0,5\n31.12.2026 00:01;NA\n01.01.2027 00:02;7\n",
-        b"# Plant 7\ntime\tstream\tx\n2026-01-01T00:00:00Z\ta\t1e3\n2026-01-01 00:01\tb\t-2\n",
-        b'{"time": 1767225600, "a": 1}\n{"time": 1767225660, "a": null, "b": "2"}\n',
-        b"time,tag,value\n1767225600,x,1\n1767225600,y,2\n1767225660,x,3\n",
-    ]
     return {
         "samples": [*SAMPLES],
         "influx": [test_influx.random_line(draw).encode() for _ in range(20)],
@@ -37,8 +31,12 @@ def _good() -> dict[str, list[bytes]]:
         "remote_write": [*series, *map(test_remote_write.packed, series)],
         "messages": [b"21.5", b'{"ts": 1, "a": {"b": true}}', b'[{"id": 7, "v": "2"}, {}]'],
         "gzip": [gzip.compress(b"abc" * size, mtime=0) * 2 for size in (0, 1, 9_999)],
-        "tables": tables,
-        "lines": tables,
+        "tables": [
+            b"time;load\n31.12.2026 00:00;0,5\n31.12.2026 00:01;NA\n01.01.2027 00:02;7\n",
+            b"# A\ntime\tstream\tx\n2026-01-01T00:00:00Z\ta\t1e3\n2026-01-01 00:01\tb\t-2\n",
+            b'{"time": 1767225600, "a": 1}\n{"time": 1767225660, "a": null, "b": "2"}\n',
+            b"time,tag,value\n1767225600,x,1\n1767225600,y,2\n1767225660,x,3\n",
+        ],
     }
 
 
