@@ -513,6 +513,19 @@ def test_values_within_each_other_are_refused_or_cut() -> None:
         decoder().decode(json.dumps(given).encode(), JSON)
 
 
+def test_names_that_many_points_have_are_refused_where_they_are_long() -> None:
+    sent = Sent()
+    sent.gauge("a" * 1001, 0, 1.0)
+    with pytest.raises(
+        InputError, match=r"metric 'a{60}': expected at most 1,000 characters, found"
+    ):
+        decoder().decode(sent.body(), PROTOBUF)
+    named = Sent(**{"service.name": "a" * 1001})
+    named.gauge("b", 0, 1.0)
+    with pytest.raises(InputError, match=r"attribute 'service\.name': expected at most 1,000 char"):
+        decoder().decode(named.body(), PROTOBUF)
+
+
 def test_other_forms_are_refused() -> None:
     with pytest.raises(UnknownFormError) as caught:
         decoder().decode(b"", {"content-type": "application/grpc"})
