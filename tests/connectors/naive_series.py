@@ -5,6 +5,7 @@ Neither uses protobuf, nor the names, rates or samples of the library.
 
 import json
 import math
+import random
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -108,6 +109,22 @@ def fields(message: bytes) -> Iterator[tuple[int, Any]]:
             size = {1: 8, 5: 4}.get(kind) or varint() if kind != 2 else varint()
             yield number, message[at : at + size]
             at += size
+
+
+def odd(draw: random.Random, message: bytes) -> bytes:
+    """Return a message with something in it that no sender writes, though protobuf may allow it."""
+    tag, piece = bytes([draw.choice((0x0A, 0x12, 0x1A, 0x2A, 0x32, 0x3A))]), b""
+    match draw.randrange(3):
+        case 0:  # a number that does not end soon
+            piece = tag + b"\xff" * draw.choice((1, 5, 9, 10, 1000)) + b"\x01"
+        case 1:  # messages within each other
+            for _ in range(draw.choice((5, 99, 101, 1000))):
+                size = len(piece)
+                piece = tag + bytes([size % 128 | 128, size >> 7 & 127 | 128, size >> 14]) + piece
+        case 2:  # messages without anything
+            piece = (tag + b"\0") * draw.choice((1, 100, 10_000))
+    at = draw.choice((0, len(message), draw.randint(0, len(message))))
+    return message[:at] + piece + message[at:]
 
 
 class RemoteWrite:

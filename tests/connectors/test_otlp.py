@@ -22,7 +22,7 @@ from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyErr
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
-from tests.connectors.naive_series import Otlp, Row
+from tests.connectors.naive_series import Otlp, Row, odd
 from tests.connectors.test_remote_write import rows
 from tests.counts import count
 from tests.errors import raised
@@ -513,6 +513,19 @@ def test_values_within_each_other_are_refused_or_cut() -> None:
         decoder().decode(json.dumps(given).encode(), JSON)
 
 
+def test_names_that_many_points_have_are_refused_where_they_are_long() -> None:
+    sent = Sent()
+    sent.gauge("a" * 1001, 0, 1.0)
+    with pytest.raises(
+        InputError, match=r"metric 'a{60}': expected at most 1,000 characters, found"
+    ):
+        decoder().decode(sent.body(), PROTOBUF)
+    named = Sent(**{"service.name": "a" * 1001})
+    named.gauge("b", 0, 1.0)
+    with pytest.raises(InputError, match=r"attribute 'service\.name': expected at most 1,000 char"):
+        decoder().decode(named.body(), PROTOBUF)
+
+
 def test_other_forms_are_refused() -> None:
     with pytest.raises(UnknownFormError) as caught:
         decoder().decode(b"", {"content-type": "application/grpc"})
@@ -599,6 +612,8 @@ def test_any_bytes_are_read_or_refused() -> None:
         for _ in range(draw.randint(0, 4)):
             spot = draw.randrange(len(body))
             body[spot] = draw.choice(b'0{}[]":,\xffn') if as_json else draw.randrange(256)
+        if not as_json and draw.random() < 0.3:
+            body = bytearray(odd(draw, bytes(body)))
         if draw.random() < 0.2:
             body = body[: draw.randint(0, len(body))]
         if draw.random() < 0.1:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.options import Options
-from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
+from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, _remembered, together
 from tests.counts import count
 from tests.errors import raised
 
@@ -346,6 +346,14 @@ def test_deep_messages_give_values_or_an_input_error(begin: bytes, deep: int) ->
     for inner in (b"1", b""):
         _check(begin * deep + inner + end[begin] * deep, {})
         _check(begin * deep + inner + end[begin] * deep, {"time": "ts"})
+
+
+def test_long_names_are_not_remembered() -> None:
+    before = _remembered.cache_info().currsize
+    (value,) = Payloads(Options("source bus", {})).read(
+        b'{"%s": 1}' % (b"k" * 201), stream="s" * 201, received=RECEIVED
+    )
+    assert len(value.channel) == 200 and _remembered.cache_info().currsize == before
 
 
 def test_long_digits_give_an_input_error() -> None:

@@ -240,6 +240,13 @@ def test_what_cannot_be_read_is_refused_with_its_place(body: bytes, message: str
             cells_of(body)
 
 
+@pytest.mark.parametrize("body", ['"time": %s, "values": {"x": 1}', '"values": {"x": %s}'])
+def test_values_within_each_other_are_refused_however_deep(body: str) -> None:
+    for deep in range(900, 1_000):  # those that are hardly read cannot be shown in an error
+        with pytest.raises(InputError):
+            decoded(b'{"stream": "a", %s}' % (body % ('{"a":' * deep + "1" + "}" * deep)).encode())
+
+
 @pytest.mark.parametrize(
     "kind", ["image/png", "multipart/form-data; boundary=x", "application/xml"]
 )

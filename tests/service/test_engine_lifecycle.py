@@ -11,6 +11,7 @@ import pytest
 
 from newnormal.errors import FeedbackError, InputError, NewnormalError
 from newnormal.io.arrivals import Arrival
+from newnormal.service.api.pictures import picture_json
 from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.engine.streams import HasModelError
@@ -534,3 +535,16 @@ def test_what_fails_to_apply_is_retried(service: Service, monkeypatch: pytest.Mo
     while (message := follower.get()) is not None:
         seen.append(type(message))
     assert Resync in seen and set(seen) <= {Resync, Tick}
+
+
+def test_a_change_that_a_new_model_ended_is_shown_in_the_picture(service: Service) -> None:
+    go_live(service)
+    push(service, arrival(HISTORY, samples(HISTORY, 150) + 9.0))
+    (change,) = service.store.items.page(kinds=["change"]).items
+    service.refit(number(service)).result()
+    fit_next(service)
+    ended = present(service.store.items.get(change.key))
+    assert ended.body["reason"] == "a new model took over"
+    view = present(service.stream_named("m"))
+    (shown,) = picture_json(service, view, None, None)["stream"]["changes"]
+    assert (shown["key"], shown["state"]) == (change.key, "reverted")

@@ -23,7 +23,8 @@ _MISSING = frozenset({"", "nan", "null", "none", "unavailable", "unknown"})
 _DEEPEST = 8  # objects within each other
 _SHOWN = 60  # characters of a message that an error shows
 
-_fitting = lru_cache(maxsize=20_000)(fitting_name)  # messages name the same things again and again
+_remembered = lru_cache(maxsize=20_000)(fitting_name)  # the same things are named again and again
+_LONGEST = 200  # characters of a name that is remembered
 
 
 class PlainTextError(InputError):
@@ -177,6 +178,10 @@ class Payloads:
             if isinstance(content.get(name), str | int | float):
                 return int(parse_time(content[name]).astype(np.int64))
         return received
+
+
+def _fitting(name: str) -> str:
+    return _remembered(name) if len(name) <= _LONGEST else fitting_name(name)
 
 
 def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:

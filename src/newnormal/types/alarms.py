@@ -341,10 +341,10 @@ class Change:
 
     @classmethod
     def from_dict(cls, change: Mapping[str, Any]) -> Change:
-        """Return what `as_dict` was made from."""
+        """Return what `as_dict` was made from; what else was added, as by a service, is left."""
         return cls(
             **{
-                **change,
+                **{name: change[name] for name in cls.__dataclass_fields__ if name in change},
                 "start_time": time_of_text(change["start_time"]),
                 "channels": tuple(change["channels"]),
                 "zone": zone_of_text(change["start_time"]),

@@ -24,6 +24,7 @@ from newnormal.io.decoders.series import (
     SeriesDecoder,
     SeriesValues,
     check_labels,
+    check_part,
     query_options,
     rate_name,
 )
@@ -135,6 +136,8 @@ class _Resource:
             named = attributes.get("host.name") or named
         attributes[_INSTANCE] = named
         self._own = {name: attributes[name] for name in options.by if name in attributes}
+        for name, value in self._own.items():
+            check_part(value, f"attribute {name.strip(chr(0))[:60]!a}")
         # Counters of two resources are two, also where both are one stream.
         self._key = digest_of(options.text, sent.resource.SerializeToString())
 
@@ -146,6 +149,7 @@ class _Resource:
                 kind = metric.WhichOneof("data")
                 if kind is None:
                     continue
+                check_part(metric.name, f"metric {metric.name[:60]!a}")
                 data = getattr(metric, kind)
                 for point in data.data_points:
                     self._point(metric.name, kind, data, point, key)

@@ -82,7 +82,11 @@ class SamplesDecoder(Decoder):
         if not as_json:
             arrivals = self._csv(text, stream)
         else:
-            arrivals = self._json(_parsed(text, lines=kind in _LINES), stream)
+            samples = _parsed(text, lines=kind in _LINES)
+            try:
+                arrivals = self._json(samples, stream)
+            except RecursionError as error:  # to show it takes more depth than to read it
+                raise _not_json("the body", error) from None
         if not any(len(arrival.times) for arrival in arrivals):
             raise InputError("expected samples, found none", hint=f"such as {_EXAMPLE}")
         return arrivals

@@ -20,6 +20,11 @@ from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.service import Service
 
 PREFIX = "/api/v1"
+# What any address may answer. Some protocols have more beside the sentence, or no hint.
+_REFUSED = {
+    "description": "Client Error",
+    "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
+}
 
 
 def make_app(service: Service) -> FastAPI:
@@ -75,4 +80,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         "session": {"type": "apiKey", "in": "cookie", "name": "newnormal_session"},
     }
     document["security"] = [{"token": []}, {"session": []}, {}]
+    for methods in document["paths"].values():
+        for described in methods.values():
+            described["responses"].setdefault("4XX", _REFUSED)
     return document

@@ -47,7 +47,11 @@ async def listed_events(
 @router.get(
     "/events",
     dependencies=READS,
-    responses={200: {"description": "server-sent events", "content": {"text/event-stream": {}}}},
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "server-sent events", "content": {"text/event-stream": {}}},
+        "4XX": {"model": schemas.ProblemFacts},
+    },
 )
 async def events(
     request: Request,

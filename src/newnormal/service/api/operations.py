@@ -61,6 +61,7 @@ async def readyz(service: TheService) -> Response:
 @root.get(
     "/metrics",
     dependencies=READS,
+    response_class=Response,
     responses={200: {"description": "for Prometheus", "content": {"text/plain": {}}}},
 )
 async def prometheus(service: TheService, reading: Threads) -> Response:
