@@ -37,7 +37,7 @@ from newnormal.service.engine.streams import (
     check_without_model,
 )
 from newnormal.service.hub import Hub, Tick
-from newnormal.service.limits import Budget
+from newnormal.service.limits import SharedLimit
 from newnormal.service.store import Store
 from newnormal.service.store.samples import SampleTable
 from newnormal.service.store.stream_reader import StreamReader
@@ -159,7 +159,7 @@ class FakeService:
         self.position = 0
         self.pushed: list[tuple[Sequence[Arrival], bool]] = []
         self.fails: Exception | None = None  # raised by `push`
-        self.bodies = Budget("bytes of requests", small=1 << 20)
+        self.bodies = SharedLimit("bytes of requests", small=1 << 20)
         self.parts: dict[str, tuple[bool, str]] = {"log": (True, ""), "store": (True, "")}
         self.clear(streams)
 

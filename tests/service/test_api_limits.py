@@ -12,7 +12,7 @@ import pytest
 from newnormal.service.api import bodies
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.problems import HttpProblem
-from newnormal.service.limits import Budget, Lease
+from newnormal.service.limits import Lease, SharedLimit
 from tests.errors import raised
 from tests.service.asgi import API, Client, run_apart
 from tests.service.fake_service import FakeService, fake_config
@@ -28,7 +28,7 @@ def client() -> Iterator[Client]:
 
 
 def room() -> Lease:
-    return Budget("bytes", 0).lease("someone", 10**6)
+    return SharedLimit("bytes", 0).lease("someone", 10**6)
 
 
 def push(client: Client, content: Any, **headers: str) -> Any:

@@ -17,7 +17,7 @@ from newnormal.service.engine.streams import (
     stream_from_json,
     stream_to_json,
 )
-from newnormal.service.limits import Arriving, Budget, LimitError, ServiceBusy, check_limits
+from newnormal.service.limits import Arriving, LimitError, ServiceBusy, SharedLimit, check_limits
 
 NOW = 1_800_000_000 * 10**9
 DAY = 86_400 * 10**9
@@ -61,7 +61,7 @@ def test_new_streams_count_once_however_often_they_come() -> None:
 
 
 def test_large_requests_have_half_a_budget_and_a_writer_half_of_that() -> None:
-    budget = Budget("bytes", small=10)
+    budget = SharedLimit("bytes", small=10)
     first, second, third = (budget.lease(name, 400) for name in ("one", "one", "two"))
     first.take(90)
     with pytest.raises(ServiceBusy, match="at most 100 bytes at once of one, found 110"):
@@ -73,7 +73,7 @@ def test_large_requests_have_half_a_budget_and_a_writer_half_of_that() -> None:
 
 
 def test_small_requests_have_the_other_half() -> None:
-    budget = Budget("bytes", small=10)
+    budget = SharedLimit("bytes", small=10)
     budget.lease("one", 80).take(40)
     small = [budget.lease("one", 80) for _ in range(3)]
     small[0].take(10)
@@ -86,7 +86,7 @@ def test_small_requests_have_the_other_half() -> None:
 
 
 def test_a_request_that_grows_is_a_larger_one_and_gives_all_back() -> None:
-    budget = Budget("bytes", small=10)
+    budget = SharedLimit("bytes", small=10)
     with budget.lease("one", 80) as lease:
         lease.take(8)
         lease.take(8)
@@ -98,9 +98,9 @@ def test_a_request_that_grows_is_a_larger_one_and_gives_all_back() -> None:
 
 
 def test_a_request_alone_may_take_all_that_it_needs_up_to_its_longest() -> None:
-    budget = Budget("bytes", small=1)
+    budget = SharedLimit("bytes", small=1)
     budget.lease("one", 80).take(500)
-    lease = Budget("bytes", small=1).lease("one", 80, 60)
+    lease = SharedLimit("bytes", small=1).lease("one", 80, 60)
     lease.take(60)
     with pytest.raises(TooManyError, match="at most 60 bytes, found one that takes more"):
         lease.take(1)
@@ -108,7 +108,7 @@ def test_a_request_alone_may_take_all_that_it_needs_up_to_its_longest() -> None:
 
 def test_what_random_requests_take_is_what_they_hold() -> None:
     rng = np.random.default_rng(3)
-    budget, held = Budget("bytes", small=20), list[Any]()
+    budget, held = SharedLimit("bytes", small=20), list[Any]()
     for _ in range(3_000):
         if held and rng.random() < 0.4:
             held.pop(int(rng.integers(len(held)))).close()

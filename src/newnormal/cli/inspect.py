@@ -23,7 +23,6 @@ from newnormal.cli.options import Classes, Loading, Model, Rule, argument, from_
 from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 from newnormal.texts import counted, number_text, shown
-from newnormal.types.alarms import PENDING, REJECTED
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
@@ -280,7 +279,6 @@ def _distance(tensors: Any) -> float | None:
     )
 
 
-_OPEN = (PENDING, REJECTED)
 _ROWS = 20  # streams in the table that have something open
 
 
@@ -291,6 +289,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     ``open_changes`` are by stream; the rest as for one stream.
     """
     from newnormal.alarms.words import standing_text
+    from newnormal.types.alarms import PENDING, REJECTED
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
@@ -304,7 +303,10 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         "streams": len(fleet),
         "normal": counted(states["normal"], "stream"),
         "open alarms": _open_text(alarms),
-        **{f"{state} changes": _open_text(_of_state(changes, state)) for state in _OPEN},
+        **{
+            f"{state} changes": _open_text(_of_state(changes, state))
+            for state in (PENDING, REJECTED)
+        },
         "incidents": len(incidents),
         "feedback": feedback_text(waits(folder)),
         "last time": (_last_time(fleet) or "").replace("T", " ") or None,
@@ -367,6 +369,8 @@ def _states(
     streams: int, alarms: Mapping[str, list[Alarm]], changes: Mapping[str, list[Change]]
 ) -> dict[str, int]:
     """Return how many streams there are in each state, as `Detector.status_` has it."""
+    from newnormal.types.alarms import PENDING
+
     counts = {"in alarm": len(alarms), "change pending": 0, "change rejected": 0}
     for name, open_changes in changes.items():
         if name not in alarms:

@@ -35,7 +35,7 @@ from newnormal.fleet.folder.fleet_log import CallerLog, FleetLog
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.log import FileLog
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
-from newnormal.fleet.folder.names import AGAIN, MANIFEST, new_log_id
+from newnormal.fleet.folder.names import MANIFEST, new_log_id
 from newnormal.fleet.folder.records import Act
 from newnormal.fleet.folder.recovery import Read, consistent, read_streams
 from newnormal.fleet.folder.replaying import LogEnd, Replayed, log_end, log_of, replay
@@ -757,10 +757,7 @@ class Fleet:
         fleet = cls(BaseDetector.from_options(manifest.detector, origin, model, threshold))
         fleet.fleet_alarms_per_day = manifest.limit
         fleet._streams = files.streams
-        try:
-            fleet._tracker = IncidentTracker.from_json(manifest.incidents)
-        except StateError as error:
-            raise StateError(f"{origin}: {error.message}", hint=AGAIN) from None
+        fleet._tracker = IncidentTracker.of_file(manifest.incidents, origin)
         fleet._ticks, fleet._reading = manifest.ticks, manifest.reading
         fleet._events.extend(files.events)
         fleet._end = LogEnd(manifest.position, manifest.marker, manifest.marked)

@@ -25,6 +25,7 @@ import numpy as np
 
 from newnormal.alarms.words import duration_text
 from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.fleet.folder.names import AGAIN
 from newnormal.state.facts import Facts
 from newnormal.types import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from newnormal.types.tables import LARGEST_COUNT
@@ -263,6 +264,14 @@ class IncidentTracker:
         tracker = cls.__new__(cls)
         tracker._begin(IncidentRecords.from_json(facts))
         return tracker
+
+    @classmethod
+    def of_file(cls, facts: object, origin: str) -> Self:
+        """Return what `from_json` does; its StateError names the file."""
+        try:
+            return cls.from_json(facts)
+        except StateError as error:
+            raise StateError(f"{origin}: {error.message}", hint=AGAIN) from None
 
     def _check(self, opening: Opening) -> None:
         timed = opening.time is not None

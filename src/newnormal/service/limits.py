@@ -144,7 +144,7 @@ def values_of(arrivals: Sequence[Arrival]) -> int:
     return sum(max(arrival.values.size, _LEAST_VALUES) for arrival in arrivals)
 
 
-class Budget:
+class SharedLimit:
     """An amount that requests share.
 
     Half of it is for small requests, half for larger ones, and a writer has half of either at most.
@@ -177,7 +177,7 @@ class Budget:
         return self._taken[True, None] + self._taken[False, None]
 
     def hold(self, lease: "Lease", amount: int) -> None:
-        """Let a lease hold this amount; a ServiceBusy if there is no room for it."""
+        """Have a lease hold this amount; a ServiceBusy if there is no room for it."""
         if lease.longest is not None and amount > lease.longest:
             raise TooManyError(
                 f"expected a request that takes at most {lease.longest:,} {self._what}, found one "
@@ -220,7 +220,7 @@ class Budget:
 class Lease:
     """What one request takes, until it is closed."""
 
-    def __init__(self, budget: Budget, writer: str, most: int, longest: int | None) -> None:
+    def __init__(self, budget: SharedLimit, writer: str, most: int, longest: int | None) -> None:
         self._budget = budget
         self.writer, self.most, self.longest = writer, most, longest
         self.amount = 0

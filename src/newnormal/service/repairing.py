@@ -6,14 +6,14 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.service.database import mark_path
-from newnormal.service.log.entries import Lost, pack, unpack
+from newnormal.service.log.entries import PositionsLost, pack, unpack
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.store import Store
 from newnormal.service.store.checking import FLEET, LOG, STORE
 
 
 def repair(folder: Path) -> list[str]:
-    """Let a log that has lost its end go on behind all that is known; return what is lost.
+    """Continue a log that has lost its end behind all that is known; return what is lost.
 
     No position, and no key of an item or alert, is given out again. The service must be stopped;
     its next start does the rest.
@@ -77,7 +77,7 @@ def _readable(log: SqliteLog, position: int) -> int:
     return position
 
 
-def _lost(store: Store, first: int) -> Lost:
+def _lost(store: Store, first: int) -> PositionsLost:
     """Return the highest numbers that the store has: some are of records that are lost."""
     (streams,) = store.connection.fetch(
         "SELECT max(stream) FROM (SELECT stream FROM events UNION ALL SELECT stream FROM items"
@@ -85,4 +85,4 @@ def _lost(store: Store, first: int) -> Lost:
     )[0]
     keys = store.connection.fetch("SELECT key FROM items")
     numbers = [part for (key,) in keys for part in key.split("-") if part.isdecimal()]
-    return Lost(first, streams or 0, max(map(int, numbers), default=0))
+    return PositionsLost(first, streams or 0, max(map(int, numbers), default=0))

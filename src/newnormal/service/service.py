@@ -1,4 +1,7 @@
-"""`Service`: what the API, the page, the sinks and the command do with it."""
+"""`Service`: what the API, the page, the sinks and the command do with it.
+
+One module because it is one class, whose methods share its threads and locks.
+"""
 
 import logging
 import threading
@@ -27,7 +30,7 @@ from newnormal.service.engine.running import Engine, Submitted
 from newnormal.service.engine.streams import StreamRecord, check_without_model
 from newnormal.service.health import Health
 from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import Arriving, Budget, ServiceBusy, values_of
+from newnormal.service.limits import Arriving, ServiceBusy, SharedLimit, values_of
 from newnormal.service.log import entries as log
 from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.memory import give_back
@@ -65,8 +68,8 @@ class Service:
         self.ready = False
         self._health = Health()
         self._arriving = Arriving()
-        self.bodies = Budget("bytes of requests", small=1 << 20)
-        self.waiting = Budget("values that wait to be judged", small=50_000)
+        self.bodies = SharedLimit("bytes of requests", small=1 << 20)
+        self.waiting = SharedLimit("values that wait to be judged", small=50_000)
         self._lock: FolderLock | None = None
         self._touched: dict[int, int] = {}
         self._touch_lock = threading.Lock()

@@ -80,7 +80,7 @@ class Applier:
             log.FitTaken: self._fit_taken,
             log.FitFailed: self._fit_failed,
             log.FeedbackGiven: self._feedback,
-            log.Lost: self._lost,
+            log.PositionsLost: self._lost,
             log.Silent: self._silent,
             log.Removed: self._removed,
             log.Restored: self._restored,
@@ -346,7 +346,7 @@ class Applier:
                 self.touched[stream.id] = stream
         follow_limits(self)
 
-    def _lost(self, entry: log.Lost) -> None:
+    def _lost(self, entry: log.PositionsLost) -> None:
         """Give no name out twice, and end what is open because of records that are lost."""
         for item in self.store.items.page(open_only=True, limit=_ALL).items:
             stream = None if item.stream is None else self.streams.get(item.stream)

@@ -138,7 +138,7 @@ class Configured:
 
 
 @dataclass(frozen=True)
-class Lost:
+class PositionsLost:
     """What was in the records since a position is lost, but for the names that it gave out."""
 
     kind: ClassVar[str] = "lost"
@@ -155,7 +155,7 @@ Entry = (
     | FitTaken
     | FitFailed
     | FeedbackGiven
-    | Lost
+    | PositionsLost
     | Silent
     | Removed
     | Restored

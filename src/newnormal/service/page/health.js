@@ -121,6 +121,8 @@
     numbers(health) {
       const streams = health.streams || {};
       const disk = health.disk || {};
+      const memory = health.memory || {};
+      const most = Object.entries((memory.names || {}).writers || {})[0];
       const states = [
         ["live", "live"],
         ["collecting", "collecting history"],
@@ -138,6 +140,8 @@
         disk.used !== undefined ? pair("Disk used", NN.bytes(disk.used), "by log, store and models") : null,
         disk.free !== undefined ? pair("Disk free", NN.bytes(disk.free), [disk.total ? `of ${NN.bytes(disk.total)}` : "", disk.free < 1e9 ? "less than 1 GB: make room, or let retention remove more" : ""].filter(Boolean).join("; ")) : null,
         health.position !== undefined ? pair("Log", `${NN.count(health.position)} records`, health.applied === health.position ? "all applied" : `${NN.count(health.applied)} applied`) : null,
+        memory.requests ? pair("Requests", NN.bytes(memory.requests.bytes), [`of ${NN.bytes(memory.requests.limit)} of memory that they may take`, memory.requests.refused ? `${NN.count(memory.requests.refused)} had to be sent again` : ""].filter(Boolean).join("; ")) : null,
+        memory.names ? pair("Names", NN.bytes(memory.names.bytes), [`of ${NN.bytes(memory.names.limit)} of memory that names of streams and channels may take`, most ? `most by ${most[0] || "the service"}: ${NN.bytes(most[1])}` : ""].filter(Boolean).join("; ")) : null,
         health.subscribers !== undefined ? pair("Pages open", NN.count(health.subscribers)) : null,
         health.version ? pair("Version", health.version) : null,
       );

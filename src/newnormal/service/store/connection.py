@@ -129,7 +129,7 @@ def is_intact(row: Sequence[Any]) -> bool:
 
 
 def damage_text(path: Path, table: str, row: Sequence[Any]) -> str:
-    """Return what is said of a damaged row."""
+    """Return the sentence about a damaged row."""
     name = "-".join(map(str, row[: 1 if table == "items" else 2]))
     return f"{path}: the row {name!r} of {table} is damaged"
 
