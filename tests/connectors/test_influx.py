@@ -29,6 +29,7 @@ from tests.waiting import until
 SECOND = 10**9
 NOW = 1_767_225_600 * SECOND
 AT = b" 1767225600000000000\n"
+MANY = [b"%d" % number for number in range(100_000)]
 
 
 def decoder(**limits: int) -> InfluxDecoder:
@@ -138,6 +139,8 @@ def test_a_line(line: bytes, stream: str, channels: dict[str, float]) -> None:
         (b"cpu v=1 yesterday", "expected a time as a whole number, found 'yesterday'"),
         (b"cpu v=1 1 2", "expected a time as a whole number, found '1 2'"),
         (b"cpu v=1 9223372036854775807", "expected a time between the years 1677 and 2262, found"),
+        (b"cpu v" + b"=1,v".join(MANY[:501]) + b"=1", "expected at most 500 fields, found 501"),
+        (b"cpu,t" + b"=1,t".join(MANY[:1001]) + b"=1 v=1", "expected at most 1,000 tags"),
         (b"cpu,host=\xff v=1", "expected UTF-8 text, found the byte 0xff behind 'cpu,host='"),
     ],
 )
@@ -175,6 +178,12 @@ def test_times_have_the_unit_of_the_address(precision: str, written: int) -> Non
     assert arrival.times.tolist() == [NOW]
 
 
+def test_long_lines_are_not_remembered() -> None:
+    to = decoder()
+    body = b"cpu,host=%s v=1\ncpu %s=1\ncpu v=1\n" % (b"a" * 10_000, b"f" * 10_000)
+    assert len(to.decode(body, {})) == 2 and len(to._layouts) == 1
+
+
 def test_an_unknown_precision_is_refused() -> None:
     error = raised(InputError, lambda: decoded(b"cpu v=1\n", "precision=weeks"))
     expected = "precision: expected ns, us, ms, s, m, h or auto, found 'weeks'"
@@ -193,6 +202,9 @@ def test_the_address_says_which_tags_name_the_stream() -> None:
     assert list(values_of(decoder().decode(body, headers))) == [("eu/a", "cpu_v", NOW)]
     headers[QUERY] = "by=host&without=region"  # the address counts
     assert list(values_of(decoder().decode(body, headers))) == [("a", 'cpu_v{pid="7"}', NOW)]
+    rates = "&".join(f"rates=m{at}_*" for at in range(101))
+    many = raised(InputError, lambda: decoded(body, rates))
+    assert "at most 100 names behind the question mark, found 102" in many.message
     assert raised(InputError, lambda: decoded(body, "by=host&without=host")).message == (
         "by and without: expected a label in by or in without, found host in both"
     )
@@ -335,6 +347,8 @@ def test_arbitrary_bytes_are_refused_and_nothing_else_happens(cases: range) -> N
         *(b"a v=1," * 100_000, b"a,b=c" * 100_000, b"\\" * 1_000_000, b" " * 1_000_000),
         *(b"a " + b"b=1," * 200_000 + b"b=x", b"\xff" * 1_000_000, b"a v=1 " + b"5" * 1_000_000),
         *(b'a t="' + b"\\" * 1_000_000, b"a\\ " * 300_000),
+        b"a,t" + b"=1,t".join(MANY) + b"=1 v=1",
+        b"a,t" + b"=1,t".join(MANY[:999]) + b"=1 v" + b"=1,v".join(MANY) + b"=1",
     ],
     ids=lambda body: repr(body[:8]),
 )

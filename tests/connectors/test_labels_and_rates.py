@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from newnormal.errors import ParameterError
 from newnormal.io.decoders.base import QUERY
 from newnormal.io.decoders.influx import InfluxDecoder
-from newnormal.io.labels import Naming, digest_of, fitting_name, series_name
+from newnormal.io.labels import Naming, _short_key, digest_of, fitting_name, series_name
 from newnormal.io.rates import CounterRates
 from newnormal.io.topics import TopicPatterns
 from tests.connectors.naive_series import Counters
@@ -22,6 +22,13 @@ SECOND = 10**9
 
 
 # --- names, and what they are known by
+
+
+def test_long_names_of_labels_are_not_remembered() -> None:
+    before = _short_key.cache_info().currsize
+    assert series_name("up", {"k" * 201: "v"}) == f'up{{{"k" * 201}="v"}}'
+    assert _short_key.cache_info().currsize == before
+
 
 Parts = tuple[str | bytes, ...]
 PARTS = st.lists(st.binary(max_size=3) | st.text(max_size=3), max_size=4).map(tuple)

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import random
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -511,6 +512,18 @@ def test_values_within_each_other_are_refused_or_cut() -> None:
     given["resourceMetrics"][0]["resource"]["attributes"].append({"key": "deep", "value": inner})
     with pytest.raises(InputError, match="expected metrics of OTLP as JSON"):
         decoder().decode(json.dumps(given).encode(), JSON)
+
+
+def test_a_name_that_many_points_have_takes_no_longer_where_it_is_long() -> None:
+    sent = Sent(**{"service.name": "s" * 1_000_000})
+    for name in ("a", "b"):
+        data = sent.scope.metrics.add(name=name * 1_000_000).gauge
+        for second in range(500):
+            point(data, second, {}, 1.0)
+    began = time.process_time()
+    (found,) = decoder().decode(sent.body(), PROTOBUF)
+    assert time.process_time() - began < 2.0  # s; otherwise 10
+    assert len(found.channels) == 2 and max(map(len, (found.stream, *found.channels))) == 200
 
 
 def test_other_forms_are_refused() -> None:

@@ -131,6 +131,7 @@ def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str
         ),
         ("by=", "address: by: expected names with commas between them, found ''"),
         ("by=job,,instance", "by: expected names with commas between them, found 'job,,instance'"),
+        ("by=" + ",".join("a" * 101), "address: expected at most 100 names"),
         ("rates=false", "address: rates: expected yes or no, found 'false'"),
         ("by=a&without=a", "address: expected a label in by or in without, found a in both"),
         ("%ff" * 90 + "=1", "found '" + "\\ufffd" * 9),

@@ -56,12 +56,14 @@ class Naming:
 
     def __call__(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
         """Return the names of the stream and the channel."""
+        stream, behind = self.parts(labels)
+        return stream, fitting_name(f"{name}{behind}")
+
+    def parts(self, labels: Mapping[str, str]) -> tuple[str, str]:
+        """Return the name of the stream, and what stands behind the names of series."""
         values = [labels[each] for each in self._by if labels.get(each)]
         others = {key: value for key, value in labels.items() if key not in self._left_out}
-        return (
-            fitting_name("/".join(values) or self._fallback),
-            fitting_name(series_name(name, others)),
-        )
+        return fitting_name("/".join(values) or self._fallback), series_name("", others)
 
 
 def series_name(name: str, labels: Mapping[str, str]) -> str:
@@ -80,10 +82,16 @@ def series_name(name: str, labels: Mapping[str, str]) -> str:
     return f"{name}{{{inner}}}"
 
 
-@lru_cache(maxsize=4096)
 def _key(key: str) -> str:
     """Return the name of a label; in quotes where it has what separates labels."""
+    return _short_key(key) if len(key) <= _LONGEST else _quoted(key)
+
+
+def _quoted(key: str) -> str:
     return f'"{_escaped(key)}"' if _SEPARATORS.search(key) else key
+
+
+_short_key = lru_cache(maxsize=4096)(_quoted)  # long ones would be megabytes each
 
 
 def _escaped(value: str) -> str:

@@ -23,7 +23,8 @@ from newnormal.io.decoders.line_protocol import (
     scaled,
 )
 from newnormal.io.decoders.rows import too_many_samples
-from newnormal.io.labels import Naming
+from newnormal.io.decoders.series import check_names
+from newnormal.io.labels import Naming, fitting_name
 from newnormal.io.rates import CounterRates, RateConversion
 from newnormal.types import Floats, Ints
 
@@ -39,7 +40,7 @@ _UNITS = {
     "h": 3600 * _S,
 }
 _MOST_LAYOUTS = 20_000  # whose names are remembered
-_MOST_FIELDS = 100  # of such a layout
+_MOST_FIELDS, _LONGEST_NAMES = 100, 10_000  # of such a layout: fields, and characters
 
 
 class _InfluxLayout(NamedTuple):
@@ -64,6 +65,7 @@ class _InfluxOptions:
         self._by = tuple(given["by"]) or _BY
         self._without = tuple(given["without"])
         rates = tuple(given["rates"])
+        check_names([*self._by, *self._without, *rates])
         self._is_counter = [re.compile(translate(rate)).fullmatch for rate in rates]
         self.names = self._by, self._without, rates  # what the names of channels depend on
         try:
@@ -77,10 +79,10 @@ class _InfluxOptions:
         naming = Naming(self._by, self._without, series.measurement)
         columns: dict[str, int] = {}
         counters = []
-        stream = ""
+        stream, behind = naming.parts(series.tags)
         for at, field in enumerate(fields):
             name = f"{series.measurement}_{field}"
-            stream, channel = naming(name, series.tags)
+            channel = fitting_name(f"{name}{behind}")
             columns.pop(channel, None)  # the last counts
             columns[channel] = at
             if any(matches(name) for matches in self._is_counter):
@@ -139,7 +141,7 @@ class InfluxDecoder(Decoder):
         """Return the samples of a body, and keep for `response` which lines were bad."""
         options = _InfluxOptions(headers)
         text = body.decode("utf-8", "surrogateescape")
-        parsed = parse(text, options.scale, self.limits.samples)
+        parsed = parse(text, options.scale, self.limits.samples, self.limits.channels)
         if parsed is None:
             raise too_many_samples(self.limits)
         if options.whole and parsed.dropped:
@@ -181,7 +183,8 @@ class InfluxDecoder(Decoder):
         layout = self._layouts.get(key)
         if layout is None:
             layout = options.layout(head, fields)
-            if len(fields) <= _MOST_FIELDS:
+            long = len(head) + sum(map(len, fields)) > _LONGEST_NAMES
+            if len(fields) <= _MOST_FIELDS and not long:
                 with self._lock:
                     while len(self._layouts) >= _MOST_LAYOUTS:
                         del self._layouts[next(iter(self._layouts))]

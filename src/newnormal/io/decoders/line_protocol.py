@@ -15,6 +15,7 @@ from newnormal.errors import InputError
 
 LATEST = 2**63 - 2  # ns: InfluxDB's own limit, in both directions
 _LONGEST = 400  # characters of a number
+_MOST_TAGS = 1_000
 _SHOWN = 40  # characters of a line that an error shows
 
 # A number as most are written: float() takes it, and it is finite.
@@ -80,8 +81,8 @@ class Parsed(NamedTuple):
     error: str
 
 
-def parse(text: str, scale: Scale, most: int) -> Parsed | None:
-    r"""Return the points of a body; None if there are more than `most`.
+def parse(text: str, scale: Scale, most: int, widest: int = 500) -> Parsed | None:
+    r"""Return the points of a body, of `widest` numbers; None if there are more than `most`.
 
     A line that cannot be read ends at its first end of line, also within a text that does not end.
 
@@ -115,6 +116,8 @@ def parse(text: str, scale: Scale, most: int) -> Parsed | None:
                     offset = after
                     continue
                 head, names, values, time = point
+            if len(names) > widest:  # each is named with all tags
+                raise LineError(f"expected at most {widest:,} fields, found {len(names):,}")
             if head not in heads:
                 heads[head] = _wrong(head)
             if (wrong := heads[head]) is not None:
@@ -186,11 +189,13 @@ def read_series(head: str) -> SeriesKey:
         assert key is not None
         value = _TAG.match(head, key.end() + 1)
         named = key[0] and head[key.end() : key.end() + 1] == "="
-        if not named or value is None or not value[0] or head[value.end() :][:1] == "=":
+        if not named or value is None or not value[0] or head.startswith("=", value.end()):
             raise LineError(f"expected a tag as name=value, found {_shown(head[offset + 1 :])}")
         name = _plain(key[0], ",= ")
         if name in tags:
             raise LineError(f"expected each tag once, found {_shown(name)} twice")
+        if len(tags) == _MOST_TAGS:
+            raise LineError(f"expected at most {_MOST_TAGS:,} tags, found more")
         tags[name] = _plain(value[0], ",= ")
         offset = value.end()
     return SeriesKey(measurement, tags)

@@ -21,6 +21,7 @@ from newnormal.texts import shortened
 _TOGETHER = 100_000_000
 _FLAGS = {"yes": True, "no": False}
 _MOST_LABELS = 1_000
+_MOST_NAMES = 100  # of labels, or patterns, in an address: each costs time for each series
 # Parts of a message, such as a label: each takes memory, also where it takes two bytes of a body.
 _PARTS_A_SAMPLE, _PARTS = 64, 1_000_000
 
@@ -94,7 +95,18 @@ def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
             f"address: {name}: expected names with commas between them, "
             f"found {shortened(ascii(','.join(values)))}"
         )
+    check_names(names)
     return names
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise an InputError if an address has too many names."""
+    if len(names) > _MOST_NAMES:
+        raise InputError(
+            f"address: expected at most {_MOST_NAMES} names behind the question mark, "
+            f"found {len(names):,}",
+            hint="use patterns such as node_*, or have the sender leave labels out",
+        )
 
 
 def _flag(name: str, values: list[str] | None) -> bool | None:
