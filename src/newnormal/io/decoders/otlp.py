@@ -24,7 +24,6 @@ from newnormal.io.decoders.series import (
     SeriesDecoder,
     SeriesValues,
     check_labels,
-    check_part,
     query_options,
     rate_name,
 )
@@ -43,6 +42,7 @@ _LATEST = 2**63 - 1  # ns
 _NO_VALUE = 1  # the bit of flags
 _DELTA = 1
 _LONGEST = 100  # values of a list that a name shows, and quantiles of a summary
+_LONGEST_NAME = 1_000
 _DEEPEST = 4  # values within each other that a name shows
 _POINTS_DEPTH = 4  # objects of JSON that data points are within
 _SUMMED = ("histogram", "exponential_histogram", "summary")
@@ -135,9 +135,7 @@ class _Resource:
         if not named or _DRAWN.fullmatch(named):
             named = attributes.get("host.name") or named
         attributes[_INSTANCE] = named
-        self._own = {name: attributes[name] for name in options.by if name in attributes}
-        for name, value in self._own.items():
-            check_part(value, f"attribute {name.strip(chr(0))[:60]!a}")
+        self._own = {name: _short(attributes[name]) for name in options.by if name in attributes}
         # Counters of two resources are two, also where both are one stream.
         self._key = digest_of(options.text, sent.resource.SerializeToString())
 
@@ -149,10 +147,9 @@ class _Resource:
                 kind = metric.WhichOneof("data")
                 if kind is None:
                     continue
-                check_part(metric.name, f"metric {metric.name[:60]!a}")
-                data = getattr(metric, kind)
+                name, data = _short(metric.name), getattr(metric, kind)
                 for point in data.data_points:
-                    self._point(metric.name, kind, data, point, key)
+                    self._point(name, kind, data, point, key)
 
     def _point(self, name: str, kind: str, data: Any, point: Any, key: bytes) -> None:
         time = point.time_unix_nano
@@ -175,6 +172,11 @@ class _Resource:
             channels.append(channel)
             times.append(time)
             values.append(number)
+
+
+def _short(name: str) -> str:
+    """Return a name that is part of many others: a long one would be read anew for each point."""
+    return fitting_name(name) if len(name) > _LONGEST_NAME else name
 
 
 def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_PointValue]:

@@ -22,7 +22,6 @@ _TOGETHER = 100_000_000
 _FLAGS = {"yes": True, "no": False}
 _MOST_LABELS = 1_000
 _MOST_NAMES = 100  # of labels, or patterns, in an address: each costs time for each series
-_LONGEST_PART = 1_000  # characters of what is a part of many names
 # Parts of a message, such as a label: each takes memory, also where it takes two bytes of a body.
 _PARTS_A_SAMPLE, _PARTS = 64, 1_000_000
 
@@ -124,15 +123,6 @@ def check_labels(count: int) -> None:
     """Raise an InputError if a series has too many labels."""
     if count > _MOST_LABELS:
         raise InputError(f"expected at most {_MOST_LABELS:,} labels of a series, found {count:,}")
-
-
-def check_part(part: str, what: str) -> None:
-    """Raise an InputError if what is part of the names of many points is long."""
-    if len(part) > _LONGEST_PART:
-        raise InputError(
-            f"{what}: expected at most {_LONGEST_PART:,} characters, found {len(part):,}",
-            hint="have the sender shorten it",
-        )
 
 
 def rate_name(name: str) -> str:
