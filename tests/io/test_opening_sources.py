@@ -265,7 +265,7 @@ def test_a_compressed_file_that_is_cut_short_gives_its_lines_and_then_the_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", 100)
-    monkeypatch.setattr("newnormal.tabular.text.lookahead.HEAD", 1000)
+    monkeypatch.setattr("newnormal.tabular.text.opening.HEAD", 1000)
     source = FileSource(file(tmp_path, FORMS["gzip"][:-20]), OPTIONS)
     found: list[int] = []
     with pytest.raises(InputError, match=r"plant\.csv: expected gzip data up to its end, found it"):
