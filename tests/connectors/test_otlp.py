@@ -654,7 +654,7 @@ def test_metrics_are_answered_once_they_are_durable(client: Client, service: Fak
 def test_what_is_good_is_durable_where_a_stream_is_refused(
     client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def push(arrivals: Sequence[Arrival]) -> Future[int]:
+    def push(arrivals: Sequence[Arrival], **_: object) -> Future[int]:
         if any(each.stream == "shop/web1" for each in arrivals):
             raise LimitError("expected at most 9 streams, found 10")
         done: Future[int] = Future()
@@ -679,7 +679,7 @@ def test_what_is_good_is_durable_where_a_stream_is_refused(
 def test_a_service_that_is_behind_has_metrics_sent_again(
     client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def push(arrivals: object) -> Future[int]:
+    def push(arrivals: object, **_: object) -> Future[int]:
         raise ServiceBusy("behind")
 
     monkeypatch.setattr(service, "push", push)
