@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -69,11 +70,11 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
         with lease_of(request) as lease:
             body = await read_body(request, limits.max_body, lease)
             if len(body) <= _SMALL and not compressed:
-                body = _plain(decoder, body, headers, lease)
+                body = _plain(name, decoder, body, headers, lease)
                 arrivals = _decoded(name, decoder, body, headers)
             else:
                 most = limits.decompressed if compressed else None
-                body = await reading(_plain, decoder, body, headers, lease, most)
+                body = await reading(_plain, name, decoder, body, headers, lease, most)
                 threads = request.app.state.one_by_one if len(body) > _LARGE else reading
                 arrivals = await threads(_decoded, name, decoder, body, headers)
             del body
@@ -88,6 +89,7 @@ def _route(name: str, kind: type[Decoder]) -> Callable[[Request], Awaitable[Resp
 
 
 def _plain(
+    name: str,
     decoder: Decoder,
     body: bytes,
     headers: dict[str, str],
@@ -97,19 +99,28 @@ def _plain(
     """Return a body without its compression, once there is room to decode it."""
     if decompressed is not None:
         body = gunzip(body, decompressed, lease)
-    body = decoder.unpack(body, headers)
-    lease.take(decoder.weight(body, headers))
+    with _read_by(name):
+        body = decoder.unpack(body, headers)
+        weight = decoder.weight(body, headers)
+    lease.take(weight)
     return body
 
 
 def _decoded(
     name: str, decoder: Decoder, body: bytes, headers: dict[str, str]
 ) -> Sequence[Arrival]:
-    try:
+    with _read_by(name):
         return decoder.decode(body, headers)
+
+
+@contextmanager
+def _read_by(name: str) -> Iterator[None]:
+    """Refuse whatever a stranger's decoder could not read."""
+    try:
+        yield
     except NewnormalError:
         raise
-    except Exception as error:  # a stranger's decoder: whatever it could not read is refused
+    except Exception as error:
         _LOGGER.warning("the decoder %s failed: %r", name, error)
         raise InputError(
             f"expected a body that the decoder {name} can read, found one that it failed on: "
