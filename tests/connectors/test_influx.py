@@ -191,9 +191,8 @@ def test_an_unknown_precision_is_refused() -> None:
 
 def test_the_address_says_which_tags_name_the_stream() -> None:
     body = b"cpu,host=a,region=eu,pid=7 v=1" + AT
-    assert list(values_of(decoded(body, "by=region&by=host&without=pid"))) == [
-        ("eu/a", "cpu_v", NOW)
-    ]
+    for both in ("by=region&by=host", "by=region,host", "by=region,%20host"):
+        assert list(values_of(decoded(body, f"{both}&without=pid"))) == [("eu/a", "cpu_v", NOW)]
     assert list(values_of(decoded(body, "by=rack"))) == [
         ("cpu", 'cpu_v{host="a",pid="7",region="eu"}', NOW)
     ]

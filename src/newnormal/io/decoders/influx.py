@@ -58,8 +58,8 @@ class _InfluxOptions:
     def __init__(self, headers: Mapping[str, str]) -> None:
         given = parse_qs(headers.get(QUERY, ""), errors="replace")
         for name in ("by", "without", "rates"):
-            listed = headers.get(f"x-newnormal-{name}", "").split(",")
-            given.setdefault(name, [each.strip() for each in listed if each.strip()])
+            listed = ",".join(given.get(name, [headers.get(f"x-newnormal-{name}", "")])).split(",")
+            given[name] = [each.strip() for each in listed if each.strip()]
         self.scale = _scale(given.get("precision", [""])[-1])
         self.whole = given.get("accept_partial", [""])[-1].lower() == "false"
         self._by = tuple(given["by"]) or _BY
