@@ -81,7 +81,9 @@ def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
         "newnormal_stream_state",
         "newnormal_samples_total",
         "newnormal_samples_out_of_order_total",
-        "newnormal_names_bytes",
+        "newnormal_memory_bytes",
+        "newnormal_memory_limit_bytes",
+        "newnormal_requests_refused_total",
     }
 
 

@@ -1,7 +1,6 @@
 """Series with labels as channels of streams: how Prometheus, OTLP and InfluxDB name things."""
 
 import hashlib
-import marshal
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -103,7 +102,12 @@ def digest_of(*parts: str | bytes) -> bytes:
     False
     """
     digest = _DIGEST.copy()
-    digest.update(marshal.dumps(parts, 2))  # each with its length; from version 3 on it varies
+    for part in parts:  # each with its length
+        if isinstance(part, bytes):
+            digest.update(b"%d:%b" % (len(part), part))
+        else:
+            text = part.encode("utf-8", "surrogatepass")
+            digest.update(b"%d.%b" % (len(text), text))
     return digest.digest()
 
 

@@ -139,13 +139,12 @@ async def _taken(
         if not partial:
             raise
         if len(arrivals) == 1:
+            await asyncio.sleep(0)  # others go on, where many are refused
             return 0, [Refusal(arrivals[0], str(error))]
-    positions, refused = [0], []
-    for arrival in arrivals:
-        position, others = await _taken(service, (arrival,), writer, partial=True)
-        positions.append(position)
-        refused += others
-    return max(positions), refused
+    half = len(arrivals) // 2
+    first, refused = await _taken(service, arrivals[:half], writer, partial=True)
+    last, others = await _taken(service, arrivals[half:], writer, partial=True)
+    return max(first, last), refused + others
 
 
 async def pushed(
