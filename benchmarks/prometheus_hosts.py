@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import httpx
 import numpy as np
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.io.sources.prometheus import PrometheusSource
 from tests.connectors.programs import found
 from tests.connectors.targets import host_name, metric_name, open_metrics, value

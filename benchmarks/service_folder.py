@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from newnormal import Detector
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.checkpoints import recover, save_checkpoint
 from newnormal.service.engine.modelling import history_of

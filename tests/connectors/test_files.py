@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.files import FilesSource
 from newnormal.io.sources.folders import file_name
 from newnormal.service.store import Store

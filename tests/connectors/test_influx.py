@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.client import Client as ServiceClient
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, TooManyError
 from newnormal.io.decoders.influx import InfluxDecoder
 from newnormal.service.limits import LimitError

@@ -17,8 +17,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.service.limits import LimitError, ServiceBusy

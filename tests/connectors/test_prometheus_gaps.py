@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.io.sources import prometheus
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_steps import longest_range

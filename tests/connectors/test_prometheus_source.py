@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.sources import prometheus, prometheus_api
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
 from newnormal.io import remote_write
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders import remote_write as module
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder

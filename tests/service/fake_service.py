@@ -22,9 +22,9 @@ import numpy as np
 from fastapi import FastAPI
 
 from newnormal.alarms.words import channels_text
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet.results import FleetEvent
-from newnormal.io.arrivals import Arrival
 from newnormal.service.api.app import make_app
 from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.database import Database

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 
 NEVER = np.iinfo(np.int64).min
 MOST_OPEN = 1000

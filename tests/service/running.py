@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, NewnormalError
-from newnormal.io.arrivals import Arrival
 from newnormal.service import service as module
 from newnormal.service.config import Retention, ServiceConfig, StreamDefaults
 from newnormal.service.engine.fitting import FitJob

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from newnormal import Detector
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.service.engine.applying import Applier
 from newnormal.service.engine.modelling import history_of, model_file
 from newnormal.service.engine.streams import StreamRecord

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import StateError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder
 from newnormal.io.registry import DECODERS
 from newnormal.service.limits import LimitError, ServiceBusy

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, NewnormalError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import (
     QUERY,
     Decoder,

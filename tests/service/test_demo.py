@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from newnormal import Detector, NewnormalWarning
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import StateError
 from newnormal.fleet.incidents import IncidentTracker, Opening
-from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
 from newnormal.service.demo import HISTORY, MACHINES, SPEED, DemoSender, Simulation, demo_config
 from newnormal.service.values import COLLECTING, FITTING, LIVE, StreamView

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.types import Bools
 from tests.service.naive_aligner import NaiveAligner

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
-from newnormal.io.arrivals import Arrival
 from newnormal.service import service as module
 from newnormal.service.config import Retention
 from newnormal.service.database import Database

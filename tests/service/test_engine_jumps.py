@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.service.engine.clock import StreamClock
 from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.log import entries as log

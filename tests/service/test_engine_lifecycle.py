@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import FeedbackError, InputError, NewnormalError
-from newnormal.io.arrivals import Arrival
 from newnormal.service.api.pictures import picture_json
 from newnormal.service.config import Limits, SinkConfig
 from newnormal.service.engine.clock import StreamClock

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
-from newnormal.io.arrivals import Arrival
 from newnormal.service.log.entries import (
     Closed,
     Configured,

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.service.log.sqlite_log import SqliteLog
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.receiver import Receiver

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.io.decoders.base import TooManyError
 from newnormal.service.config import Limits
 from newnormal.service.engine.aligning import Aligner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from newnormal.io.arrivals import Arrival
+    from newnormal.arrivals.arrival import Arrival
     from newnormal.io.connector import Connector
     from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply
     from newnormal.io.options import Options
@@ -64,7 +64,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     __all__,
     {
-        "newnormal.io.arrivals": "Arrival",
+        "newnormal.arrivals.arrival": "Arrival",
         "newnormal.io.connector": "Connector",
         "newnormal.io.decoders.base": "Decoder DecoderLimits Refusal Reply",
         "newnormal.io.options": "Options",

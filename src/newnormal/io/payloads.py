@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import DecoderLimits
 from newnormal.io.decoders.rows import from_long
 from newnormal.io.labels import fitting_name

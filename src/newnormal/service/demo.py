@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import NewnormalError
 from newnormal.fleet.processors import cores
-from newnormal.io.arrivals import Arrival
 from newnormal.service.config import Override, ServiceConfig
 from newnormal.service.values import LIVE
 from newnormal.types import Floats

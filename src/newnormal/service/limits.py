@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import TooManyError
 from newnormal.service.config import Limits
 from newnormal.service.engine.streams import StreamRecords, size_of_names

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.folder.lock import FolderLock, InUseError
-from newnormal.io.arrivals import Arrival
 from newnormal.service.config import ServiceConfig
 from newnormal.service.connectors import check_connections
 from newnormal.service.database import database_errors

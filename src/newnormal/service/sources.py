@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits
 from newnormal.testing.expecting import expect, require
 

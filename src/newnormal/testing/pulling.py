@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.sources.pull import PullSource, check_arrivals
 from newnormal.testing.expecting import check_connector, check_other, check_snapshot, expect
 

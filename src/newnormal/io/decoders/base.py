@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.texts import shortened
 
 QUERY = ":query"  # what `headers` has the text behind the question mark under

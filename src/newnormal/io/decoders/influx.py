@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply
 from newnormal.io.decoders.line_protocol import (
     LineGroup,

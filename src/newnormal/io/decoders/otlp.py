@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import (
     QUERY,
     Reply,

@@ -10,8 +10,8 @@ from math import isfinite, nan
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import MissingExtraError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError, message_weight
 from newnormal.io.decoders.series import (
     Decoded,

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
 from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.texts import shortened

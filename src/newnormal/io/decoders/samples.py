@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError
 from newnormal.io.decoders.rows import (
     SampleRows,

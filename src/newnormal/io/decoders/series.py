@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply, TooManyError
 from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.labels import Naming

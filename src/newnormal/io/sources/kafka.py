@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.kafka import KafkaCluster, flattened
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, together

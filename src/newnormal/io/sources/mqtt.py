@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.io import mqtt
-from newnormal.io.arrivals import Arrival
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from newnormal.io.sources.pull import PullSource

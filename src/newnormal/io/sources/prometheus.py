@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming, fitting_name, series_name
 from newnormal.io.options import Options

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.io.arrivals import Arrival
+from newnormal.arrivals.arrival import Arrival
 from newnormal.io.sources.prometheus_api import QueryGrid
 from newnormal.types import Bools, Floats, Ints
 

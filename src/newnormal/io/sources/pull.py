@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.connector import Connector
 
 

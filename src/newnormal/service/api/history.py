@@ -10,8 +10,8 @@ import numpy as np
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import check_name
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import Gunzip, check_encoding, lease_of, receive_body

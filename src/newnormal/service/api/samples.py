@@ -9,8 +9,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, NewnormalError
-from newnormal.io.arrivals import Arrival
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.service.api import schemas

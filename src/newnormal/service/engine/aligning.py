@@ -20,8 +20,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.core.times import is_rising
-from newnormal.io.arrivals import Arrival
 from newnormal.service.engine.jumps import HeldSamples, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
 

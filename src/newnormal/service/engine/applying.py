@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet import Fleet
-from newnormal.io.arrivals import Arrival
 from newnormal.service.engine import items
 from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.service.engine.channels import compare_channels

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
-from newnormal.io.arrivals import Arrival
 
 _LENGTH = struct.Struct("<I")
 

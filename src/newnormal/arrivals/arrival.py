@@ -1,4 +1,4 @@
-"""What decoders and pull sources give: samples of streams, before they are put in order."""
+"""The one value of all live input."""
 
 from __future__ import annotations
 

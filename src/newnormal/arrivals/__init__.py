@@ -1,0 +1,1 @@
+"""Live samples, from the bytes that bring them to the steps that a detector takes."""
