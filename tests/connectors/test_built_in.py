@@ -57,7 +57,8 @@ def kafka(find: Callable[[str], Any]) -> Any:
 
 
 def decoded(name: str) -> object:
-    return find_decoder(name)().decode(b"", {"content-type": "application/x-protobuf", QUERY: ""})
+    decoder, headers = find_decoder(name)(), {"content-type": "application/x-protobuf", QUERY: ""}
+    return decoder.decode(decoder.unpack(b"", headers), headers)
 
 
 TOPICS: dict[Any, dict[str, Any]] = {

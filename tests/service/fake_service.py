@@ -5,6 +5,7 @@ What the API's and the page's tests talk to. Its store, records of streams and r
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
@@ -72,13 +73,14 @@ def _temporary_store() -> Store:
     folder = tempfile.mkdtemp()
     Path(folder, "store.sqlite").write_bytes(_empty_store())
     store = Store(Path(folder, "store.sqlite"))
-    weakref.finalize(store, _remove, store.connection.database, folder)
+    weakref.finalize(store, _remove, store.connection.database, folder, os.getpid())
     return store
 
 
-def _remove(database: Database, folder: str) -> None:
-    database.close()
-    shutil.rmtree(folder)
+def _remove(database: Database, folder: str, process: int) -> None:
+    if process == os.getpid():  # not in a fork
+        database.close()
+        shutil.rmtree(folder)
 
 
 class FakeSamples(SampleTable):

@@ -172,11 +172,11 @@ def test_health_is_told_by_the_tokens_of_before_where_the_store_cannot_be_read(
 
 
 def test_no_room_for_an_upload_is_a_503(monkeypatch: pytest.MonkeyPatch, start: Start) -> None:
-    def fail(**_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
     with start() as service:
-        monkeypatch.setattr(tempfile, "mkstemp", fail)
+        monkeypatch.setattr(tempfile, "mkdtemp", fail)
         path, body = b"/api/v1/streams/history", b"time,a\n2026-01-01,1\n"
         status, headers, text = asked(service, Request("POST", path, b"stream=x", [_HOST], [body]))
     assert status == 503 and "retry-after" in headers and b"No space left" in text

@@ -86,6 +86,7 @@ def test_records_that_were_trimmed_are_not_skipped_silently(log: SqliteLog) -> N
     [
         ("UPDATE records SET record = x'00' WHERE position = 3", "at position 3 is damaged"),
         ("UPDATE records SET crc = crc + 1 WHERE position = 3", "at position 3 is damaged"),
+        ("UPDATE records SET record = 'text' WHERE position = 3", "at position 3 is damaged"),
         ("DELETE FROM records WHERE position = 3", "at position 3 is missing"),
     ],
 )
@@ -99,6 +100,23 @@ def test_a_damaged_record_is_named_and_those_before_it_are_read(
     assert [next(found), next(found)] == [(1, b"0"), (2, b"1")]
     with pytest.raises(StateError, match=message):
         next(found)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("DELETE FROM trimmed", "none"),
+        ("UPDATE trimmed SET upto = 'far'", "'far'"),
+        ("UPDATE trimmed SET upto = -1", "-1"),
+    ],
+)
+def test_a_log_that_does_not_know_where_it_begins_is_refused(
+    log: SqliteLog, path: Path, statement: str, found: str
+) -> None:
+    log.append(b"one")
+    spoil(path, statement)
+    with pytest.raises(StateError, match=f"up to which it is trimmed, found {found}"):
+        SqliteLog(path)
 
 
 def test_on_a_full_disk_nothing_is_written_until_there_is_room(log: SqliteLog) -> None:

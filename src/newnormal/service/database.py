@@ -22,6 +22,11 @@ _RESTORE = "newnormal serve verify names what is damaged; restore a backup"
 Migration = tuple[str, ...]
 
 
+def checksum(content: object, start: int = 0) -> int:
+    """Return the CRC-32 of a column of bytes; -1 where damage made it a value of another kind."""
+    return zlib.crc32(content, start) if isinstance(content, bytes) else -1
+
+
 class Mark:
     """How far a database is, as a number in a file beside it: written once a commit is durable.
 

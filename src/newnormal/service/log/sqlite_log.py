@@ -1,12 +1,12 @@
 """The log of the service as a SQLite database: a record is on the disk once it is appended."""
 
+import sqlite3
 import threading
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from newnormal.errors import StateError
-from newnormal.service.database import Database, Mark, Migration
+from newnormal.service.database import Database, Mark, Migration, checksum
 
 LOG_MIGRATIONS: tuple[Migration, ...] = (
     (
@@ -22,9 +22,21 @@ _PAGES = 500  # that it then gives back to the disk
 _NEXT = "SELECT position, crc, record FROM records WHERE position > ? ORDER BY position LIMIT 1"
 
 
-def record_crc(position: int, record: bytes) -> int:
+def record_crc(position: int, record: object) -> int:
     """Return the checksum of a record at its position."""
-    return zlib.crc32(record, position & 0xFFFFFFFF)
+    return checksum(record, position & 0xFFFFFFFF)
+
+
+def read_trimmed(reader: sqlite3.Connection, path: Path) -> int:
+    """Return the position up to which a log is trimmed; a StateError where that is damaged."""
+    row = reader.execute("SELECT upto FROM trimmed").fetchone()
+    if row is None or not isinstance(row[0], int) or row[0] < 0:
+        raise StateError(
+            f"{path}: expected the position up to which it is trimmed, found "
+            f"{'none' if row is None else repr(row[0])[:60]}",
+            hint="restore a backup",
+        )
+    return row[0]
 
 
 class SqliteLog:
@@ -55,11 +67,10 @@ class SqliteLog:
         self.marked = Mark.read(path)  # the position that it must have come to before
         self._database = Database(path, LOG_MIGRATIONS, synchronous="FULL" if sync else "NORMAL")
         with self._database.reading() as reader:
-            (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
+            self._trimmed = read_trimmed(reader, path)
             (last,) = reader.execute("SELECT max(position) FROM records").fetchone()
         self._appending = threading.Lock()
-        self._trimmed = int(trimmed)
-        self._last = int(trimmed if last is None else last)
+        self._last = self._trimmed if last is None else int(last)
 
     def append(self, record: bytes) -> int:
         """Write a record and return its position.

@@ -12,9 +12,9 @@ from pathlib import Path
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet.folder.check import check as check_fleet
 from newnormal.fleet.folder.manifest import read_manifest
-from newnormal.service.database import Mark, database_errors, open_to_read
+from newnormal.service.database import Mark, checksum, database_errors, open_to_read
 from newnormal.service.log.entries import FitTaken, unpack
-from newnormal.service.log.sqlite_log import LOG_MIGRATIONS, record_crc
+from newnormal.service.log.sqlite_log import LOG_MIGRATIONS, read_trimmed, record_crc
 from newnormal.service.store.connection import SEALED, damage_text, is_intact, reached, selected
 from newnormal.service.store.levels import BLOCK, complete, covers
 from newnormal.service.store.schema import MIGRATIONS
@@ -134,7 +134,7 @@ def _database(path: Path, newest: int) -> sqlite3.Connection:
 def _log(path: Path, report: FolderReport, positions: _Positions, models: set[str]) -> None:
     positions.known = max(positions.known, Mark.read(path))
     with closing(_database(path, len(LOG_MIGRATIONS))) as reader, database_errors(path):
-        (trimmed,) = reader.execute("SELECT upto FROM trimmed").fetchone()
+        trimmed = read_trimmed(reader, path)
         positions.first, positions.last = trimmed + 1, trimmed
         rows = reader.execute("SELECT position, crc, record FROM records ORDER BY position")
         for position, crc, record in rows:
@@ -192,7 +192,7 @@ def _store(path: Path, report: FolderReport, positions: _Positions, models: set[
         for _ in _facts(path, report, rows):  # blocks that a recovery may put back
             pass
         for position, crc, state in reader.execute("SELECT * FROM checkpoints ORDER BY position"):
-            if zlib.crc32(state) != crc:
+            if checksum(state) != crc:
                 report.problems.append(f"{path}: the checkpoint at position {position} is damaged")
                 continue
             positions.checkpoints.append(position)

@@ -1,11 +1,11 @@
 """The store of the service: one database with all that follows from the log, and settings."""
 
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from newnormal.errors import StateError
+from newnormal.service.database import checksum
 from newnormal.service.store.connection import StoreConnection
 from newnormal.service.store.events import EventTable
 from newnormal.service.store.items import ItemTable
@@ -84,7 +84,7 @@ class Store:
         """
         write = self.connection.write
         write("DELETE FROM checkpoints WHERE position > ?", position)
-        crc = zlib.crc32(state)
+        crc = checksum(state)
         write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", position, crc, state)
         write(
             "DELETE FROM checkpoints WHERE position NOT IN"
@@ -108,7 +108,7 @@ class Store:
         if not rows:
             return None
         saved, crc, state = rows[0]
-        if zlib.crc32(state) != crc:
+        if checksum(state) != crc:
             raise StateError(
                 f"{self.connection.database.path}: the checkpoint at position {saved} is damaged",
                 hint="restore a backup",

@@ -1,7 +1,6 @@
 """Read a stream as it was at one moment: its samples by number, its points by time."""
 
 import sqlite3
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from newnormal.errors import StateError
-from newnormal.service.database import Database
+from newnormal.service.database import Database, checksum
 from newnormal.service.store.columns import POINTS, SAMPLES, BlockColumns, decode, join
 from newnormal.service.store.levels import BLOCK, FEWER, as_points, complete, covers, thin
 from newnormal.service.values import ThinnedSeries
@@ -32,7 +31,7 @@ def unpack_block(
 ) -> BlockColumns:
     """Return a block of the database; a damaged one is a StateError that names it."""
     try:
-        if zlib.crc32(data) != crc:
+        if checksum(data) != crc:
             raise ValueError("another checksum")
         return decode(data, POINTS if level else SAMPLES)
     except (ValueError, TypeError) as error:
