@@ -86,13 +86,13 @@ def _rows(size: Size, rounds: int) -> list[Row]:
     checked = live[: CHECKED * window]
     apart = largest_difference(detector.run(checked).scores, adapting(network(), CHECKED).numpy())
     apart_frozen = largest_difference(
-        detector.reset().score(checked).scores, frozen(network(), CHECKED).numpy()
+        detector.reset().score_frozen(checked).scores, frozen(network(), CHECKED).numpy()
     )
     ours, theirs, ours_frozen, theirs_frozen = in_turns(
         rounds,
         Task(detector.reset, lambda fresh: fresh.run(live), windows),
         Task(network, lambda net: adapting(net, TIMED), TIMED),
-        Task(detector.reset, lambda fresh: fresh.score(live), windows),
+        Task(detector.reset, lambda fresh: fresh.score_frozen(live), windows),
         Task(network, lambda net: frozen(net, TIMED), TIMED),
     )
     name = f"{window}, {channels}, {latent}"

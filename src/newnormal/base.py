@@ -330,18 +330,22 @@ class BaseDetector:
 
     @in_turn
     def score(self, X: Any, y: Any = None, *, times: Any = None) -> Any:
-        """Judge a series by itself with the present weights and trend, and change nothing.
+        """Return the verdicts that `run` would give; the detector itself does not change.
 
-        With labels `y`, 0 or 1 a sample, it returns the average precision of the scores instead:
-        a number, as scikit-learn's `cross_val_score` and `GridSearchCV` expect it.
+        With labels `y`, 0 or 1 a sample, it returns the average precision of `decision_function`
+        instead: a number, as scikit-learn's `cross_val_score` and `GridSearchCV` expect it.
         """
-        table = to_table(X, times=times, channels=self.channels_)
-        verdicts = self.frozen_copy().run(table)
+        verdicts = self._twin().run(X, times)
         return verdicts if y is None else precision_of_fold(y, verdicts.scores)
 
     @in_turn
+    def score_frozen(self, X: Any, times: Any = None) -> Verdicts:
+        """Judge a series by itself with the present weights and trend, and change nothing."""
+        return self.frozen_copy().run(X, times)
+
+    @in_turn
     def frozen_copy(self) -> Self:
-        """Return a copy at the start of a stream that judges as `score` does, and never learns."""
+        """Return a copy at the start of a stream, which judges and never learns."""
         twin = self._twin()
         twin._fitted = self._fitted.frozen(NO_ACCEPTANCE)
         twin._model.forget_samples(twin._state.model, anew=True)
@@ -350,15 +354,13 @@ class BaseDetector:
         forget(twin._state)
         return twin
 
-    @in_turn
     def decision_function(self, X: Any) -> Floats:
         """Return the scores `run` would give; the detector itself does not change."""
-        return self._twin().run(X).scores
+        return self.score(X).scores
 
-    @in_turn
     def predict(self, X: Any) -> Ints:
         """Return 1 for the samples `run` would call anomalous, else 0; nothing changes."""
-        return self._twin().run(X).anomalous.astype(np.int64)
+        return self.score(X).anomalous.astype(np.int64)
 
     @in_turn
     def reset(self) -> Self:

@@ -192,12 +192,12 @@ def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command
     assert "learned little" not in done.stderr
 
 
-def test_score_prints_what_run_says_or_frozen_score(plant: Plant, newnormal: Command) -> None:
+def test_score_prints_what_score_of_python_returns(plant: Plant, newnormal: Command) -> None:
     table = read(plant.live)
     ran = newnormal("score", plant.model, plant.live).stdout.splitlines()
-    assert ran == load(plant.model).run(table).json_lines()
+    assert ran == load(plant.model).score(table).json_lines()
     frozen = newnormal("score", plant.model, plant.live, "--frozen").stdout.splitlines()
-    assert frozen == load(plant.model).score(table).json_lines()
+    assert frozen == load(plant.model).score_frozen(table).json_lines()
     assert frozen != ran
 
 

@@ -108,7 +108,7 @@ def test_looking_changes_nothing(detector: BaseDetector, kind: str, seen: int) -
     before = as_bytes(detector)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
-        detector.score(series)
+        detector.score_frozen(series)
         scores = detector.decision_function(series)
         labels = detector.predict(series)
         detector.get_params()
@@ -185,7 +185,7 @@ def test_without_detrending_rate_0_is_the_frozen_model(kind: str, length: int, s
     assert_same(run(fitted(**settled, lr=0.0), series), ref)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NewnormalWarning)
-        assert_same(fitted(**settled, lr=0.05).score(series), ref)
+        assert_same(fitted(**settled, lr=0.05).score_frozen(series), ref)
 
 
 @FEW
@@ -250,10 +250,10 @@ def test_score_holds_the_present_weights_and_trend(kind: str, cycle: tuple[int, 
     detector = fitted(window=window, stride=stride, threshold=Fixed(math.inf), decay=0.5)
     run(detector, nasty_series("shifted", 48, CHANNELS))
     series = nasty_series(kind, 24, CHANNELS)
-    ref = detector.score(series)
+    ref = detector.score_frozen(series)
     # Nothing is carried from window to window, so each by itself is judged as among the others.
     for at in range(0, 24, window):
-        alone = detector.score(series[at : at + window])
+        alone = detector.score_frozen(series[at : at + window])
         last = slice(at + window - stride, at + window)
         np.testing.assert_array_equal(alone.scores[-stride:], ref.scores[last])
     weights, trend = stream(detector).weights.copy(), stream(detector).trend.copy()

@@ -111,7 +111,7 @@ def test_frozen_changes_nothing_and_shows_the_alarms() -> None:
     table = Table(live, None, minutes(300))
     own = Timeline.of(judge_series(detector, table, frozen=True).verdicts)
     assert len(own.alarms) >= 1
-    assert page_of(own) == page_of(detector.score(table))
+    assert page_of(own) == page_of(detector.score_frozen(table))
     assert detector.to_state().facts == before.facts
 
 
@@ -285,5 +285,5 @@ def test_incidents_as_they_were_last_reported() -> None:
 
 def test_verdicts_by_stream_are_a_fleet_too() -> None:
     fleet, tables = fleet_run()
-    found = page({name: fleet[name].score(each) for name, each in tables.items()})
+    found = page({name: fleet[name].score_frozen(each) for name, each in tables.items()})
     assert found.meta["fleet"] == {"streams": 7, "shown": 7, "incidents": []}

@@ -30,7 +30,7 @@ def test_the_eager_loop_scores_as_the_detector_does() -> None:
 
     net = eager.network(MLP(4, 3, 2), state["fitted.step.fitted"])
     ref = eager.frozen(net, scaled, 4).numpy()
-    np.testing.assert_allclose(detector.score(live).scores, ref, rtol=1e-4)
+    np.testing.assert_allclose(detector.score_frozen(live).scores, ref, rtol=1e-4)
 
     verdicts = detector.run(live)
     ref = eager.adapting(net, scaled, 4, 0.9, 0.05, detector.threshold_).numpy()

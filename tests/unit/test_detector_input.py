@@ -98,7 +98,7 @@ def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: M2N2, history: 
         lambda d: d.step([1.0]),
         lambda d: d.run([[1.0]]),
         lambda d: d.flush(),
-        lambda d: d.score([[1.0]]),
+        lambda d: d.score_frozen([[1.0]]),
         lambda d: d.predict([[1.0]]),
         lambda d: d.decision_function([[1.0]]),
         lambda d: d.reset(),

@@ -161,8 +161,8 @@ def test_looking_at_a_series_checks_its_times_against_the_streams_only_where_it_
     detector: M2N2, history: Floats
 ) -> None:
     detector.run(history[:8], times=clock(10, 18))
-    # `score` judges the series by itself; `decision_function` goes on with the stream.
-    assert detector.score(history[:8], times=clock(0, 8)).times is not None
+    # `score_frozen` judges the series by itself; `decision_function` goes on with the stream.
+    assert detector.score_frozen(history[:8], times=clock(0, 8)).times is not None
     frame = pl.DataFrame({"time": clock(0, 8), "0": history[:8, 0], "1": history[:8, 1]})
     with pytest.raises(InputError, match="expected a time after"):
         detector.decision_function(frame)

@@ -121,7 +121,7 @@ def test_two_workers_give_what_one_gives() -> None:
     for name in histories:
         assert_same(fitted(one[name]), fitted(two[name]))
     with pytest.raises(NewnormalError, match="has not been fitted"):
-        detectors["web-0"].score(series(10, 2, 0))
+        detectors["web-0"].score_frozen(series(10, 2, 0))
 
 
 # ------------------------------------------------------------------ what fails

@@ -82,9 +82,9 @@ def test_it_learns_from_what_is_learnable_alone(name: str) -> None:
         detector = fitted(name).with_options(threshold=threshold, detrend=False)
         for _ in range(4):
             detector.run(plant(120, 3, 3) * 0.4)
-        return detector.score(live()).scores
+        return detector.score_frozen(live()).scores
 
-    untouched = fitted(name).score(live()).scores
+    untouched = fitted(name).score_frozen(live()).scores
     np.testing.assert_array_equal(after(Fixed(-np.inf)), untouched)
     assert not np.array_equal(after(Fixed(np.inf)), untouched)
 

@@ -238,10 +238,10 @@ def test_a_sample_has_the_score_of_the_window_it_ends_and_the_first_ones_the_fir
     detector = M2N2(
         window=WINDOW, stride=1, fit_stride=1, model="thoc", epochs=1, detrend=False, adapt=False
     ).fit(waves(60, 0))
-    verdicts = detector.score(series)
+    verdicts = detector.score_frozen(series)
     assert verdicts.expected is None
     assert verdicts.shares is None
     assert (verdicts.scores[:WINDOW] == verdicts.scores[0]).all()
     for end in (WINDOW, 25, 40):
-        alone = detector.score(series[end - WINDOW : end]).scores
+        alone = detector.score_frozen(series[end - WINDOW : end]).scores
         np.testing.assert_allclose(verdicts.scores[end - 1], alone, rtol=1e-6)

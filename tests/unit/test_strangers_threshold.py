@@ -139,7 +139,7 @@ def test_run_step_pieces_save_and_load_are_equal(detector: BaseDetector, tmp_pat
 
 def test_looking_does_not_move_it_and_reset_puts_it_back(detector: BaseDetector) -> None:
     start = detector.alarm_threshold_
-    detector.score(series())
+    detector.score_frozen(series())
     detector.predict(series())
     detector.decision_function(series())
     assert detector.alarm_threshold_ == start

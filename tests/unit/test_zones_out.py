@@ -338,7 +338,7 @@ def test_arrays_become_a_frame_of_the_library_that_is_named(fitted: M2N2) -> Non
         verdicts.to_frame(like="nonsense")
     with pytest.raises(ParameterError, match="expected a frame, or the name of its library"):
         verdicts.to_frame(like=3)
-    frame = found.reset().score(pd.DataFrame(values(LIVE), columns=["0", "1"])).to_frame()
+    frame = found.reset().score_frozen(pd.DataFrame(values(LIVE), columns=["0", "1"])).to_frame()
     assert list(frame.columns)[:4] == ["sample", "score", "threshold", "anomalous"]
 
 

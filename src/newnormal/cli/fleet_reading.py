@@ -194,7 +194,7 @@ class FrozenLines:
         lines: list[str] = []
         anomalous: list[Bools] = []
         for name, table in tables.tables.items():
-            verdicts = fleet[name].score(table)
+            verdicts = fleet[name].score_frozen(table)
             start = f'{{"stream": {json.dumps(name, ensure_ascii=False)}, '
             lines += [start + line[1:] for line in verdicts.json_lines()]
             anomalous.append(verdicts.anomalous)

@@ -120,7 +120,7 @@ def _fleet(
         lambda chosen: fleet_tables(fleet, source, chosen), options, remembered(model), source
     )
     if frozen:
-        scored = {name: fleet[name].score(table) for name, table in tables.tables.items()}
+        scored = {name: fleet[name].score_frozen(table) for name, table in tables.tables.items()}
         return JudgedFile(scored, "", tables)
     fresh = fleet_back_to_fit(model, fleet, tables)
     verdicts = fresh.run(tables)

@@ -1,11 +1,10 @@
-"""Reading a finished file, and judging one: what several commands do."""
+"""Reading a finished file: what several commands do."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.options import Classes
 from newnormal.cli.reading_options import InputOptions
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from newnormal.runtime.watch import Watch
     from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
-    from newnormal.types import Verdicts
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:
@@ -67,19 +65,6 @@ def say_profile(profile: InputProfile | None) -> None:
         )
     for note in profile.notes:
         say(note)
-
-
-def judge(
-    path: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
-) -> tuple[BaseDetector, Verdicts, Table]:
-    """Load a detector, read a file and judge it."""
-    detector = load(path, classes)
-    prepare(detector)
-    table = read_table(source, options.after(detector.reading_), detector.channels_)
-    say_profile(table.profile)
-    say(f"judging {len(table.values):,} samples ...")
-    verdicts = detector.score(table) if frozen else detector.run(table)
-    return detector, verdicts, table
 
 
 def summary(counts: Watch | FleetWatch, alarms_only: bool, incidents: int = 0) -> str:

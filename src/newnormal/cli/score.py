@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
 from newnormal.cli.fleet_reading import (
     FrozenLines,
@@ -12,7 +13,7 @@ from newnormal.cli.fleet_reading import (
     remembered,
 )
 from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import judge
+from newnormal.cli.reading import load, read_table, say_profile
 from newnormal.cli.reading_options import InputOptions, reads_input
 from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
 from newnormal.texts import counted
@@ -48,8 +49,12 @@ def score(
         exit_if_failed(tables)
         return
     check_one_stream(model, options.streams)
-    _, verdicts, _ = judge(model, classes, input, options, frozen)
-    _write(verdicts)
+    detector = load(model, classes)
+    prepare(detector)
+    table = read_table(input, options.after(detector.reading_), detector.channels_)
+    say_profile(table.profile)
+    say(f"judging {len(table.values):,} samples ...")
+    _write(detector.score_frozen(table) if frozen else detector.score(table))
 
 
 def _write(verdicts: "Verdicts | FleetVerdicts | FrozenLines") -> None:

@@ -27,8 +27,8 @@ def judge_series(
 ) -> Judgement:
     """Run a detector over a series, with its alarms tracked, and keep every event.
 
-    The verdicts are those of `run`, bit for bit; if `frozen`, those of `score`, and the detector
-    does not change.
+    The verdicts are those of `run`, bit for bit; if `frozen`, those of `score_frozen`, and the
+    detector does not change.
 
     `detector`: it consumes the series, unless `frozen`. `series`: what to judge. `frozen`: judge
     with the present weights and trend, and learn nothing. `on_samples`: called with how many
