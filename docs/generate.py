@@ -400,7 +400,7 @@ def _service_page() -> str:
     blocks, rows = [_SERVICE_INTRO], dict[str, list[tuple[str, ...]]]()
     for each in known_settings().values():
         table, _, name = each.name.rpartition(".")
-        default = each.setting.kind.shown(each.setting.default)
+        default = each.setting.shown()
         default = f"`{default}`" if default else ""
         if name == "workers":  # it differs between machines
             default = "the processors less one, at most 4"

@@ -325,7 +325,7 @@ def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
         path.write_text("[limits]\nstreams = 0\n")
         served.process.send_signal(signal.SIGHUP)
         until(lambda: "the configuration stays as it was" in served.text(), "the error")
-        assert "service.toml, [limits] streams: expected a whole number" in served.text()
+        assert "service.toml, [limits]: streams: expected a whole number" in served.text()
         assert served.status("/readyz") == 200
 
 
@@ -378,7 +378,7 @@ def test_a_trusted_proxy_is_an_address(newnormal: Command, tmp_path: Path) -> No
     (tmp_path / "service.toml").write_text('trusted_proxies = ["*"]\n')
     done = newnormal("serve", "service.toml", status=1)
     assert done.stderr.startswith(
-        "error: service.toml, trusted_proxies: expected a list of addresses and networks, such as "
+        "error: service.toml: trusted_proxies: expected a list of addresses and networks, such as "
         '["127.0.0.1", "10.1.0.0/16"], found [\'*\']\nhint: trusted_proxies is reverse proxies'
     )
 

@@ -145,7 +145,7 @@ def test_check_says_whether_it_can_be_written(tmp_path: Path) -> None:
     assert error.message == f"cannot write {tmp_path}: expected a file, found a folder"
     with pytest.raises(SinkDownError, match="found: a folder"):
         sink(tmp_path).send(alert(1))
-    with pytest.raises(ParameterError, match="expected options among path, found file"):
+    with pytest.raises(ParameterError, match="file: expected an option, found an unknown one"):
         AlertLinesSink("log", {"path": "x", "file": "y"})
 
 

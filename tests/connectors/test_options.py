@@ -50,14 +50,14 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"timeout": 0}, "timeout: expected a number of at least 0.1"),
         ({"timeout": True}, "timeout: expected a number of at least 0.1"),
         ({"ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"sekret": "x"}, "expected options among ca_file, secret_env, secret_file, timeout, "
-         "token_env, token_file and url, found sekret\nhint: did you mean secret_env?"),
+        ({"sekret": "x"}, "sekret: expected an option, found an unknown one\nhint: did you mean "
+         "secret_env?"),
     ],
     "sink slack": [
         ({"url": "hooks.slack.com"}, "url: expected an address that begins with http://"),
         ({"format": "html"}, "format: expected slack, text, teams"),
         ({"format": "teams", "channel": "c"}, "expected no channel, username"),
-        ({"chanel": "c"}, "expected options among ca_file, channel, format"),
+        ({"chanel": "c"}, "chanel: expected an option"),
     ],
     "sink alertmanager": [
         ({"url": "127.0.0.1:9093"}, "url: expected an address that begins with http://"),
@@ -79,7 +79,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"repeat_every": 0}, "repeat_every: expected a number of at least 1"),
         ({"expires_after": 90}, "expires_after: expected at least twice repeat_every, 120"),
         ({"ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"lables": {}}, "expected options among ca_file, expires_after, labels, password_env"),
+        ({"lables": {}}, "lables: expected an option"),
     ],
     "sink mail": [
         ({"host": None}, "expected the option host, found none"),
@@ -97,7 +97,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"host": "mail.example.org", "user": "kim", "password": "pw-1"},
          'expected an encrypted connection for a password, found security = "none"'),
         ({"security": "tls", "ca_file": "/nowhere"}, "ca_file: expected a file of certificates"),
-        ({"recipients": "a@b"}, "expected options among ca_file, from, host, password_env, pass"),
+        ({"recipients": "a@b"}, "known are ca_file, from, host, password_env, password_file, "),
     ],
     "sink kafka": [
         ({"topic": None}, "expected the option topic, found none"),
@@ -116,7 +116,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"headers": {"X": "pw-1\r\nY: z"}}, "found 'X'"),
         ({"headers": {"Authorization": "pw-1"}}, "headers: expected no secret, found Auth"),
         ({"password": "pw-1"}, "expected user and password, found a password alone"),
-        ({"timout": 3}, "found timout"),
+        ({"timout": 3}, "timout: expected an option"),
     ],
     "source prometheus": [
         ({"url": "9090"}, "expected an address that begins with http:// or https://, found"),
@@ -132,10 +132,8 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"user": "me"}, "expected user and password, found a user alone"),
         ({"headers": {"X-A": "é"}}, "headers: expected names and texts of HTTP headers, found 'X"),
         ({"ca_file": "/no/such.pem"}, "ca_file: expected a file of certificates"),
-        ({"evry": "1m"}, "expected options among by, ca_file, channels, delay, every, headers, "
-         "history, parameters, password_env, password_file, prefix, query, timeout, token_env, "
-         "token_file, url, user and without, found evry\nhint: did you mean every?"),
-        ({"tokn_file": "a"}, "found tokn_file\nhint: did you mean token_file?"),
+        ({"evry": "1m"}, "evry: expected an option, found an unknown one\nhint: did"),
+        ({"tokn_file": "a"}, "hint: did you mean token_file?"),
     ],
     "source kafka": [
         ({"servers": ["kafka://k1:9092"]}, "servers: expected host:port, found 'kafka://k1:9092'"),
@@ -148,7 +146,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"start": "now"}, "start: expected beginning or end, found 'now'"),
         ({"topics": ["^plant-("]}, "topics: expected a regular expression, found '^plant-('"),
         ({"topics": None}, "expected the option topics, found none"),
-        ({"retries": 3}, ", found retries"),
+        ({"retries": 3}, "retries: expected an option"),
         ({"options": {"nonsense": "1"}}, 'found No such configuration property: "nonsense"'),
         ({"options": {"enable.auto.commit": True}}, "not set already, found enable.auto.commit"),
         ({"options": {"group.id": "x"}}, "not set already, found group.id"),
@@ -164,9 +162,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"topic": "a/{stream}/{status}", "retain": True},
          "topic: expected no {status} beside retain, found it"),
         ({"retain": "yes"}, "retain: expected true or false, found another str"),
-        ({"topics": ["a"]}, "expected options among ca_file, cert_file, client_id, host, key_file, "
-         "password_env, password_file, port, retain, timeout, tls, topic, url, user and version, "
-         "found topics"),
+        ({"topics": ["a"]}, "topics: expected an option, found an unknown one"),
         ({"version": 4}, "version: expected a text, found another int"),
     ],
     "source mqtt": [
@@ -191,9 +187,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"version": "3.1.1", "topics": OVERLAPPING}, "topics: expected filters of which one "
          "covers the other or that match no common topic, found 'a/+' and '+/b': the broker would "
          "send a message twice"),
-        ({"topic": "a"}, "expected options among ca_file, cert_file, channel, client_id, fields, "
-         "host, keep, key_file, password_env, password_file, port, retained, stream, time, "
-         "timeout, tls, topics, url, user, value and version, found topic"),
+        ({"topic": "a"}, "topic: expected an option, found an unknown one"),
     ],
     "source files": [
         ({"paths": None}, "expected the option paths, found none"),

@@ -320,8 +320,8 @@ _STARTING = b'{"error": "newnormal is starting", "hint": "try again in a moment"
 
 
 def _fixed() -> list[str]:
+    from newnormal.io.options import settings_of
     from newnormal.service.config import ServiceConfig
-    from newnormal.service.settings import settings_of
 
     return [name for name, setting in settings_of(ServiceConfig).items() if not setting.live]
 

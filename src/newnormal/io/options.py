@@ -1,22 +1,271 @@
-"""The options of a connector, taken one by one and checked."""
+"""Options of a configuration, of connectors and of the service: what each takes, and its check.
+
+A `Kind` is what an option takes. A connector takes its options one by one from `Options`. Of the
+service, an option is a `setting`: a field of a frozen dataclass, so that the reference, the
+environment and the command line know it, too.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from newnormal.config import duration, duration_text
 from newnormal.errors import ParameterError
 from newnormal.texts import did_you_mean
 
 _REQUIRED: Any = ...  # its name is the same in every process: the reference shows it
+_SIZES = {"b": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+_SIZES |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+_FLAGS = {"true": True, "1": True, "yes": True, "on": True}
+_FLAGS |= {"false": False, "0": False, "no": False, "off": False}
+_MOST = 2**62
+_SECOND = 1_000_000_000
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Kind(NamedTuple):
+    """What an option takes."""
+
+    expected: str  # in words, for errors
+    # Returns the value of what a TOML file has; raises ValueError or TypeError where it has none.
+    read: Callable[[Any], Any]
+    of_text: Callable[[str], Any] = _same  # what a TOML file would have for a variable's text
+    written: Callable[[Any], Any] = _same  # what a TOML file would have for a value
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value is one of these."""
+        try:
+            self.read(self.written(value))
+        except (ValueError, TypeError, OverflowError):  # a ParameterError is a ValueError
+            return False
+        return True
+
+
+def _checked(is_good: bool, value: Any) -> Any:
+    if not is_good:
+        raise ValueError(value)
+    return value
+
+
+def _read_text(given: Any) -> str:
+    text: str = _checked(isinstance(given, str) and given.strip() != "", given)
+    return text
+
+
+def _read_duration(given: Any) -> int:
+    return int(duration(_read_text(given)).astype(np.int64))
+
+
+def _read_size(given: Any) -> int:
+    if isinstance(given, str):
+        match = _SIZE.fullmatch(given.lower())
+        if match is None or match[2] not in _SIZES:
+            raise ValueError(given)
+        given = round(float(match[1]) * _SIZES[match[2]])
+    size: int = integer(1).read(given)
+    return size
+
+
+def _size_text(size: int) -> str | int:
+    """Return a size with the largest unit that keeps it whole."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size % _SIZES[unit.lower()] == 0:
+            return f"{size // _SIZES[unit.lower()]}{unit}"
+    return size
+
+
+def _digits(text: str) -> Any:
+    return int(text) if re.fullmatch(r"\s*-?\d{1,30}\s*", text) else text
+
+
+def _decimal(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def texts(least: int = 1) -> Kind:
+    """Return the kind of at least so many texts; a text alone is one, commas separate several."""
+
+    def read(given: Any) -> tuple[str, ...]:
+        listed = [given] if isinstance(given, str) else given
+        _checked(isinstance(listed, Sequence) and len(listed) >= least, given)
+        return tuple(_read_text(text) for text in listed)
+
+    def of_text(text: str) -> list[str]:
+        return [part.strip() for part in text.split(",") if part.strip()]
+
+    return Kind("a list of texts", read, of_text, list)
+
+
+def one_of(*words: str) -> Kind:
+    """Return the kind of some words."""
+    expected = "one of " + ", ".join(f'"{word}"' for word in words)
+    return Kind(expected, lambda given: _checked(given in words, given))
+
+
+def integer(least: int = 1, most: int = _MOST) -> Kind:
+    """Return the kind of whole numbers between two bounds."""
+    upto = f" and at most {most:,}" if most < _MOST else ""
+
+    def read(given: Any) -> int:
+        whole = isinstance(given, int) and not isinstance(given, bool)
+        number: int = _checked(whole and least <= given <= most, given)
+        return number
+
+    return Kind(f"a whole number of at least {least:,}{upto}", read, _digits)
+
+
+def number(least: float | None = None) -> Kind:
+    """Return the kind of numbers of at least `least`; None: above 0."""
+
+    def read(given: Any) -> float:
+        finite = isinstance(given, int | float) and not isinstance(given, bool)
+        finite = finite and math.isfinite(given)
+        return float(_checked(finite and (given > 0 if least is None else given >= least), given))
+
+    return Kind(
+        "a number above 0" if least is None else f"a number of at least {least:g}", read, _decimal
+    )
+
+
+def _read_table(given: Any) -> dict[str, str]:
+    good = isinstance(given, Mapping) and all(isinstance(text, str) for text in given.values())
+    return dict(_checked(good, given))
+
+
+def _read_addresses(given: Any) -> tuple[str, ...]:
+    addresses: tuple[str, ...] = texts(0).read(given)
+    for address in addresses:
+        ipaddress.ip_network(address)
+    return addresses
+
+
+TEXT = Kind("a text", _read_text)
+FLAG = Kind(
+    "true or false",
+    lambda given: _checked(isinstance(given, bool), given),
+    lambda text: _FLAGS.get(text.strip().lower(), text),
+)
+TABLE = Kind("a table of texts", _read_table)
+# Its value is in ns.
+DURATION = Kind(
+    'a duration above zero, such as "10s", "5m" or "1d"',
+    _read_duration,
+    written=lambda ns: duration_text(np.timedelta64(integer().read(ns), "ns")),
+)
+# The option `accept_after` of a detector, as text.
+DURATION_OR_NEVER = Kind(
+    'a duration such as "6h" or "1d", or "never"',
+    lambda given: _checked(given == "never" or _read_duration(given) > 0, given),
+)
+# Its value is in bytes.
+SIZE = Kind('a size above zero, such as "500MB" or "16MiB"', _read_size, _digits, _size_text)
+FOLDER = Kind(
+    "a path",
+    lambda given: Path(_checked("\0" not in _read_text(given), given)).expanduser(),
+    written=str,
+)
+ADDRESSES = texts(0)._replace(
+    expected='a list of addresses and networks, such as ["127.0.0.1", "10.1.0.0/16"]',
+    read=_read_addresses,
+)
+
+
+class Setting(NamedTuple):
+    """A field of a dataclass that can be set."""
+
+    name: str  # as in the file
+    kind: Kind
+    what: str  # what it is, in a sentence without its full stop
+    live: bool  # whether a running service takes a new value over when it reloads
+    default: Any  # its value if it is not set
+
+    def parse(self, given: object, where: str, *, text: bool = False) -> Any:
+        """Return the value of what was given, or raise the error that names where.
+
+        Parameters
+        ----------
+        given
+            As a TOML file has it; with `text`, as the environment or the command line has it.
+        where
+            What the error begins with, such as ``"service.toml, [limits]: streams"``.
+        """
+        try:
+            native = self.kind.of_text(given) if text and isinstance(given, str) else given
+            return self.kind.read(native)
+        except (ValueError, TypeError, OverflowError):  # a ParameterError is a ValueError
+            raise self.error(given, where) from None
+
+    def error(self, found: object, where: str) -> ParameterError:
+        """Return the error of a value that it does not take."""
+        return ParameterError(
+            f"{where}: expected {self.kind.expected}, found {found!r}",
+            hint=f"{self.name} is {self.what}",
+        )
+
+    def shown(self) -> str:
+        """Return the default as a TOML file would have it; "" for none."""
+        return "" if self.default is None else json.dumps(self.kind.written(self.default))
+
+
+def setting(default: Any, kind: Kind, what: str, *, live: bool = True) -> Any:
+    """Return the field of a dataclass that is a setting."""
+    return field(default=default, metadata={"kind": kind, "what": what, "live": live})
+
+
+def settings_of(cls: type) -> dict[str, Setting]:
+    """Return the settings of a dataclass by name."""
+    return {
+        each.name: Setting(
+            each.name, **each.metadata, default=None if each.default is MISSING else each.default
+        )
+        for each in fields(cls)
+        if "kind" in each.metadata
+    }
+
+
+def check_settings(value: Any) -> None:
+    """Raise a ParameterError if a field is neither its default nor a value of its kind."""
+    for name, each in settings_of(type(value)).items():
+        found = getattr(value, name)
+        if found is not each.default and not each.kind.holds(found):
+            raise each.error(found, f"{type(value).__name__}.{name}")
+
+
+def unknown(where: str, name: str, known: Iterable[str]) -> ParameterError:
+    """Return the error of an option that there is not.
+
+    >>> print(unknown("service.toml: ", "prot", ["host", "port"]))
+    service.toml: prot: expected an option, found an unknown one
+    hint: did you mean port?
+    """
+    names = sorted(known)
+    return ParameterError(
+        f"{where}{name}: expected an option, found an unknown one",
+        hint=did_you_mean(name, names) or f"known are {', '.join(names) or 'none'}",
+    )
 
 
 class Options:
     """Options by name, as a table of the configuration has them.
 
-    Take each one by what it must be, then call `end`: what nobody took is an error that names the
-    options there are. An option that is not given has its default; without one it is required.
+    Take each one by what it must be, then call `end`: one that nobody took is an error that names
+    what there is. An option that is not given has its default; without one it is required.
 
     Parameters
     ----------
@@ -27,25 +276,44 @@ class Options:
 
     Examples
     --------
-    >>> options = Options("sink chat", {"url": "http://127.0.0.1/", "timout": 3})
-    >>> options.text("url"), options.number("timeout", 10.0)
+    >>> options = Options("sink chat", {"url": "http://127.0.0.1/", "timout": "3s"})
+    >>> options.text("url"), options.seconds("timeout", "10s")
     ('http://127.0.0.1/', 10.0)
     >>> options.end()
     Traceback (most recent call last):
     ...
-    newnormal.errors.ParameterError: sink chat: expected options among timeout and url, found timout
+    newnormal.errors.ParameterError: sink chat: timout: expected an option, found an unknown one
     hint: did you mean timeout?
     """
 
-    def __init__(self, where: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, where: str, given: Any) -> None:
+        if not isinstance(given, Mapping):
+            raise ParameterError(f"{where}: expected a table, found another {type(given).__name__}")
         self.where = where
         self._given = given
         self._taken: set[str] = set()
         self._secret: set[str] = set()
 
+    def take(self, name: str, kind: Kind, default: Any = _REQUIRED) -> Any:
+        """Return the value of an option, or the default, which is not checked."""
+        self._taken.add(name)
+        value = self._given.get(name, default)
+        if value is _REQUIRED:
+            raise ParameterError(f"{self.where}: expected the option {name}, found none")
+        if value is default:
+            return value
+        try:
+            return kind.read(value)
+        except (ValueError, TypeError, OverflowError):  # a ParameterError is a ValueError
+            empty = isinstance(value, str) and not value.strip()
+            found = "an empty text" if empty else f"another {type(value).__name__}"
+            raise ParameterError(
+                f"{self.where}: {name}: expected {kind.expected}, found {found}"
+            ) from None
+
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a text that is not empty."""
-        return self._checked(name, default, "a text", _is_text)
+        return self.take(name, TEXT, default)
 
     def secret(self, name: str) -> str | None:
         """Return a secret, or None; the configuration has its file or its variable."""
@@ -55,67 +323,81 @@ class Options:
 
     def number(self, name: str, default: Any = _REQUIRED, *, least: float = 0.0) -> Any:
         """Return a number of at least `least`."""
-        expected = f"a number of at least {least:g}"
-        value = self._checked(name, default, expected, lambda value: _is_number(value, least))
-        return value if value is default else float(value)
+        return self.take(name, number(least), default)
+
+    def integer(
+        self, name: str, default: Any = _REQUIRED, *, least: int = 0, most: int = _MOST
+    ) -> Any:
+        """Return a whole number between two bounds."""
+        return self.take(name, integer(least, most), default)
+
+    def duration(self, name: str, default: str = _REQUIRED, *, least: str = "1ns") -> int:
+        """Return a duration in ns; it is a text, such as ``"10s"``."""
+        ns: Any = default if default is _REQUIRED else DURATION.read(default)
+        shortest: int = DURATION.read(least)
+        expected = f'a duration of at least {least}, such as "10s" or "5m"'
+        kind = Kind(
+            DURATION.expected if shortest == 1 else expected,
+            lambda given: integer(shortest).read(DURATION.read(given)),
+        )
+        return int(self.take(name, kind, ns))
+
+    def seconds(self, name: str, default: str = _REQUIRED, *, least: str = "1ns") -> float:
+        """Return a duration in seconds; it is a text, such as ``"10s"``."""
+        return self.duration(name, default, least=least) / _SECOND
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return true or false."""
-        flag: bool = self._checked(name, default, "true or false", lambda it: isinstance(it, bool))
+        flag: bool = self.take(name, FLAG, default)
         return flag
 
     def texts(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a tuple of texts; a single text is one."""
-        value = self._checked(name, default, "a list of texts", _is_texts)
-        return value if value is default else (value,) if isinstance(value, str) else tuple(value)
+        return self.take(name, texts(), default)
 
     def table(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a table of texts by name."""
-        value = self._checked(name, default, "a table of texts", _is_table)
-        return value if value is default else dict(value)
+        return self.take(name, TABLE, default)
+
+    def settings(self, cls: type) -> dict[str, Any]:
+        """Return those settings of a dataclass that are given; errors show their values."""
+        settings = settings_of(cls)
+        self._taken |= settings.keys()
+        return {
+            name: settings[name].parse(value, f"{self.where}: {name}")
+            for name, value in self._given.items()
+            if name in settings
+        }
+
+    def section(self, name: str) -> Options:
+        """Return the options of a table in this one, which need not be there."""
+        self._taken.add(name)
+        return Options(f"{self.where}, [{name}]", self._given.get(name, {}))
+
+    def sections(self, name: str) -> dict[str, Options]:
+        """Return the options of each table of a table."""
+        kind = Kind(
+            "tables with a name each", lambda given: _checked(isinstance(given, Mapping), given)
+        )
+        tables = self.take(name, kind, {})
+        return {key: Options(f"{self.where}, [{name}.{key}]", tables[key]) for key in tables}
+
+    def listed(self, name: str) -> list[Options]:
+        """Return the options of each table of a list."""
+        kind = Kind("a list of tables", lambda given: _checked(isinstance(given, list), given))
+        tables = enumerate(self.take(name, kind, ()), 1)
+        return [Options(f"{self.where}, [[{name}]] number {at}", table) for at, table in tables]
+
+    def rest(self, *names: str) -> dict[str, Any]:
+        """Return some options that are given, unchecked; without names, all not taken before."""
+        names = names or tuple(self._given.keys() - self._taken)
+        self._taken |= set(names)
+        return {name: value for name, value in self._given.items() if name in names}
 
     def end(self) -> None:
         """Raise a `ParameterError` for an option that was not taken."""
-        if others := sorted(set(self._given) - self._taken):
-            names = self._taken - self._secret
-            names |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
-            *some, last = sorted(names) or ["none"]
-            known = f"{', '.join(some)} and {last}" if some else last
-            hints = [hint for other in others if (hint := did_you_mean(other, sorted(names)))]
-            raise ParameterError(
-                f"{self.where}: expected options among {known}, found {', '.join(others)}",
-                hint=hints[0] if hints else None,
-            )
-
-    def _checked(
-        self, name: str, default: Any, expected: str, is_good: Callable[[Any], bool]
-    ) -> Any:
-        """Return the value of an option, or the default, which is not checked."""
-        self._taken.add(name)
-        value = self._given.get(name, default)
-        if value is _REQUIRED:
-            raise ParameterError(f"{self.where}: expected the option {name}, found none")
-        if value is default or is_good(value):
-            return value
-        empty = isinstance(value, str) and not value.strip()
-        found = "an empty text" if empty else f"another {type(value).__name__}"
-        raise ParameterError(f"{self.where}: {name}: expected {expected}, found {found}")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and value.strip() != ""
-
-
-def _is_number(value: Any, least: float) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= least
-
-
-def _is_texts(value: Any) -> bool:
-    listed = [value] if isinstance(value, str) else value
-    good = isinstance(listed, Sequence) and all(isinstance(text, str) for text in listed)
-    return good and len(listed) > 0
-
-
-def _is_table(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(text, str) for text in value.values())
+        for name in self._given:
+            if name not in self._taken:
+                known = self._taken - self._secret
+                known |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
+                raise unknown(f"{self.where}: ", name, known)

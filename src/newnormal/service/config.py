@@ -13,22 +13,21 @@ from types import MappingProxyType
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.service.settings import (
-    Addresses,
-    Duration,
-    DurationOrNever,
-    Flag,
-    Folder,
-    Int,
-    Number,
-    OneOf,
-    Optional,
-    Size,
-    Text,
-    Texts,
+from newnormal.io.options import (
+    ADDRESSES,
+    DURATION,
+    DURATION_OR_NEVER,
+    FLAG,
+    FOLDER,
+    SIZE,
+    TEXT,
     check_settings,
+    integer,
+    number,
+    one_of,
     setting,
     settings_of,
+    texts,
 )
 
 READ, WRITE, OPERATE = "read", "write", "operate"
@@ -45,30 +44,32 @@ class StreamDefaults:
     """What holds for a stream where nothing else is set for it; durations in ns."""
 
     history: int = setting(
-        1000, Int(50), "how many samples are collected before the first fit, such as 1000"
+        1000, integer(50), "how many samples are collected before the first fit, such as 1000"
     )
     period: int | None = setting(
         None,
-        Optional(Duration()),
+        DURATION,
         "the time between two samples; without it, found from the history",
     )
     lateness: int | None = setting(
         None,
-        Optional(Duration()),
+        DURATION,
         "how long a time step waits for late samples; without it, two periods",
     )
-    alarms_per_day: float = setting(1.0, Number(), "how many alarms a day a stream may have")
+    alarms_per_day: float = setting(1.0, number(), "how many alarms a day a stream may have")
     accept_after: str = setting(
-        "1d", DurationOrNever(), "how long a change must last before it is accepted by itself"
+        "1d", DURATION_OR_NEVER, "how long a change must last before it is accepted by itself"
     )
-    units: tuple[str, ...] = setting((), Texts(), 'units of channels for words, such as "disk=B"')
+    units: tuple[str, ...] = setting((), texts(0), 'units of channels for words, such as "disk=B"')
     refit_every: int | None = setting(
         None,
-        Optional(Duration()),
+        DURATION,
         "how often a live stream is fitted again; without it, on request only",
     )
     max_history: int = setting(
-        20_000, Int(50), "how many samples, the newest, a fit takes at most; no fewer than history"
+        20_000,
+        integer(50),
+        "how many samples, the newest, a fit takes at most; no fewer than history",
     )
 
     def __post_init__(self) -> None:
@@ -81,7 +82,7 @@ class Override:
     """What holds for the streams whose names match a pattern."""
 
     # A pattern with ``*`` and ``?``; the case of letters counts.
-    match: str = setting("*", Text(), 'the names of streams, such as "press-*"')
+    match: str = setting("*", TEXT, 'the names of streams, such as "press-*"')
     given: Mapping[str, Any] = field(default_factory=dict)  # values of `StreamDefaults` by name
 
     def __post_init__(self) -> None:
@@ -100,33 +101,33 @@ class Override:
 class Limits:
     """What the service takes at most."""
 
-    streams: int = setting(10_000, Int(), "how many streams there may be")
-    channels: int = setting(500, Int(), "how many channels a stream may have")
-    max_body: int = setting(16 * _MIB, Size(), "how large the body of a request may be")
+    streams: int = setting(10_000, integer(), "how many streams there may be")
+    channels: int = setting(500, integer(), "how many channels a stream may have")
+    max_body: int = setting(16 * _MIB, SIZE, "how large the body of a request may be")
     decompressed: int = setting(
-        64 * _MIB, Size(), "how large a compressed body may be once it is decompressed"
+        64 * _MIB, SIZE, "how large a compressed body may be once it is decompressed"
     )
-    samples_per_request: int = setting(100_000, Int(), "how many samples a request may bring")
+    samples_per_request: int = setting(100_000, integer(), "how many samples a request may bring")
     requests_per_second: float = setting(
-        200.0, Number(), "how many requests a second a client may make, on average"
+        200.0, number(), "how many requests a second a client may make, on average"
     )
-    subscribers: int = setting(50, Int(), "how many pages may follow the events at once")
+    subscribers: int = setting(50, integer(), "how many pages may follow the events at once")
     memory: int = setting(
-        512 * _MIB, Size(), "how much memory requests may take, of which one writer has a quarter"
+        512 * _MIB, SIZE, "how much memory requests may take, of which one writer has a quarter"
     )
     lag: int = setting(
         10_000_000,
-        Int(),
+        integer(),
         "how many values may wait to be judged before senders must wait",
     )
     names: int = setting(
         256 * _MIB,
-        Size(),
+        SIZE,
         "how much memory names of streams and channels may take, of which one writer has half",
     )
     max_future: int = setting(
         _DAY,
-        Duration(),
+        DURATION,
         "how far times may be ahead of this machine's clock; later ones are refused",
     )
 
@@ -138,25 +139,25 @@ class Limits:
 class Retention:
     """How long things are kept; durations in ns, sizes in bytes."""
 
-    samples: int = setting(90 * _DAY, Duration(), "how long every sample is kept")
+    samples: int = setting(90 * _DAY, DURATION, "how long every sample is kept")
     thinned: int = setting(
         730 * _DAY,
-        Duration(),
+        DURATION,
         "how long thinned samples are kept, which the picture of months needs",
     )
     items: int = setting(
         365 * _DAY,
-        Duration(),
+        DURATION,
         "how long alarms, changes and incidents are kept after they ended and were found",
     )
     alerts: int = setting(
-        7 * _DAY, Duration(), "how long an alert that cannot be delivered is tried again"
+        7 * _DAY, DURATION, "how long an alert that cannot be delivered is tried again"
     )
     log: int | None = setting(
-        None, Optional(Duration()), "how long the log is kept after a checkpoint has all of it"
+        None, DURATION, "how long the log is kept after a checkpoint has all of it"
     )
     size: int | None = setting(
-        None, Optional(Size()), "how large the store may be; the oldest samples go first"
+        None, SIZE, "how large the store may be; the oldest samples go first"
     )
 
     def __post_init__(self) -> None:
@@ -167,10 +168,10 @@ class Retention:
 class TokenConfig:
     """Someone who may use the service: only the hash of the token is known."""
 
-    name: str = setting("", Text(), "who or what uses this token")
-    role: str = setting(READ, OneOf(*ROLES), "what the holder may do")
+    name: str = setting("", TEXT, "who or what uses this token")
+    role: str = setting(READ, one_of(*ROLES), "what the holder may do")
     # As `newnormal.service.secrets.hash_token` gives it.
-    hash: str = setting("", Text(), "the hash that `newnormal serve token add` prints or stores")
+    hash: str = setting("", TEXT, "the hash that `newnormal serve token add` prints or stores")
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -180,8 +181,8 @@ class TokenConfig:
 class _Connection:
     """A sink or a source: its name, its kind and the options that the kind takes."""
 
-    name: str = setting("", Text(), "the name of its table")
-    kind: str = setting("", Text(), "the name that its kind is registered under")
+    name: str = setting("", TEXT, "the name of its table")
+    kind: str = setting("", TEXT, "the name that its kind is registered under")
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -207,36 +208,32 @@ def _default_workers() -> int:
 class ServiceConfig:
     """All of it."""
 
-    host: str = setting("127.0.0.1", Text(), "the address to listen on", live=False)
-    port: int = setting(8765, Int(0, 65_535), "the port to listen on", live=False)
+    host: str = setting("127.0.0.1", TEXT, "the address to listen on", live=False)
+    port: int = setting(8765, integer(0, 65_535), "the port to listen on", live=False)
     data: Path = setting(  # noqa: RUF009  (a field, as the others)
-        _DATA, Folder(), "the folder that keeps everything", live=False
+        _DATA, FOLDER, "the folder that keeps everything", live=False
     )
-    public_url: str | None = setting(
-        None, Optional(Text()), "how people reach the page, for links in alerts"
-    )
+    public_url: str | None = setting(None, TEXT, "how people reach the page, for links in alerts")
     allowed_hosts: tuple[str, ...] = setting(
-        (), Texts(), "names under which browsers may reach it besides host and loopback"
+        (), texts(0), "names under which browsers may reach it besides host and loopback"
     )
     trusted_proxies: tuple[str, ...] = setting(
         (),
-        Addresses(),
+        ADDRESSES,
         "reverse proxies that are believed from where a request comes, and whether by HTTPS",
         live=False,
     )
-    insecure: bool = setting(
-        False, Flag(), "whether others may reach it without a token", live=False
-    )
+    insecure: bool = setting(False, FLAG, "whether others may reach it without a token", live=False)
     workers: int = setting(
-        _default_workers(), Int(1, 256), "how many processes fit models", live=False
+        _default_workers(), integer(1, 256), "how many processes fit models", live=False
     )
     checkpoint_every: int = setting(
-        60 * _SECOND, Duration(), "how often all state is saved, which a start continues from"
+        60 * _SECOND, DURATION, "how often all state is saved, which a start continues from"
     )
     service_alarms_per_day: float | None = setting(
-        None, Optional(Number()), "how many alarms a day all streams together may have", live=False
+        None, number(), "how many alarms a day all streams together may have", live=False
     )
-    demo: bool = setting(False, Flag(), "whether simulated machines send samples", live=False)
+    demo: bool = setting(False, FLAG, "whether simulated machines send samples", live=False)
     streams: StreamDefaults = field(default_factory=StreamDefaults)
     overrides: tuple[Override, ...] = ()  # all that match a stream's name hold, the later ones more
     limits: Limits = field(default_factory=Limits)

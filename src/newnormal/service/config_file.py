@@ -3,16 +3,18 @@
 Options go before the environment, the environment before the file, the file before defaults.
 """
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
+from newnormal.io.options import Options, Setting, one_of, settings_of, unknown
 from newnormal.service.config import (
     OPERATE,
+    ROLES,
     Limits,
     Override,
     Retention,
@@ -23,7 +25,6 @@ from newnormal.service.config import (
     TokenConfig,
 )
 from newnormal.service.secrets import hash_token, is_token_hash, read_secret, read_secret_file
-from newnormal.service.settings import Setting, nearest, parse_json, settings_of
 
 PREFIX = "NEWNORMAL_SERVE_"
 _SECTIONS: dict[str, type] = {
@@ -86,66 +87,32 @@ def load_config(
         what was found.
     """
     environ = environ or {}
-    tables: dict[str, Any] = {}
-    values: dict[str, Any] = {}
-    if path is not None:
-        tables = _read(path)
-        values = dict(_of_file(tables, path))
-    several = {name: (tables[name], str(path)) for name in _SEVERAL if name in tables}
-    base = Path() if path is None else path.parent
+    file = Options("", {}) if path is None else Options(str(path), _read(path))
+    values = {} if path is None else _of_file(file, path)
+    several = dict.fromkeys(_SEVERAL, file)
     settings = known_settings()
     variables = {setting.variable: setting for setting in settings.values()}
-    tables_of = {rest: name for name, rest in _SEVERAL.items()}
+    tables_of = {PREFIX + rest: name for name, rest in _SEVERAL.items()}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or not text:
             continue
-        rest = variable.removeprefix(PREFIX)
         if variable in variables:
             setting = variables[variable]
             values[setting.name] = setting.setting.parse(text, variable, text=True)
-        elif rest in tables_of:
-            several[tables_of[rest]] = (parse_json(text, variable), variable)
-        elif rest not in (*_TOKENS, "CONFIG"):
-            names = [*variables, *(PREFIX + rest for rest in tables_of)]
-            raise ParameterError(
-                f"{variable}: expected a setting of the service, found an unknown one",
-                hint=nearest(variable, names),
-            )
+        elif variable in tables_of:
+            name = tables_of[variable]
+            several[name] = Options(variable, {name: _json(text, variable)})
+        elif variable.removeprefix(PREFIX) not in (*_TOKENS, "CONFIG"):
+            raise unknown("", variable, [*variables, *tables_of])
     chosen = {name: value for name, value in (options or {}).items() if value is not None}
     token_file = chosen.pop("token_file", environ.get(f"{PREFIX}TOKEN_FILE") or None)
     for name, value in chosen.items():
         if name not in settings:
-            raise ParameterError(
-                f"--set {name}: expected a setting of the service, found an unknown one",
-                hint=nearest(name, settings),
-            )
+            raise unknown("--set ", name, settings)
         plain = str(value) if isinstance(value, Path) else value
         values[name] = settings[name].setting.parse(plain, _option(name), text=True)
-    tokens = [
-        *_tokens(several, base, environ),
-        *_given_tokens(token_file, environ.get(f"{PREFIX}TOKEN")),
-    ]
-    return _made(values, several, tokens, path)
-
-
-def data_folder(path: Path | None, environ: Mapping[str, str], option: Path | None) -> Path:
-    """Return the folder that keeps everything; secrets that the configuration names are not read.
-
-    The option of the command line goes before the environment, which goes before the file.
-    """
-    variable = f"{PREFIX}DATA"
-    if option is None and path is not None and not environ.get(variable):
-        option = dict(_of_file(_read(path), path)).get("data")
-    return load_config(None, {variable: environ.get(variable, "")}, {"data": option}).data
-
-
-def _made(
-    values: Mapping[str, Any],
-    several: Mapping[str, tuple[Any, str]],
-    tokens: list[TokenConfig],
-    path: Path | None,
-) -> ServiceConfig:
     base = Path() if path is None else path.parent
+    tokens = (_token(each, base, environ) for each in several["token"].listed("token"))
     sections: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for name, value in values.items():
         section, _, key = name.rpartition(".")
@@ -155,12 +122,23 @@ def _made(
         streams=StreamDefaults(**sections["streams"]),
         limits=Limits(**sections["limits"]),
         retention=Retention(**sections["retention"]),
-        overrides=tuple(_overrides(several)),
-        tokens=tuple(tokens),
+        overrides=tuple(_override(each) for each in several["stream"].listed("stream")),
+        tokens=(*tokens, *_given_tokens(token_file, environ.get(f"{PREFIX}TOKEN"))),
         sinks=tuple(SinkConfig(*each) for each in _connections("sinks", several, base)),
         sources=tuple(SourceConfig(*each) for each in _connections("sources", several, base)),
         path=path,
     )
+
+
+def data_folder(path: Path | None, environ: Mapping[str, str], option: Path | None) -> Path:
+    """Return the folder that keeps everything; secrets that the configuration names are not read.
+
+    The option of the command line goes before the environment, which goes before the file.
+    """
+    variable = f"{PREFIX}DATA"
+    if option is None and path is not None and not environ.get(variable):
+        option = _of_file(Options(str(path), _read(path)), path).get("data")
+    return load_config(None, {variable: environ.get(variable, "")}, {"data": option}).data
 
 
 def _option(name: str) -> str:
@@ -184,94 +162,56 @@ def _read(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _of_file(tables: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
-    """Give the values of the settings that a file has, by their names with the table."""
-    for key, value in tables.items():
-        if key in _SEVERAL:
-            continue
-        if key in _SECTIONS and key:
-            for name, parsed in _settings(value, settings_of(_SECTIONS[key]), f"{path}, [{key}]"):
-                yield f"{key}.{name}", parsed
-        else:
-            settings = settings_of(ServiceConfig)
-            if key not in settings:
-                raise ParameterError(
-                    f"{path}, {key}: expected a setting or a table of the service, "
-                    "found an unknown one",
-                    hint=nearest(key, [*settings, *filter(None, _SECTIONS), *_SEVERAL]),
-                )
-            parsed = settings[key].parse(value, f"{path}, {key}")
-            # What a file names lies beside it, wherever the service is started.
-            yield key, path.parent / parsed if isinstance(parsed, Path) else parsed
-
-
-def _settings(
-    table: object, settings: Mapping[str, Setting], where: str
-) -> Iterator[tuple[str, Any]]:
-    if not isinstance(table, Mapping):
+def _json(text: str, variable: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
         raise ParameterError(
-            f"{where}: expected a table, found {table!r}", hint=f"known are {', '.join(settings)}"
-        )
-    for key, value in table.items():
-        if key not in settings:
-            raise ParameterError(
-                f"{where} {key}: expected a setting, found an unknown one",
-                hint=nearest(key, settings),
-            )
-        yield key, settings[key].parse(value, f"{where} {key}")
+            f"{variable}: expected JSON, found text that is none: {error}",
+            hint="write the table as a JSON object, or put it into the file",
+        ) from None
 
 
-def _listed(
-    name: str, several: Mapping[str, tuple[Any, str]], hint: str
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Give the tables of an array of tables, with the words that name each in errors."""
-    tables, origin = several.get(name, ([], ""))
-    listed = isinstance(tables, list) and all(isinstance(each, Mapping) for each in tables)
-    if not listed:
-        raise ParameterError(
-            f"{origin}, [[{name}]]: expected tables, found {tables!r}", hint=f"write {hint}"
-        )
-    for number, table in enumerate(tables, 1):
-        yield dict(table), f"{origin}, [[{name}]] number {number}"
-
-
-def _overrides(several: Mapping[str, tuple[Any, str]]) -> Iterator[Override]:
-    for table, where in _listed("stream", several, '[[stream]] and below it match = "press-*"'):
-        match = table.pop("match", None)
-        if match is None:
-            raise ParameterError(
-                f"{where}: expected match, found none",
-                hint='match = "press-*" says which streams it is for',
-            )
-        match = settings_of(Override)["match"].parse(match, f"{where} match")
-        yield Override(match, dict(_settings(table, settings_of(StreamDefaults), where)))
-
-
-def _tokens(
-    several: Mapping[str, tuple[Any, str]], base: Path, environ: Mapping[str, str]
-) -> Iterator[TokenConfig]:
-    hint = '[[token]] and below it name = "grafana", role = "read", token_file = "grafana.token"'
-    for table, where in _listed("token", several, hint):
-        pointer: dict[str, Any] = {
-            key: table.pop(key) for key in ("token", "token_file", "token_env") if key in table
+def _of_file(file: Options, path: Path) -> dict[str, Any]:
+    """Return the values of the settings that a file has, by their names with the table."""
+    values = file.settings(ServiceConfig)
+    if "data" in values:  # what a file names lies beside it, wherever the service is started
+        values["data"] = path.parent / values["data"]
+    for name in filter(None, _SECTIONS):
+        section = file.section(name)
+        values |= {
+            f"{name}.{key}": value for key, value in section.settings(_SECTIONS[name]).items()
         }
-        if "token_file" in pointer:
-            pointer["token_file"] = base / str(pointer["token_file"])
-        token = TokenConfig("-", hash="-")
-        token = replace(token, **dict(_settings(table, settings_of(TokenConfig), where)))
-        secret = read_secret(pointer, "token", where=where, environ=environ)
-        if secret is not None:
-            token = replace(token, hash=hash_token(secret.reveal()))
-        for key in ("name", "role"):
-            if key not in table:
-                raise ParameterError(f"{where}: expected {key}, found none", hint=f"write {hint}")
-        if not is_token_hash(token.hash):
-            raise ParameterError(
-                f"{where}: expected token_file, token_env or hash, found "
-                + ("none" if token.hash == "-" else "a hash that is none"),
-                hint="newnormal serve token add makes a token and stores its hash",
-            )
-        yield token
+        section.end()
+    file.rest(*_SEVERAL)
+    file.end()
+    return values
+
+
+def _override(given: Options) -> Override:
+    match = given.text("match")
+    override = Override(match, given.settings(StreamDefaults))
+    given.end()
+    return override
+
+
+def _token(given: Options, base: Path, environ: Mapping[str, str]) -> TokenConfig:
+    pointer = given.rest("token", "token_file", "token_env")
+    if "token_file" in pointer:
+        pointer["token_file"] = base / str(pointer["token_file"])
+    name, role = given.text("name"), given.take("role", one_of(*ROLES))
+    hashed = given.text("hash", None)
+    given.end()
+    secret = read_secret(pointer, "token", where=given.where, environ=environ)
+    if secret is not None:
+        hashed = hash_token(secret.reveal())
+    if hashed is None or not is_token_hash(hashed):
+        raise ParameterError(
+            f"{given.where}: expected token_file, token_env or hash, found "
+            + ("none" if hashed is None else "a hash that is none"),
+            hint="newnormal serve token add makes a token and stores its hash",
+        )
+    return TokenConfig(name, role, hashed)
 
 
 def _given_tokens(file: object, text: str | None) -> Iterator[TokenConfig]:
@@ -283,31 +223,14 @@ def _given_tokens(file: object, text: str | None) -> Iterator[TokenConfig]:
 
 
 def _connections(
-    name: str, several: Mapping[str, tuple[Any, str]], base: Path
+    name: str, several: Mapping[str, Options], base: Path
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Give name, kind and options of each sink or source."""
-    tables, origin = several.get(name, ({}, ""))
-    if not isinstance(tables, Mapping):
-        raise ParameterError(
-            f"{origin}, [{name}]: expected tables with a name each, found {tables!r}",
-            hint=f'write [{name}.chat] and below it kind = "webhook"',
-        )
-    for key, table in tables.items():
-        where = f"{origin}, [{name}.{key}]"
-        if not isinstance(table, Mapping):
-            raise ParameterError(
-                f"{where}: expected a table, found {table!r}",
-                hint=f'write [{name}.{key}] and below it kind = "webhook"',
-            )
-        options = dict(table)
-        kind = options.pop("kind", None)
-        if not isinstance(kind, str) or not kind:
-            raise ParameterError(
-                f'{where} kind: expected the name of a kind, such as "webhook", found {kind!r}',
-                hint="newnormal serve --check names the kinds that are installed",
-            )
+    for key, given in several[name].sections(name).items():
+        kind = given.text("kind")
+        options = given.rest()
         for option, value in options.items():
-            _refuse_secret(option, value, where)
+            _refuse_secret(option, value, given.where)
             if option.endswith("_file") and isinstance(value, str):
                 options[option] = str(base / value)
         yield key, kind, options
