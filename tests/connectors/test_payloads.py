@@ -33,24 +33,13 @@ def channels(payload: object, about: str | None = None, **options: object) -> di
 # ------------------------------------------------------------------ what is read
 
 
-@pytest.mark.parametrize(
-    ("payload", "number"),
-    [
-        (b"21.5", 21.5),
-        (b" -3e2\r\n", -300.0),
-        (b"+7", 7.0),
-        (b"\xef\xbb\xbf4", 4.0),
-        (b"true", 1.0),
-        (b"false", 0.0),
-        (b"[3]", 3.0),
-    ],
-)
-def test_a_plain_number_is_a_value_of_the_topics_channel(payload: bytes, number: float) -> None:
-    assert read(payload, "temp") == [("press", "temp", RECEIVED, number)]
-    assert read(payload) == [("press", "value", RECEIVED, number)]
+@pytest.mark.parametrize("payload", [b"21.5", b" 215e-1\r\n", b"\xef\xbb\xbf21.5", b"[21.5]"])
+def test_a_plain_number_is_a_value_of_the_topics_channel(payload: bytes) -> None:
+    assert read(payload, "temp") == [("press", "temp", RECEIVED, 21.5)]
+    assert read(payload) == [("press", "value", RECEIVED, 21.5)]
 
 
-@pytest.mark.parametrize("payload", [b"", b" ", b"nan", b"NULL", b"None", b"unavailable"])
+@pytest.mark.parametrize("payload", [b"", b" ", b"nan", b"NULL", b"None", b"unknown"])
 def test_a_message_that_says_nothing_was_measured_has_no_values(payload: bytes) -> None:
     assert read(payload) == []
 
@@ -61,6 +50,7 @@ def test_each_number_of_an_object_is_a_channel_and_texts_are_left_out() -> None:
         "on": True,
         "unit": "C",
         "none": None,
+        "nan": math.nan,
         "list": [1, 2],
         "motor": {"rpm": 900, "axis": {"x": 1}},
     }
@@ -153,10 +143,6 @@ def test_names_that_a_stream_cannot_have_are_changed_so_that_they_can() -> None:
     assert len(read({"x" * 500: 1})[0][1]) == 200
 
 
-def test_numbers_that_are_not_finite_are_left_out() -> None:
-    assert channels(b'{"a": NaN, "b": Infinity, "c": 1e400, "d": 1}') == {"d": 1.0}
-
-
 # ------------------------------------------------------------------ errors
 
 
@@ -198,7 +184,7 @@ def test_unreadable_messages_say_why(payload: bytes, options: dict[str, Any], me
     assert raised(InputError, lambda: read(payload, **options)).message == message
 
 
-@pytest.mark.parametrize("payload", [b"online", b"21,5", b'"offline"', b"1_000", b"12:30", b"1 2"])
+@pytest.mark.parametrize("payload", [b"online", b"1,234", b'"offline"', b"1_000", b"12:30", b"1 2"])
 def test_a_text_is_told_from_a_message_that_is_broken(payload: bytes) -> None:
     with pytest.raises(PlainTextError, match="expected a message of JSON or a number, found"):
         read(payload)

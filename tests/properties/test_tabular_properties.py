@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 from newnormal.tabular import LineParser, Table, parse_time, parse_times, read, to_table
-from newnormal.tabular.parsing.cells import number
 from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 from newnormal.types import Floats, Times
 from tests.present import present

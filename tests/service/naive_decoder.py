@@ -149,19 +149,12 @@ def _time(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    if value is None:
-        return math.nan
-    if isinstance(value, str):
-        if value.strip().lower() in ("", "nan", "na", "null", "none"):
-            return math.nan
-        if "_" in value or not value.isascii():
-            raise RefusedError("number")
-    elif isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, list | dict) or "_" in str(value) or not str(value).isascii():
         raise RefusedError("number")
+    text = str(value).strip().lower()
+    words = {"": "nan", "none": "nan", "null": "nan", "na": "nan", "true": "1", "false": "0"}
     try:
-        number = float(value)
+        number = float(words.get(text, text))
     except (ValueError, OverflowError) as error:
         raise RefusedError from error
-    if math.isinf(number):
-        raise RefusedError("number")
-    return number
+    return number if math.isfinite(number) else math.nan

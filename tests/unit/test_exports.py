@@ -186,12 +186,6 @@ def test_labels_are_quoted_as_prometheus_does() -> None:
     assert header[1:] == ['{a="1", path="C:\\\\\\"x\\""}', '{a="2", path="é\\n"}']
 
 
-def test_words_that_are_no_numbers_are_missing() -> None:
-    points: list[list[Any]] = [[1, "NaN"], [2, "+Inf"], [3, "-Inf"], [4, None], [5, "x"], [6, "7"]]
-    rows = rows_of(text_of("prometheus", answer(({"__name__": "up"}, points))))
-    assert [row[1] for row in rows] == ["up", "", "", "", "", "", "7.0"]
-
-
 def test_an_expression_without_name_or_labels_is_value() -> None:
     assert rows_of(text_of("prometheus", answer(({}, [[1, "2"]]))))[0] == ["time", "value"]
 

@@ -1,25 +1,26 @@
 """The messages of a bus as samples: JSON of many shapes, or a plain number."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.cells import MISSING
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.decoders.base import DecoderLimits
 from newnormal.io.decoders.rows import from_long
 from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
+from newnormal.tabular.parsing.decimals import NumberReader
 from newnormal.tabular.times import parse_time
 from newnormal.texts import shortened
 
 _TIMES = ("time", "timestamp", "ts", "@timestamp", "_time")
 _PLAIN = "value"  # the channel of a plain number that nothing names
-_MISSING = frozenset({"", "nan", "null", "none", "unavailable", "unknown"})
 _DEEPEST = 8  # objects within each other
 _SHOWN = 60  # characters of a message that an error shows
 
@@ -136,7 +137,8 @@ class Payloads:
         if not isinstance(content, Mapping):
             if (number := _number(content)) is None:
                 raise _other("a number or an object", content)
-            return [PayloadValue(_fitting(stream), _fitting(channel or _PLAIN), received, number)]
+            name = _fitting(channel or _PLAIN)
+            return [PayloadValue(_fitting(stream), name, received, number)] * (not isnan(number))
         stream, time = self._stream_of(content, stream), self._time_of(content, received)
         before = f"{channel}." if channel else ""
         if self._value is not None:
@@ -150,7 +152,7 @@ class Payloads:
                 name = before + named
             if number is None:
                 raise _other(f"a number {self._value}", content)
-            return [PayloadValue(stream, _fitting(name), time, number)]
+            return [PayloadValue(stream, _fitting(name), time, number)] * (not isnan(number))
         nested = content.get("values")
         pairs = _numbers(nested if isinstance(nested, Mapping) else content, "", 0)
         left_out = {self._stream, self._time, *(() if self._time else _TIMES)}
@@ -162,7 +164,7 @@ class Payloads:
 
     def _stream_of(self, content: Mapping[str, Any], default: str) -> str:
         named = content.get("stream") if self._stream is None else _at(content, self._stream)
-        if isinstance(named, str) or (self._stream is not None and _number(named) is not None):
+        if isinstance(named, str) or (self._stream is not None and isinstance(named, int | float)):
             return _fitting(str(named))
         if self._stream is not None:
             raise _other(f"a field {self._stream} that names the stream", content)
@@ -222,7 +224,7 @@ def _decoded(payload: bytes) -> Any:
             f"expected a message of JSON or a number, found bytes that are no text: "
             f"{payload[:20]!r}"
         ) from None
-    if text.lower() in _MISSING:
+    if text.lower() in MISSING:
         return None
     if text[0] not in '{["' and (number := _number(text)) is not None:
         return number
@@ -250,24 +252,16 @@ def _numbers(content: Mapping[str, Any], before: str, depth: int) -> Iterator[tu
                 yield from _numbers(value, name, depth + 1)
             continue
         number = None if isinstance(value, str) else _number(value)
-        if number is not None:
+        if number is not None and not isnan(number):
             yield name, number
 
 
 def _number(value: Any) -> float | None:
-    """Return a value as a finite number, or None."""
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str):
-        if "_" in value or not value.isascii():  # Python takes 1_000 and other scripts' digits
-            return None
-    elif not isinstance(value, int | float):
-        return None
+    """Return the number of a value, NaN where it is missing; None: it is something else."""
     try:
-        number = float(value)
-    except (ValueError, OverflowError):
+        return NumberReader().one(value)
+    except ValueError:
         return None
-    return number if math.isfinite(number) else None
 
 
 def _at(content: Mapping[str, Any], path: str) -> Any:

@@ -8,12 +8,11 @@ import numpy as np
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
+from newnormal.tabular.parsing.decimals import NumberReader
 from newnormal.tabular.times import parse_time, plain_texts
 from newnormal.texts import shortened
 from newnormal.types import Floats, Ints
 
-_MISSING = frozenset({"", "nan", "na", "null", "none"})
-_NUMBERS = {int, float, type(None)}
 _SECONDS = 1e11  # Unix time in s is below, as `parse_time` has it
 
 
@@ -61,63 +60,20 @@ def _are_seconds(texts: Sequence[str]) -> bool:
 
 
 def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:
-    """Return values as float64, NaN where one is missing.
-
-    Numbers, texts of numbers, and None, empty or NaN for missing ones are taken.
+    """Return values as float64, NaN where one is missing, as `NumberReader` reads them.
 
     Parameters
     ----------
     where
         Where one is and which channel it is of, for errors.
     """
-    numbers = _plain(values)
-    if numbers is None:
-        each = [_number(value, where, row) for row, value in enumerate(values)]
-        numbers = np.array(each, np.float64)
-    endless = np.isinf(numbers)
-    if endless.any():
-        row = int(endless.argmax())
-        raise _not_a_number(values[row], where(row))
+    numbers, bad = NumberReader().read(values)
+    for row in bad:
+        raise InputError(
+            f"{where(row)}: expected a number, found {shortened(ascii(values[row]))}",
+            hint="leave a missing value out, or send null",
+        )
     return numbers
-
-
-def _plain(values: Sequence[Any]) -> Floats | None:
-    """Return values that are all numbers, or all texts of them; None if one is something else."""
-    kinds = set(map(type, values))
-    try:
-        if kinds <= _NUMBERS:
-            return np.array(values, np.float64)
-        if kinds == {str}:
-            text = "".join(values)
-            if text.isascii() and "_" not in text:  # as `_number` has it
-                return np.array([float(value or "nan") for value in values])
-    except (OverflowError, ValueError):  # a whole number of hundreds of digits, or no number
-        pass
-    return None
-
-
-def _number(value: Any, where: Callable[[int], str], row: int) -> float:
-    if value is None:
-        return np.nan
-    if isinstance(value, str):
-        text = value.strip()
-        if text.lower() in _MISSING:
-            return np.nan
-        if "_" in text or not text.isascii():  # Python takes 1_000 and other scripts' digits
-            raise _not_a_number(value, where(row))
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise _not_a_number(value, where(row))
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        raise _not_a_number(value, where(row)) from None
-
-
-def _not_a_number(value: Any, where: str) -> InputError:
-    return InputError(
-        f"{where}: expected a finite number, found {shortened(ascii(value))}",
-        hint="leave a missing value out, or send null",
-    )
 
 
 class _RowGroup:

@@ -4,11 +4,13 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.cells import number, numbers
 from newnormal.errors import InputError
 from newnormal.io.http import HTTPS_WANTED, LOOPBACK, address_of, connection_hint, http_client
 from newnormal.types import Floats, Ints
@@ -116,26 +118,25 @@ def _series(content: Any, grid: QueryGrid) -> RangeSeries:
     row: Floats = np.full(grid.size, np.nan)
     if len(points) == 1:  # by far the most frequent, and an array for it would cost most
         ((at, value),) = points
-        _put_one(row, grid, at, float(value))
+        _put_one(row, grid, at, value)
     elif points:
         times = np.array([at for at, _ in points], np.float64)
-        values = np.array([float(value) for _, value in points])
+        values, _ = numbers([value for _, value in points])
         with np.errstate(invalid="ignore"):  # times that are infinite
             exact = (times - grid.first / _SECOND) * (_SECOND / grid.step)
             nearest = np.rint(exact)
-            good = (np.abs(exact - nearest) <= _NEAR / grid.step) & np.isfinite(values)
+            good = np.abs(exact - nearest) <= _NEAR / grid.step
         good &= (nearest >= 0) & (nearest < grid.size)
         row[nearest[good].astype(np.int64)] = values[good]
     return RangeSeries(labels, row)
 
 
-def _put_one(row: Floats, grid: QueryGrid, at: float, value: float) -> None:
+def _put_one(row: Floats, grid: QueryGrid, at: float, value: Any) -> None:
     exact = (at - grid.first / _SECOND) * (_SECOND / grid.step)
-    if not (math.isfinite(exact) and math.isfinite(value)):
-        return
-    nearest = round(exact)
+    nearest = round(exact) if math.isfinite(exact) else -1
     if 0 <= nearest < grid.size and abs(exact - nearest) <= _NEAR / grid.step:
-        row[nearest] = value
+        with suppress(ValueError):
+            row[nearest] = number(value)
 
 
 class RangeError(InputError):

@@ -6,11 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import isnan
 from typing import BinaryIO, TypeAlias
 
 import numpy as np
 
+from newnormal.arrivals.cells import numbers
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.points import (
@@ -18,7 +18,6 @@ from newnormal.tabular.exports.points import (
     SeriesPart,
     SkippedLines,
     decoded,
-    number,
     records,
     shown,
 )
@@ -251,10 +250,7 @@ class OpenTable:
     def _holds_numbers(self, column: int, rows: list[list[str]]) -> bool:
         if self._types:
             return self._types[column].strip() in _NUMBERS
-        return all(
-            not isnan(number(row[column])) or row[column].lower() in ("", "nan", "null")
-            for row in rows
-        )
+        return not numbers([row[column] for row in rows])[1]
 
     def _time(self) -> int:
         for name in ("_time", "time"):

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 from newnormal.tabular.problems import at_line
 from newnormal.tabular.times import parse_time
@@ -20,7 +21,6 @@ from newnormal.tabular.zones import zone_of
 from newnormal.types import Floats, Ints
 
 _LONGEST = 200  # characters of what is shown
-_BOOLEANS = {"true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
 
 
 def decoded(file: BinaryIO) -> str:
@@ -59,18 +59,6 @@ def records(text: str, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise InputError(f"line {rows.line_num}: expected CSV, found: {error}") from None
         yield rows.line_num, row
-
-
-def number(cell: str) -> float:
-    """Return a cell's number, true and false as 1 and 0; NaN if it is none.
-
-    >>> number("1.5"), number("false"), number("on")
-    (1.5, 0.0, nan)
-    """
-    try:
-        return float(cell)
-    except ValueError:
-        return _BOOLEANS.get(cell.strip().lower(), nan)
 
 
 class SkippedLines:
@@ -130,11 +118,11 @@ class SeriesPart:
 
     def add(self, time: int, cell: str) -> None:
         """Add one value."""
-        value = number(cell)
-        if not isnan(value):
-            self.numbers = True
-        elif cell and cell.strip().lower() not in ("", "nan", "null"):
-            self.texts = True
+        try:
+            value = number(cell)
+            self.numbers |= not isnan(value)
+        except ValueError:
+            value, self.texts = nan, True
         self.times.append(time)
         self.values.append(value)
 

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from math import nan
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from newnormal.arrivals.cells import numbers
 from newnormal.errors import InputError
 from newnormal.tabular.exports.points import decoded, shown
 from newnormal.tabular.exports.wide import LabelledSeries, braces, wide_csv
@@ -89,11 +89,7 @@ def _series(name: str, labels: dict[str, str], what: str, points: Any) -> Labell
             f'series {what}: expected pairs such as [1767225600, "0.5"], found {shown(points)}',
             hint=_HINT,
         ) from None
-    try:
-        values = np.array(list(map(float, texts)), dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        values = np.array([_number(text) for text in texts], dtype=np.float64)
-    return LabelledSeries(name, labels, times, values)
+    return LabelledSeries(name, labels, times, numbers(texts)[0])
 
 
 def _nanoseconds(time: Any) -> int:
@@ -101,13 +97,6 @@ def _nanoseconds(time: Any) -> int:
     if not abs(seconds) < _LATEST:
         raise ValueError
     return round(seconds * 1e6) * 1000  # the precision of Prometheus is a millisecond
-
-
-def _number(text: Any) -> float:
-    try:
-        return float(text)
-    except (TypeError, ValueError, OverflowError):
-        return nan
 
 
 def _all(document: Any) -> Iterator[LabelledSeries]:

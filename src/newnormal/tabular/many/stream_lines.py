@@ -18,8 +18,8 @@ from newnormal.tabular.columns import Selection, listed, match_names
 from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.parsing.blocks import ParsedSamples
-from newnormal.tabular.parsing.cells import json_object
 from newnormal.tabular.parsing.dialect import find_head
+from newnormal.tabular.parsing.line_cells import json_object
 from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.parsing.splitters import is_json

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.arrivals.cells import Cell, shown
 from newnormal.errors import InputError
-from newnormal.tabular.parsing.cells import Cell, shown
 from newnormal.tabular.parsing.column_plan import ColumnPlan
 from newnormal.tabular.parsing.decimals import NumberReader
 from newnormal.tabular.parsing.splitters import CsvSplitter, Splitter
@@ -225,16 +225,9 @@ class _BlockReader:
 
 def cell_error(column: str, cell: Cell, numbers: NumberReader) -> InputError:
     """Return what is wrong with a cell that is no number."""
-    try:
-        numbers.one(cell, numbers.units.get(column))
-    except ValueError:
-        return InputError(
-            f"column {column!r}: expected a number, found {shown(cell)}",
-            hint=numbers.hint(cell, column),
-        )
     return InputError(
-        f"column {column!r}: expected a finite number, found {shown(cell)}",
-        hint="where it means that nothing was measured, leave the cell empty or write NaN",
+        f"column {column!r}: expected a number, found {shown(cell)}",
+        hint=numbers.hint(cell, column),
     )
 
 

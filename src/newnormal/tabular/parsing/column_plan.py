@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
+from newnormal.arrivals.cells import Cell, shown
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
-from newnormal.tabular.parsing.cells import Cell, shown
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.parsing.time_columns import (

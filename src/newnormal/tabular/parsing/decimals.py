@@ -6,8 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.cells import (
+    MISSING,
+    WORDS,
+    Cell,
+    as_nan,
+    number,
+    plain_numbers,
+    text_numbers,
+)
 from newnormal.errors import InputError
-from newnormal.tabular.parsing.cells import MISSING, WORDS, Cell, number
 from newnormal.types import Floats
 
 _EXPONENT = r"(?:[eE][+-]?\d{1,4})?"
@@ -52,8 +60,7 @@ class NumberReader:
         self.decimal = decimal
         self.units: dict[str, str] = {}
         self._na = {word.strip().lower() for word in na}
-        words = (*MISSING, *map(str.upper, MISSING), *(word.strip() for word in na))
-        self._missing = dict.fromkeys(words, "nan")
+        self._missing = as_nan([word.strip() for word in na])
         self.sentinels = frozenset(_numbers_of(self._na))  # numbers that stand for nothing
 
     def is_missing(self, cell: Cell) -> bool:
@@ -97,7 +104,7 @@ class NumberReader:
                     self.decimal = ","
                     return self._plain(text)
                 if self.decimal == "." and _POINT.fullmatch(text):
-                    return float(text.replace(",", "").translate(_SPACES))
+                    return number(text.replace(",", "").translate(_SPACES))
                 raise
             if self.decimal is None and "." in text:
                 self.decimal = "."
@@ -106,25 +113,19 @@ class NumberReader:
             return number(text)
         if _COMMA.fullmatch(text) is None:
             raise ValueError(text)
-        return float(text.translate(_SEPARATORS).replace(",", "."))
+        return number(text.translate(_SEPARATORS).replace(",", "."))
 
     def read(self, cells: Sequence[Any], unit: str | None = None) -> tuple[Floats, list[int]]:
         """Return the numbers of a column, NaN where there is none, and which cells are none."""
         if (values := self._fast(cells, unit)) is None:
             return self._each(cells, unit)
         self._leave_out(values)
-        if np.isinf(values).any():
-            bad = np.flatnonzero(np.isinf(values)).tolist()
-            values[bad] = np.nan
-            return values, bad
         return values, []
 
     def plain(self, cells: Sequence[Any]) -> Floats | None:
-        """Return numbers if all are plain and finite, without units; None if any is not."""
-        values = self._fast(cells, None)
-        if values is None or np.isinf(values).any():
-            return None
-        self._leave_out(values)
+        """Return numbers if all are plain, without units; None if any is not."""
+        if (values := self._fast(cells, None)) is not None:
+            self._leave_out(values)
         return values
 
     def _leave_out(self, values: Floats) -> None:
@@ -137,7 +138,7 @@ class NumberReader:
         try:
             text = "".join(cells)
         except TypeError:
-            return _plain_floats(cells) if unit is None else None
+            return plain_numbers(cells) if unit is None else None
         if unit is not None:
             if not all(cell.endswith(unit) for cell in cells):
                 return None
@@ -153,21 +154,16 @@ class NumberReader:
                 cells = "\n".join(cells).replace(",", ".").split("\n")
         elif self.decimal is None and "." in text:
             self.decimal = "."
-        return _floats(cells, self._missing)
+        return text_numbers(cells, self._missing)
 
     def _each(self, cells: Sequence[Any], unit: str | None) -> tuple[Floats, list[int]]:
         values = np.full(len(cells), np.nan)
         bad = []
         for row, cell in enumerate(cells):
             try:
-                value = self.one(cell, unit)
+                values[row] = self.one(cell, unit)
             except ValueError:
                 bad.append(row)
-                continue
-            if value in _INFINITE:
-                bad.append(row)
-            else:
-                values[row] = value
         return values, bad
 
     def hint(self, cell: Cell, column: str) -> str:
@@ -185,18 +181,6 @@ class NumberReader:
 _SURE = 200  # cells that tell the decimal point
 _STARTS = frozenset("0123456789+-.,iI")  # of numbers, also of infinite ones
 _SPACES = str.maketrans("", "", "'\u00a0\u202f ")
-_JSON_PLAIN = {float, int, bool, type(None)}
-_INFINITE = (float("inf"), float("-inf"))
-
-
-def _plain_floats(cells: Sequence[Any]) -> Floats | None:
-    """Return the numbers of JSON, None if there is anything else."""
-    if not set(map(type, cells)) <= _JSON_PLAIN:
-        return None
-    try:
-        return np.array(cells, dtype=np.float64)
-    except OverflowError:
-        return None
 
 
 def _numbers_of(words: Iterable[str]) -> list[float]:
@@ -210,19 +194,6 @@ def _numbers_of(words: Iterable[str]) -> list[float]:
         if value - value == 0:  # finite
             numbers.append(value)
     return numbers
-
-
-def _floats(cells: Sequence[str], missing: dict[str, str]) -> Floats | None:
-    count = len(cells)
-    try:
-        return np.fromiter(map(float, cells), dtype=np.float64, count=count)
-    except ValueError:
-        pass
-    try:
-        numbers = (float(missing.get(cell, cell)) for cell in cells)
-        return np.fromiter(numbers, dtype=np.float64, count=count)
-    except ValueError:
-        return None
 
 
 def unit_of(text: str, numbers: NumberReader) -> str | None:

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from newnormal.arrivals.cells import Cell, shown
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique
-from newnormal.tabular.parsing.cells import Cell, shown, split_line
 from newnormal.tabular.parsing.column_plan import ColumnInference, ColumnPlan
 from newnormal.tabular.parsing.dialect import HEAD_LINES, CsvHead, find_head, is_header_again
+from newnormal.tabular.parsing.line_cells import split_line
 from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 from newnormal.tabular.reading import InputProfile, Reading
 

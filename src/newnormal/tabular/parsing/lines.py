@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.cells import Cell
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.parsing.blocks import ParsedSamples, PlainLine, Sample, joined, read_block
-from newnormal.tabular.parsing.cells import Cell
 from newnormal.tabular.parsing.column_plan import check_texts
 from newnormal.tabular.parsing.line_columns import LineColumns, blank
 from newnormal.tabular.reading import BadCells, InputProfile, Reading

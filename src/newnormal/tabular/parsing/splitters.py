@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
+from newnormal.arrivals.cells import Cell
 from newnormal.errors import InputError
-from newnormal.tabular.parsing.cells import BOM, Cell, json_object, picker, split_line
 from newnormal.tabular.parsing.column_plan import InputColumns
 from newnormal.tabular.parsing.dialect import CsvHead
+from newnormal.tabular.parsing.line_cells import BOM, json_object, picker, split_line
 
 SplitLines = tuple[list[int], list[Sequence[Cell]], list[tuple[int, InputError]]]
 

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from newnormal.tabular.parsing.cells import Cell
+from newnormal.arrivals.cells import Cell
 from newnormal.tabular.parsing.decimals import NumberReader, unit_of
 
 _BRACKETS = re.compile(r"[\[(<{].{0,16}[\])>}]")

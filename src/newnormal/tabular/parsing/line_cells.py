@@ -1,57 +1,15 @@
-"""What one line of CSV or JSON holds: its cells, and the value of a cell."""
+"""The cells of one line of CSV or JSON."""
 
 import csv
 import json
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import Any
 
+from newnormal.arrivals.cells import Cell, shown
 from newnormal.errors import InputError
 
-Cell: TypeAlias = str | float | bool | list[Any] | dict[str, Any] | None
-
-WORDS = {
-    "": float("nan"),
-    "nan": float("nan"),
-    "null": float("nan"),
-    "na": float("nan"),
-    "true": 1.0,
-    "false": 0.0,
-}
-MISSING = frozenset({"", "nan", "null", "na"})
 BOM = "\ufeff"  # some programs begin a UTF-8 file with it
-
-
-def number(cell: Cell) -> float:
-    """Return the number a cell holds, NaN where it is missing.
-
-    An empty cell, NaN, null and NA are missing, true is 1 and false is 0, in any case; all else
-    is a number as Python and JSON write it, or a `ValueError`.
-
-    >>> number(" 1.5e3 "), number("NA"), number(True)
-    (1500.0, nan, 1.0)
-    """
-    if cell is None:
-        return float("nan")
-    if isinstance(cell, str):
-        text = cell.strip()
-        if (word := WORDS.get(text.lower())) is not None:
-            return word
-        # float() also takes 1_000 and the digits of other scripts.
-        if "_" not in text and text.isascii():
-            return float(text)
-    elif isinstance(cell, int | float):
-        try:
-            return float(cell)
-        except OverflowError:
-            return float("inf")
-    raise ValueError(cell)
-
-
-def shown(cell: Cell, limit: int = 40) -> str:
-    """Return a cell as it is shown in a message, cut where it is long."""
-    text = repr(cell) if isinstance(cell, str) else json.dumps(cell)
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def picker(keys: Sequence[Any]) -> Callable[[Any], Sequence[Cell]]:

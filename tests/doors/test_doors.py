@@ -1,0 +1,109 @@
+"""One corpus of inputs by every door, with one table of answers."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newnormal.errors import InputError
+from newnormal.io.decoders.samples import SamplesDecoder
+from newnormal.io.options import Options
+from newnormal.io.payloads import Payloads
+from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
+from newnormal.tabular import LineParser, Reading
+from newnormal.tabular.exports import translate
+
+NAN = float("nan")
+
+# --- cells: what is written, and its number; None: it holds no number.
+
+PLAIN = "1;-1.5;+2;.5;5.;1e3;1E-3; 7 ;-0.0;1.7976931348623157e308;5e-324;12345678901234567890123"
+MISSING = ";  ;NaN;-nan;NULL;NA;None;unavailable;Unknown;inf;-Inf;+Infinity;1e999;-1e999"
+BAD = "x;1_000;\u0661;0x10;1 2;--1;#N/A;1.5.2;\xbd;12:30;1,234"
+CELLS: list[tuple[str, float | None]] = [("True", 1), ("false", 0)]
+CELLS += [(cell, float(cell)) for cell in PLAIN.split(";")]
+CELLS += [(cell, NAN) for cell in MISSING.split(";")] + [(cell, None) for cell in BAD.split(";")]
+ALL = [*CELLS, ("21,5", 21.5), ("-,5", -0.5), ("1,5e3", 1500)]
+OF_JSON: list[tuple[str, float | None]] = [("true", 1), ("false", 0), ("[1]", None), ("{}", None)]
+OF_JSON += [(cell, float(cell)) for cell in ("-1.5e3", str(2**70))]
+OF_JSON += [(cell, NAN) for cell in ("null", "NaN", "Infinity", "1e999", "9" * 400)]
+
+
+def by_line(cell: str) -> Any:
+    sample = LineParser.open("a;b", delimiter=";", strict=True).parse(f'7;"{cell}"')
+    return sample and sample.values[1]
+
+
+def by_json_line(cell: str) -> Any:
+    sample = LineParser.open('{"a": 1, "b": 1}', strict=True).parse(f'{{"a": 7, "b": {cell}}}')
+    return sample and sample.values[1]
+
+
+def by_post(cell: str) -> Any:
+    body = f'{{"stream": "s", "values": {{"b": {cell}, "a": 7}}}}'
+    return SamplesDecoder().decode(body.encode(), {})[0].values[0, 0]
+
+
+def by_payload(cell: str, **options: str) -> Any:
+    found = Payloads(Options("source bus", options)).read(cell.encode(), stream="s", received=7)
+    return found[0].number if found else NAN
+
+
+def by_message(cell: str) -> Any:
+    return by_payload(f'{{"b": {cell}}}', value="b")
+
+
+def by_prometheus(cell: str) -> Any:
+    series = f'[{{"metric": {{"__name__": "b"}}, "values": [[1, "7"], [2, {json.dumps(cell)}]]}}]'
+    return exported("prometheus", series)
+
+
+def by_pull(cell: str) -> Any:
+    result = f'[{{"metric": {{}}, "values": [[2, {json.dumps(cell)}]]}}]'
+    body = f'{{"status": "success", "data": {{"resultType": "matrix", "result": {result}}}}}'
+    return read_matrix(body.encode(), QueryGrid(2 * 10**9, 1, 10**9)).series[0].values[0]
+
+
+def by_influx(cell: str) -> Any:
+    rows = f'1970-01-01T00:00:01Z,7,b,m\n1970-01-01T00:00:02Z,"{cell}",b,m\n'
+    return exported("influx", f"_time,_value,_field,_measurement\n{rows}")
+
+
+def exported(kind: str, text: str) -> float:
+    wide = b"".join(translate(kind, BytesIO(text.encode()), Reading())).decode().splitlines()
+    assert wide[0] == "time,b"
+    return float(wide[2].partition(",")[2] or "nan")
+
+
+def as_text(door: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda cell: door(json.dumps(cell))
+
+
+@pytest.mark.parametrize(
+    ("door", "cells"),
+    [
+        (by_line, ALL),
+        (as_text(by_json_line), ALL),
+        (by_json_line, OF_JSON),
+        (as_text(by_post), ALL),
+        (by_post, OF_JSON),
+        (as_text(by_message), ALL),
+        (by_message, OF_JSON),
+        (by_payload, ALL),
+        (by_prometheus, CELLS),
+        (by_pull, CELLS),
+        (by_influx, CELLS),
+    ],
+)
+def test_a_cell_is_the_same_number_by_every_door(door: Any, cells: Any) -> None:
+    silent = door in (by_prometheus, by_pull, by_influx)  # whose programs write no such cells
+    for cell, number in cells:
+        found = None
+        with suppress(InputError):
+            found = door(cell)
+        expected = NAN if number is None and silent else number
+        np.testing.assert_equal(found, expected, f"{cell!r} is {found}")
