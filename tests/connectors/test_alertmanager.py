@@ -307,7 +307,7 @@ class Case:
         self.store = Store(folder / "store.sqlite")
         self.delivery = Sinks([], self.store, lambda *_: None)
         self.url = url
-        options = {"url": url, "repeat_every": 1, "expires_after": 3, "timeout": 5}
+        options = {"url": url, "repeat_every": "1s", "expires_after": "3s", "timeout": "5s"}
         self.delivery.start([SinkConfig("am", "alertmanager", options)])
 
     def put(self, number: int, *, ended: int | None = None, opened: int = 0) -> None:

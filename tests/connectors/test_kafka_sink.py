@@ -41,7 +41,7 @@ def kafka() -> Iterator[Kafka]:
 
 
 def sink_of(kafka: Kafka, **options: Any) -> KafkaSink:
-    given = {"servers": [kafka.server], "topic": "alarms", "timeout": 5.0, **options}
+    given = {"servers": [kafka.server], "topic": "alarms", "timeout": "5s", **options}
     return kafka.closing(KafkaSink("topic", given))
 
 
@@ -58,7 +58,7 @@ def test_the_sink_keeps_what_an_alert_sink_promises(kafka: Kafka) -> None:
     check_alert_sink(
         lambda: sink_of(kafka),
         received=lambda: [each.value["key"] for each in kafka.messages("alarms")],
-        down=lambda: sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout=1.0),
+        down=lambda: sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout="1s"),
     )
 
 
@@ -101,7 +101,7 @@ def test_an_alert_that_is_too_large_is_refused_and_others_go_on(kafka: Kafka) ->
 
 def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(kafka: Kafka) -> None:
     with Relay(kafka.port) as relay:
-        sink = sink_of(kafka, servers=[relay.server], timeout=1.0)
+        sink = sink_of(kafka, servers=[relay.server], timeout="1s")
         sink.send(alert(1))
         relay.cut()
         began = time.monotonic()
@@ -125,7 +125,7 @@ def test_brokers_that_are_down_are_named_and_alerts_go_on_when_they_are_back(kaf
 
 
 def test_a_topic_that_is_not_there_is_not_made(kafka: Kafka) -> None:
-    sink = sink_of(kafka, topic="absent", timeout=1.0)
+    sink = sink_of(kafka, topic="absent", timeout="1s")
     with pytest.raises(InputError, match="expected the topic absent, found none") as caught:
         sink.check()
     assert caught.value.hint == (
@@ -145,7 +145,7 @@ def test_check_says_what_is_there(kafka: Kafka) -> None:
     )
     nobody = f"127.0.0.1:{free_port()}"
     with pytest.raises(InputError, match=f"{nobody}: expected a broker to answer, found .*refused"):
-        sink_of(kafka, servers=[nobody], timeout=1.0).check()
+        sink_of(kafka, servers=[nobody], timeout="1s").check()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_check_says_what_is_there(kafka: Kafka) -> None:
     ],
 )
 def test_a_refusal_says_what_to_mend(kafka: Kafka, error: int, hint: str) -> None:
-    sink = sink_of(kafka, timeout=2.0)
+    sink = sink_of(kafka, timeout="2s")
     kafka.fail(PRODUCE, error)
     assert hint in str(raised(SinkDownError, lambda: sink.send(alert())).hint)
     sink.send(alert())  # once it is mended, also after an error that ends the producer
@@ -164,7 +164,7 @@ def test_a_refusal_says_what_to_mend(kafka: Kafka, error: int, hint: str) -> Non
 
 
 def test_a_sink_can_be_closed_while_it_sends(kafka: Kafka) -> None:
-    sink = sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout=60.0)
+    sink = sink_of(kafka, servers=[f"127.0.0.1:{free_port()}"], timeout="1m")
     errors: list[BaseException] = []
 
     def send() -> None:
@@ -257,7 +257,8 @@ def test_secrets_of_files_are_never_shown(tmp_path: Path, monkeypatch: pytest.Mo
     shared = f'kind = "kafka"\nservers = ["{nobody}"]\nuser = "nn"\n'
     (tmp_path / "service.toml").write_text(
         f'[sources.bus]\n{shared}password_file = "password"\ntopics = ["metrics"]\n'
-        f'[sinks.topic]\n{shared}password_env = "KAFKA_PASSWORD"\ntopic = "alarms"\ntimeout = 1\n'
+        f'[sinks.topic]\n{shared}password_env = "KAFKA_PASSWORD"\ntopic = "alarms"\n'
+        'timeout = "1s"\n'
     )
     config = load_config(tmp_path / "service.toml")
     monkeypatch.setattr("newnormal.io.sources.kafka_group.FIRST_ANSWER", 0.5)

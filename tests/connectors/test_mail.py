@@ -377,7 +377,7 @@ def test_what_is_no_mail_server_or_not_ready_or_says_nothing_is_told(
     answer: bytes, message: str, check: bool
 ) -> None:
     with answering(answer) as port:
-        sink = sink_for(port) if answer else sink_for(port, timeout=0.2)
+        sink = sink_for(port) if answer else sink_for(port, timeout="200ms")
         with pytest.raises(SinkDownError, match=message):
             sink.check() if check else sink.send(alert_of(FIRED))
 
@@ -385,7 +385,7 @@ def test_what_is_no_mail_server_or_not_ready_or_says_nothing_is_told(
 @given(st.binary(max_size=200))
 def test_whatever_a_server_says_is_an_error_that_the_service_knows(answer: bytes) -> None:
     with answering(answer, end=True) as port, pytest.raises(SinkDownError):
-        sink_for(port, timeout=5).send(alert_of(FIRED))
+        sink_for(port, timeout="5s").send(alert_of(FIRED))
 
 
 @contextmanager
@@ -477,7 +477,7 @@ def test_the_password_comes_from_a_file(tmp_path: Path) -> None:
 
 def test_a_sink_that_is_closed_while_it_sends_ends(post: Post) -> None:
     with answering(b"220 hello\r\n") as port:
-        sink = sink_for(port, timeout=60)
+        sink = sink_for(port, timeout="1m")
         errors: list[Exception] = []
 
         def send() -> None:

@@ -169,7 +169,7 @@ def test_a_broker_of_3_1_1_says_it_with_other_numbers(broker: FakeBroker) -> Non
 
 def test_what_does_not_answer_is_not_waited_for_without_end(broker: FakeBroker) -> None:
     broker.is_silent = True
-    assert failure(source_of(broker, timeout=0.2)) == (
+    assert failure(source_of(broker, timeout="200ms")) == (
         f"127.0.0.1:{broker.port}: expected an answer to CONNECT within 0.2 s, found none"
     )
 
@@ -225,7 +225,7 @@ def test_a_subscription_that_is_refused_is_an_error(
 
 def test_a_subscription_without_an_answer_is_an_error(broker: FakeBroker) -> None:
     broker.granted = None
-    source = source_of(broker, timeout=3)
+    source = source_of(broker, timeout="3s")
     assert read(source) == []
     broker.clock.now += 3.1
     assert failure(source) == (
@@ -671,7 +671,7 @@ def test_any_bytes_of_a_broker_give_samples_or_our_error(broker: FakeBroker, see
     if seed % 3 == 0:
         sent = bytearray(chance.randbytes(60))
     broker.then = [bytes(sent), packet(DISCONNECT, b"\x8b")]
-    source = source_of(broker, timeout=0.5, keep="none")
+    source = source_of(broker, timeout="500ms", keep="none")
     try:
         for _ in range(3):
             for each in source.next_batch(100):

@@ -550,7 +550,7 @@ def test_a_slow_server_is_an_error_in_time(fake: FakeApi) -> None:
             released.wait(30.0)
 
     fake.refuse = refuse
-    source = source_of(fake, history="10s", timeout=0.1)
+    source = source_of(fake, history="10s", timeout="100ms")
     source._api._http.timeout = 0.2
     try:
         with pytest.raises(InputError, match=r"expected an answer within 5\.1 s, found none"):

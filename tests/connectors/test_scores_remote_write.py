@@ -228,7 +228,7 @@ def test_it_keeps_what_a_sink_of_scores_promises(listener: Listener) -> None:
     with Listener() as gone:
         pass
     check_score_sink(
-        lambda: sink_of(listener), received=received, down=lambda: sink_of(gone, timeout=1.0)
+        lambda: sink_of(listener), received=received, down=lambda: sink_of(gone, timeout="1s")
     )
 
 
@@ -236,10 +236,10 @@ def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None
     sink = sink_of(listener)
     assert (sink.every, sink.keep, sink.at_once) == (1.0, 3000.0, 1000)
     sink.close()
-    sink = sink_of(listener, every=0.25, keep=60)
+    sink = sink_of(listener, every="250ms", keep="1m")
     assert (sink.every, sink.keep) == (0.25, 60.0)
     sink.close()
-    sink = sink_of(listener, every=0.0125)  # times are in ms, and so are stretches
+    sink = sink_of(listener, every="12500us")  # times are in ms, and so are stretches
     assert sink.every == 0.013
     sink.close()
 
@@ -332,7 +332,7 @@ lateness = "200ms"
 [sinks.prom]
 kind = "remote_write"
 url = "{prometheus.url}/api/v1/write"
-every = 0.1
+every = "100ms"
 labels = {{site = "north"}}
 
 [sinks.chat]

@@ -174,7 +174,7 @@ def test_a_receiver_that_is_too_slow_is_an_error(receiver: Receiver) -> None:
 
     receiver.answer = answer
     with pytest.raises(SinkDownError, match="expected an answer in time, found none"):
-        sink_for(receiver, timeout=0.1).send(ALERT)
+        sink_for(receiver, timeout="100ms").send(ALERT)
     release.set()
 
 

@@ -213,7 +213,7 @@ WRONG = {
     "token_file, token_env or hash, found none\nhint: newnormal serve token add makes a token and "
     "stores its hash",
     '[[token]]\nname = "a"\nrole = "admin"': "service.toml, [[token]] number 1: role: expected one "
-    'of "read", "write", "operate", found another str',
+    'of "read", "write", "operate", found \'admin\'',
     'limits = "all"': "service.toml, [limits]: expected a table, found another str",
     'stream = "all"': "service.toml: stream: expected a list of tables, found another str",
     "sinks = 3": "service.toml: sinks: expected tables with a name each, found another int",

@@ -345,7 +345,7 @@ class MqttBroker:
     """A broker, and how to log in.
 
     Options: `host` and `port`, or `url`; `version`; `user`, `password`; `tls`, `ca_file`,
-    `cert_file`, `key_file`; `timeout` in seconds (10).
+    `cert_file`, `key_file`; `timeout` (10s).
 
     `given`: the options of a source or a sink; those of this class are taken from it.
     """
@@ -362,7 +362,7 @@ class MqttBroker:
         if self._password is not None and self._user is None:
             raise ParameterError(f"{given.where}: expected user beside the password, found none")
         # seconds to wait for an answer
-        self.timeout: float = given.number("timeout", 10.0, least=0.1)
+        self.timeout: float = given.seconds("timeout", "10s", least="100ms")
         self._tls = _context(given, self._scheme in _ENCRYPTED)
         scheme = "mqtts" if self._tls and self._scheme == "mqtt" else self._scheme
         self._port = _PORTS[scheme] if port is None else port
@@ -459,15 +459,11 @@ def _place(given: Options) -> tuple[str, str, int | None, str]:
     where = given.where
     url: str | None = given.text("url", None)
     host: str | None = given.text("host", None)
-    port: float | None = given.number("port", None, least=1)
+    port: int | None = given.integer("port", None, least=1, most=65_535)
     if url is None:
         if host is None:
             raise ParameterError(f"{where}: expected the option host or url, found none")
-        if port is not None and (not port.is_integer() or port >= 2**16):
-            raise ParameterError(
-                f"{where}: port: expected a whole number up to 65535, found {port:g}"
-            )
-        return "mqtt", host, None if port is None else int(port), ""
+        return "mqtt", host, port, ""
     if host is not None or port is not None:
         raise ParameterError(f"{where}: expected url, or host and port, found both")
     try:

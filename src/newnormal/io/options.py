@@ -44,6 +44,7 @@ class Kind(NamedTuple):
     read: Callable[[Any], Any]
     of_text: Callable[[str], Any] = _same  # what a TOML file would have for a variable's text
     written: Callable[[Any], Any] = _same  # what a TOML file would have for a value
+    is_free: bool = False  # whether it takes any text, which may be a secret
 
     def holds(self, value: Any) -> bool:
         """Whether a value is one of these."""
@@ -109,7 +110,7 @@ def texts(least: int = 1) -> Kind:
     def of_text(text: str) -> list[str]:
         return [part.strip() for part in text.split(",") if part.strip()]
 
-    return Kind("a list of texts", read, of_text, list)
+    return Kind("a list of texts", read, of_text, list, is_free=True)
 
 
 def one_of(*words: str) -> Kind:
@@ -155,13 +156,21 @@ def _read_addresses(given: Any) -> tuple[str, ...]:
     return addresses
 
 
-TEXT = Kind("a text", _read_text)
+TEXT = Kind("a text", _read_text, is_free=True)
 FLAG = Kind(
     "true or false",
     lambda given: _checked(isinstance(given, bool), given),
     lambda text: _FLAGS.get(text.strip().lower(), text),
 )
-TABLE = Kind("a table of texts", _read_table)
+TABLE = Kind("a table of texts", _read_table, is_free=True)
+_NAMED = Kind(
+    "tables with a name each",
+    lambda given: _checked(isinstance(given, Mapping), given),
+    is_free=True,
+)
+_LISTED = Kind(
+    "a list of tables", lambda given: _checked(isinstance(given, list), given), is_free=True
+)
 # Its value is in ns.
 DURATION = Kind(
     'a duration above zero, such as "10s", "5m" or "1d"',
@@ -272,7 +281,7 @@ class Options:
     where
         What messages begin with, such as ``"sink chat"``.
     given
-        The values. They are never shown in a message, as one may be a secret.
+        The values. A text that may be a secret is not shown in a message.
 
     Examples
     --------
@@ -305,8 +314,9 @@ class Options:
         try:
             return kind.read(value)
         except (ValueError, TypeError, OverflowError):  # a ParameterError is a ValueError
-            empty = isinstance(value, str) and not value.strip()
-            found = "an empty text" if empty else f"another {type(value).__name__}"
+            found = f"another {type(value).__name__}" if kind.is_free else f"{value!r:.60}"
+            if isinstance(value, str) and not value.strip():
+                found = "an empty text"
             raise ParameterError(
                 f"{self.where}: {name}: expected {kind.expected}, found {found}"
             ) from None
@@ -376,16 +386,12 @@ class Options:
 
     def sections(self, name: str) -> dict[str, Options]:
         """Return the options of each table of a table."""
-        kind = Kind(
-            "tables with a name each", lambda given: _checked(isinstance(given, Mapping), given)
-        )
-        tables = self.take(name, kind, {})
+        tables = self.take(name, _NAMED, {})
         return {key: Options(f"{self.where}, [{name}.{key}]", tables[key]) for key in tables}
 
     def listed(self, name: str) -> list[Options]:
         """Return the options of each table of a list."""
-        kind = Kind("a list of tables", lambda given: _checked(isinstance(given, list), given))
-        tables = enumerate(self.take(name, kind, ()), 1)
+        tables = enumerate(self.take(name, _LISTED, ()), 1)
         return [Options(f"{self.where}, [[{name}]] number {at}", table) for at, table in tables]
 
     def rest(self, *names: str) -> dict[str, Any]:

@@ -43,8 +43,8 @@ class AlertmanagerSink(AlertSink):
 
     Options: `url`, or `urls` of all members of a cluster; `user` and `password`, or `token`;
     `labels`, a table that every alert has as labels; `severity`, a text or a table by kind;
-    `repeat_every` in seconds (60), `expires_after` in seconds (ten times that); `timeout` in
-    seconds (10); `ca_file`, certificates to trust instead of the system's.
+    `repeat_every` (1m), `expires_after` (ten times that); `timeout`
+    (10s); `ca_file`, certificates to trust instead of the system's.
 
     `clock` returns Unix seconds.
 
@@ -69,15 +69,16 @@ class AlertmanagerSink(AlertSink):
         self._labels = _checked_labels(where, given.table("labels", {}))
         self._severities = _severities(where, given, options)
         self._fired: dict[str, str] = {}  # severities of open items, by their keys
-        self.repeat_every = given.number("repeat_every", 60.0, least=1.0)
-        self._expires = given.number("expires_after", _EXPIRES_AFTER * self.repeat_every)
-        seconds: float = given.number("timeout", 10.0, least=0.1)
+        self.repeat_every = given.seconds("repeat_every", "1m", least="1s")
+        usual = f"{_EXPIRES_AFTER * self.repeat_every:f}s"
+        self._expires = given.seconds("expires_after", usual)
+        seconds: float = given.seconds("timeout", "10s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         if self._expires < 2 * self.repeat_every:
             raise ParameterError(
                 f"{where}: expires_after: expected at least twice repeat_every, "
-                f"{2 * self.repeat_every:g}, found {self._expires:g}",
+                f"found {options['expires_after']!r}",
                 hint="what is not sent again before it expires is resolved while it is still open",
             )
         self._clock = clock

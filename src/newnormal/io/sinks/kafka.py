@@ -33,7 +33,7 @@ class KafkaSink(AlertSink):
     The value is the alert's JSON, the key that of its item, so both alerts of an item are in one
     partition in their order; the header ``newnormal-key`` is the alert's key.
 
-    Options: those of `newnormal.io.kafka.KafkaCluster`; `topic`; `timeout` in seconds (10).
+    Options: those of `newnormal.io.kafka.KafkaCluster`; `topic`; `timeout` (10s).
     """
 
     secrets = KafkaCluster.secrets
@@ -43,7 +43,7 @@ class KafkaSink(AlertSink):
         given = Options(f"sink {name}", flattened(options))
         self._cluster = KafkaCluster(given)
         self._topic: str = given.text("topic")
-        self._seconds: float = given.number("timeout", 10.0, least=1.0)
+        self._seconds: float = given.seconds("timeout", "10s", least="1s")
         given.end()
         self.timeout = self._seconds + 2 * _MORE
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ class MailSink(AlertSink):
     """Sends each alert as a mail to all recipients.
 
     Options: `host`; `port`; `from`, an address; `to`, a list of addresses; `security`:
-    ``"starttls"``, ``"tls"`` or ``"none"``; `user` and `password`; `timeout` in seconds (20);
+    ``"starttls"``, ``"tls"`` or ``"none"``; `user` and `password`; `timeout` (20s);
     `ca_file`, certificates to trust instead of the system's.
 
     `clock` returns Unix seconds.
@@ -63,16 +63,12 @@ class MailSink(AlertSink):
         given = Options(where, options)
         self._host: str = given.text("host")
         self._security = _security(where, given)
-        self._port = int(given.number("port", float(PORTS[self._security]), least=1))
-        if self._port > _MOST_PORT:
-            raise ParameterError(
-                f"{where}: port: expected a number of at most {_MOST_PORT}, found {self._port}"
-            )
+        self._port = given.integer("port", PORTS[self._security], least=1, most=_MOST_PORT)
         self._from = _address(where, "from", given.text("from"))
         self._to = [_address(where, "to", each) for each in given.texts("to")]
         self._user: str | None = given.text("user", None)
         self._password = given.secret("password")
-        self._seconds: float = given.number("timeout", 20.0, least=0.1)
+        self._seconds: float = given.seconds("timeout", "20s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         self._check_login(where)

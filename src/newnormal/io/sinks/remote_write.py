@@ -40,10 +40,10 @@ class RemoteWriteSink(ScoreSink):
     """Writes ratio and alarm of streams, and channels, to Prometheus, Mimir or VictoriaMetrics.
 
     Options: `url`; `token`, sent as ``Authorization: Bearer``, or `user` and `password`; `labels`,
-    which all series get; `headers`, such as ``X-Scope-OrgID``; `every`, seconds of a stream that
-    become one sample (1); `keep`, seconds after which a sample is too old (3000: Prometheus takes
+    which all series get; `headers`, such as ``X-Scope-OrgID``; `every`, how much of a stream
+    becomes one sample (1s); `keep`, after how long a sample is too old (50m: Prometheus takes
     none that is older than an hour); `channels`, whether each channel has series, too (yes);
-    `timeout` in seconds (10); `ca_file`, certificates to trust instead of the system's.
+    `timeout` (10s); `ca_file`, certificates to trust instead of the system's.
     """
 
     secrets = ("token", "password")
@@ -59,10 +59,10 @@ class RemoteWriteSink(ScoreSink):
         self._labels: dict[str, str] = _checked_labels(where, given.table("labels", {}))
         headers = checked_headers(where, given.table("headers", {}))
         # Times of samples are in ms: two stretches must not have one in common.
-        self.every = math.ceil(given.number("every", 1.0, least=0.001) * 1000) / 1000
-        self.keep = given.number("keep", 3000.0, least=1.0)
+        self.every = math.ceil(given.seconds("every", "1s", least="1ms") * 1000) / 1000
+        self.keep = given.seconds("keep", "50m", least="1s")
         self.channels = given.flag("channels", default=True)
-        seconds: float = given.number("timeout", 10.0, least=0.1)
+        seconds: float = given.seconds("timeout", "10s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         self.timeout = 3 * seconds + _IN_PARTS

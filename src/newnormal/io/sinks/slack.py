@@ -47,8 +47,8 @@ class SlackSink(AlertSink):
 
     Options: `url`, the address of the incoming webhook, which is a secret; `format`, what messages
     are made of: ``"slack"`` (also Mattermost, Rocket.Chat), ``"text"`` or ``"teams"``; `channel`,
-    `username` and `icon`, where the webhook allows other ones than its own; `timeout` in seconds
-    (10); `ca_file`, certificates to trust instead of the system's.
+    `username` and `icon`, where the webhook allows other ones than its own; `timeout`
+    (10s); `ca_file`, certificates to trust instead of the system's.
 
     `clock` returns Unix seconds.
     """
@@ -64,7 +64,7 @@ class SlackSink(AlertSink):
         url: str = given.text("url")
         self._format: str = given.text("format", FORMATS[0])
         self._extra = _extra(given)
-        seconds: float = given.number("timeout", 10.0, least=0.1)
+        seconds: float = given.seconds("timeout", "10s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         if self._format not in FORMATS:

@@ -31,7 +31,7 @@ class WebhookSink(AlertSink):
     """Posts each alert as JSON to an address; any status 2xx means that it was taken.
 
     Options: `url`; `secret`, which signs; `token`, sent as ``Authorization: Bearer``; `timeout`
-    in seconds (10); `ca_file`, certificates to trust instead of the system's.
+    (10s); `ca_file`, certificates to trust instead of the system's.
 
     `clock` returns Unix seconds.
     """
@@ -48,7 +48,7 @@ class WebhookSink(AlertSink):
         url: str = given.text("url")
         self._secret = given.secret("secret")
         token = given.secret("token")
-        seconds: float = given.number("timeout", 10.0, least=0.1)
+        seconds: float = given.seconds("timeout", "10s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
         self._clock = clock

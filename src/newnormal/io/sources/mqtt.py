@@ -14,10 +14,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from newnormal.arrivals.arrival import Arrival
-from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.io import mqtt
 from newnormal.io.options import Options
@@ -264,8 +261,7 @@ class MqttSource(PullSource):
         self._topics = TopicPatterns(where, given.texts("topics"))
         retained: str = given.text("retained", "ignore")
         keep: str = given.text("keep", _KEEP)
-        kept = np.timedelta64(0) if keep == "none" else duration(keep, f"{where}: keep")
-        self._keep = float(kept / np.timedelta64(1, "s"))
+        self._keep = 0.0 if keep == "none" else given.seconds("keep", _KEEP)
         self._given_id: str | None = given.text("client_id", None)
         given.end()
         if retained not in ("ignore", "take"):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.http import authorization, checked_headers
 from newnormal.io.labels import Naming, fitting_name, series_name
@@ -66,7 +65,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
     queries = _queries(given)
     by: tuple[str, ...] = given.texts("by", ())
     without: tuple[str, ...] = given.texts("without", ())
-    every = _span(given, "every", "1m")
+    every = given.duration("every", "1m")
     checked = PrometheusOptions(
         url=url,
         queries=queries,
@@ -75,11 +74,11 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
         naming=_naming(where, by, without, name),
         prefix=given.text("prefix", ""),
         every=every,
-        history=_span(given, "history", f"{_HISTORY * every}ns"),
-        delay=_span(given, "delay", "5s"),
+        history=given.duration("history", f"{_HISTORY * every}ns"),
+        delay=given.duration("delay", "5s"),
         connection={
             "authorization": authorization(given),
-            "timeout": given.number("timeout", 30.0, least=0.1),
+            "timeout": given.seconds("timeout", "30s", least="100ms"),
             "ca_file": given.text("ca_file", None),
             "headers": checked_headers(where, given.table("headers", {})),
             "parameters": given.table("parameters", {}),
@@ -125,11 +124,6 @@ def _naming(where: str, by: Sequence[str], without: Sequence[str], name: str) ->
         raise ParameterError(f"{where}: {error.message}", hint=error.hint) from None
 
 
-def _span(given: Options, name: str, default: str) -> int:
-    """Return a duration in ns."""
-    return int(duration(given.text(name, default), f"{given.where}: {name}").astype(np.int64))
-
-
 class PrometheusSource(PullSource):
     """Asks Prometheus, or what has its API, for the values of queries at a grid of times.
 
@@ -140,7 +134,7 @@ class PrometheusSource(PullSource):
     Options: `url`; `query`, whose series are channels by their labels, or the table `channels`, a
     query for each; `by`, labels that make streams; `without`, labels that are left out of the names
     of channels; `prefix` of the streams' names; `every` (1m); `history` (1,000 times that); `delay`
-    (5s); `user` and `password`, or `token`; `ca_file`; `timeout` in seconds (30); the tables
+    (5s); `user` and `password`, or `token`; `ca_file`; `timeout` (30s); the tables
     `headers` and `parameters`, sent with every query.
 
     `clock` gives the time in ns.
