@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import newnormal
-from newnormal.cli import bars, compiling
+from newnormal.cli import bars
 from newnormal.runtime import first_start
 from newnormal.runtime.first_start import compile_all, missing, processes
 from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
@@ -224,7 +224,7 @@ def test_one_line_says_that_it_compiles_and_for_how_long(
 ) -> None:
     jobs = some_jobs(5)
     monkeypatch.setattr(first_start, "missing", lambda command: jobs)
-    compiling.compile_first(FIT)
+    bars.compile_first(FIT)
     assert capsys.readouterr().err == "compiling for this machine, once: about 15 s ...\n"
     assert compiled_here(jobs) == [1] * 5
 
@@ -233,7 +233,7 @@ def test_others_learn_the_share_and_the_seconds(monkeypatch: pytest.MonkeyPatch)
     seen: list[tuple[float, float]] = []
     monkeypatch.setattr(first_start, "missing", lambda command: some_jobs(2))
     monkeypatch.setenv(first_start.PROCESSES, "1")
-    compiling.compile_first(SERVE, lambda share, seconds: seen.append((round(share, 2), seconds)))
+    bars.compile_first(SERVE, lambda share, seconds: seen.append((round(share, 2), seconds)))
     assert seen == [(0.0, 3.0), (0.67, 3.0), (1.0, 3.0)]
 
 
@@ -241,8 +241,8 @@ def test_with_all_in_the_cache_nothing_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_start, "missing", lambda command: [])
-    monkeypatch.setattr(compiling, "announce_compiling", lambda: None)
-    compiling.compile_first(WATCH)
+    monkeypatch.setattr(bars, "announce_compiling", lambda: None)
+    bars.compile_first(WATCH)
     assert capsys.readouterr().err == ""
 
 
@@ -255,5 +255,5 @@ def test_a_terminal_has_a_bar(
     monkeypatch.setenv("TERM", "xterm")
     jobs = some_jobs(2)
     monkeypatch.setattr(first_start, "missing", lambda command: jobs)
-    compiling.compile_first(FIT)
+    bars.compile_first(FIT)
     assert "100%" in capsys.readouterr().err

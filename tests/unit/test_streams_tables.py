@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from newnormal import Detector, check
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import Long, StreamTables, Table, read_tables, to_table, to_tables
 from tests.present import present
@@ -164,15 +165,33 @@ def test_the_times_may_be_given_or_an_index() -> None:
         pl.DataFrame(data), by="host", times=["2026-01-01"] * 2 + ["2026-01-02"]
     )
     equal(given_times.tables["a"], [[1], [3]], ("load",), days(1, 2))
-    index = pd.DatetimeIndex(["2026-01-01", "2026-01-01", "2026-01-02"])
-    equal(
-        to_tables(pd.DataFrame(data, index=index), by="host").tables["b"], [[2]], ("load",), days(1)
-    )
+    indexed = pd.DataFrame(data, index=pd.DatetimeIndex(days(1, 1, 2)))
+    equal(to_tables(indexed, by="host").tables["b"], [[2]], ("load",), days(1))
     numbered = pl.DataFrame({**data, "s": [86400, 0, 172800]})
     found = to_tables(numbered, by="host", times="s").tables["a"].times
     np.testing.assert_array_equal(found, np.array(["1970-01-02", "1970-01-03"], "datetime64[ns]"))
     with pytest.raises(InputError, match="expected one time a sample, 3 in all, found 1 times"):
         to_tables(pl.DataFrame(data), by="host", times=["2026-01-01"])
+
+
+@pytest.mark.parametrize("levels", [["host", "time"], ["time", "host"], ["host"]])
+def test_an_index_names_the_streams(levels: list[str]) -> None:
+    frame = pd.DataFrame({**PLANT, "time": days(1, 1, 2, 2)}).set_index(levels)
+    found = to_tables(frame, by="host" if levels == ["host"] else None)
+    equal(found.tables["a"], [[2, 20], [4, NAN]], ("load", "heat"), days(1, 2))
+
+
+def test_an_index_of_several_streams_is_never_one_stream() -> None:
+    frame = pd.DataFrame({**PLANT, "time": days(1, 1, 2, 2)}).set_index(["host", "time"])
+    equal(to_table(frame.loc[["a"]]), [[2, 20], [4, NAN]], ("load", "heat"), days(1, 2))
+    with pytest.raises(InputError) as error:
+        Detector().fit(frame)
+    assert str(error.value).splitlines() == [
+        "expected the samples of one stream, found an index by host, time",
+        "hint: Fleet().fit(frame) has a detector for each stream; one of them is "
+        "frame.xs('b', level='host')",
+    ]
+    assert [finding.sentence for finding in check(frame).findings] == [error.value.message]
 
 
 def test_times_in_the_index_and_in_a_column_are_refused() -> None:
@@ -195,12 +214,8 @@ def test_known_channels_are_matched_by_name(frame: Any) -> None:
 
 
 def test_the_columns_found_are_named_where_there_is_no_column_of_names() -> None:
-    with pytest.raises(InputError, match="by names column 'host', found only 'load'") as error:
+    with pytest.raises(InputError, match="by names column 'host', found only 'load'"):
         to_tables(pl.DataFrame({"load": [1]}), by="host")
-    assert error.value.hint is None
-    indexed = pd.DataFrame({"host": ["a"], "load": [1]}).set_index("host")
-    with pytest.raises(InputError, match=r"it is in the index: pass frame\.reset_index"):
-        to_tables(indexed, by="host")
     with pytest.raises(InputError, match=r"found none among 'load'\nhint: name it with by="):
         to_tables(pl.DataFrame({"load": [1]}))
     with pytest.raises(InputError, match="expected at least one channel, found none"):

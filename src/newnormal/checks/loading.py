@@ -12,7 +12,7 @@ import numpy as np
 from newnormal.checks.findings import Finding, Remedies
 from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.tabular import Table, parse_times, read, to_table
-from newnormal.tabular.frames import as_array, holds_times, index_times, numbers
+from newnormal.tabular.frames import as_array, check_one_stream, holds_times, index_times, numbers
 from newnormal.types import Ints, Times
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def _mended(data: Any, frame: nw.DataFrame[Any] | None, times: Any, error: Input
     loaded = Loaded(None, [], () if frame is None else _time_name(frame, times))
     try:
         if frame is not None:
+            check_one_stream(frame)
             frame = _without_text(frame, times, loaded)
             values, moments = _plain_frame(frame, times)
         else:

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from newnormal.cli.fleet_reading import Written, check_written, load_fleet, written_of
-from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, argument, from_state, option
-from newnormal.cli.streams import is_fleet
-from newnormal.cli.words import accept_after_text, print_notes, print_text
+from newnormal.cli.console import accept_after_text, print_notes, print_text
+from newnormal.cli.options import (
+    Classes,
+    StateOrFleet,
+    argument,
+    is_fleet,
+    option,
+    with_shared,
+)
+from newnormal.cli.reading import load_fleet
+from newnormal.cli.written import Written, WrittenStream, written_of
 from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted
 
@@ -28,6 +35,7 @@ _INCIDENTS = 5  # past ones that are listed
 _WIDEST = 24  # characters of a name that others are aligned to
 
 
+@with_shared
 def alarms(
     state: StateOrFleet,
     words: list[str] | None = argument(
@@ -43,8 +51,8 @@ def alarms(
         min=0,
     ),
     as_json: bool = option("Print JSON, for programs.", "--json", default=False),
-    loading: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """List open and past alarms and changes, with their evidence and what can be done.
 
@@ -58,23 +66,12 @@ def alarms(
     every alarm and change. --json has alarms, changes and incidents in the form in which `watch`
     prints them.
     """
-    classes = Classes.of(loading, rule)
     stream, number = _parsed(state, words or [])
-    if is_fleet(state):
-        if stream is None:
-            _list_fleet(state, classes, only_open, last, as_json)
-            return
-        detector, written = load_fleet(state, classes)[stream], written_of(state)
-    else:
-        from newnormal import state as state_file
-        from newnormal.runtime.checkpoint import input_position
-
-        check_written(state)
-        read = state_file.read(state)
-        detector = from_state(read, str(state), classes)
-        watched = input_position(read, state) is not None
-        written = Written.of_file(state, detector.counters["seen"], watched)
-    listing = AlarmListing.of(detector, state, stream, written)
+    if is_fleet(state) and stream is None:
+        _list_fleet(state, classes, only_open, last, as_json)
+        return
+    read = WrittenStream.read(state, stream, classes)
+    listing = AlarmListing.of(read.detector, state, stream, read.written)
     if number is not None:
         _show_one(listing, number, as_json)
     elif as_json:

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from newnormal.cli.console import FAILED, put
-from newnormal.cli.options import argument, option
+from newnormal.cli.options import InputOptions, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import read_streams
-from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.cli.streams import is_fleet
 from newnormal.errors import ParameterError
 from newnormal.texts import shown
 
@@ -31,7 +29,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _NARROWEST = 60  # columns of a terminal
 
 
-@reads_input
+@with_shared
 def check(
     file: str = argument(
         "CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",

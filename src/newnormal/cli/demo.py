@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.bars import fit_progress, progress
-from newnormal.cli.compiling import compile_first
-from newnormal.cli.console import print_table, put, say
+from newnormal.cli.bars import compile_first, fit_progress, progress
+from newnormal.cli.console import accept_after_text, print_notes, print_table, put, say
 from newnormal.cli.options import option
 from newnormal.texts import share_text
 
@@ -38,7 +37,6 @@ def demo(
     from newnormal import M2N2, Detector
     from newnormal.alarms.words import Deciding, event_note
     from newnormal.cli.measuring import measure
-    from newnormal.cli.words import accept_after_text, print_notes
     from newnormal.datasets import plant
     from newnormal.reports.contents import Contents
     from newnormal.reports.writing import check_target, report

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.bars import progress
-from newnormal.cli.compiling import prepare
 from newnormal.cli.console import print_table, put, say
-from newnormal.cli.fleet_reading import exit_if_failed, fleet_tables, load_fleet, remembered
-from newnormal.cli.judged_file import back_to_fit, fleet_back_to_fit
 from newnormal.cli.measuring import measure, print_groups, print_summary
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, option
-from newnormal.cli.reading import load, read_table, say_profile
-from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
+from newnormal.cli.options import (
+    Classes,
+    Frozen,
+    Input,
+    InputOptions,
+    Model,
+    is_fleet,
+    option,
+    with_shared,
+)
+from newnormal.cli.reading import back_to_fit, exit_if_failed, fleet_back_to_fit, read_for
 from newnormal.errors import InputError, ParameterError
 from newnormal.texts import number_text, share_text
 
@@ -33,16 +37,15 @@ _SUMS = ("samples", "labelled", "events")
 _COLUMNS = ("events", "found", "delay", "false", "false a day", "in alarm", "pending", "F1")
 
 
-@reads_input
+@with_shared
 def evaluate(
     model: Model,
     input: Input,  # noqa: A002
     frozen: Frozen = False,
     plot: Path | None = option("Draw it: .png, .svg or .pdf.", metavar="FILE"),
     as_json: bool = option("Print JSON instead of a table.", "--json", default=False),
-    loading: Loading = None,
-    rule: Rule = None,
     *,
+    classes: Classes,
     options: InputOptions,
 ) -> None:
     """Judge a labelled file and measure how well: alarms first, then samples.
@@ -58,34 +61,23 @@ def evaluate(
     import newnormal
     from newnormal import plots
 
-    classes = Classes.of(loading, rule)
-    if is_fleet(model):
-        options = options.after(remembered(model), label=True)
-        options.check_label()
-        check_streams(model, options.streams, input)
-        if plot is not None:
-            raise ParameterError(
-                "--plot: expected a detector of one stream, found a fleet",
-                hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
-            )
-        fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, options)
-        fleet = fleet if frozen else fleet_back_to_fit(model, fleet, tables)
-        _evaluate_fleet(fleet, tables, f"{input} judged by {model}", frozen, as_json)
-        exit_if_failed(tables)
-        return
-    check_one_stream(model, options.streams)
+    many = is_fleet(model)
+    if plot is not None and many:
+        raise ParameterError(
+            "--plot: expected a detector of one stream, found a fleet",
+            hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
+        )
     if plot is not None:
         plots.check_target(plot, [model, input])
-    detector = load(model, classes)
-    prepare(detector)
-    options = options.after(detector.reading_, label=True)
-    options.check_label()
-    table = read_table(input, options, detector.channels_)
-    say_profile(table.profile)
+    judge, data = read_for(model, classes, input, options, labels=True)
+    if many:
+        fleet = judge if frozen else fleet_back_to_fit(model, judge, data)
+        _evaluate_fleet(fleet, data, f"{input} judged by {model}", frozen, as_json)
+        exit_if_failed(data)
+        return
+    detector, table = judge, data
     if table.labels is None:
         raise InputError(f"{input}: expected labels, found none")
-    say(f"judging {len(table.values):,} samples ...")
     back_to_fit(model, detector, table, frozen)
     with progress("judging", len(table.values)) as on_samples:
         evaluation, verdicts = measure(detector, table, table.labels, frozen, on_samples)

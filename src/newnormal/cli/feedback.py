@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from newnormal.cli.console import say
-from newnormal.cli.options import Classes, Loading, Rule, StateOrFleet, from_state
-from newnormal.cli.streams import is_fleet
+from newnormal.cli.options import Classes, StateOrFleet, from_state, is_fleet, with_shared
 from newnormal.errors import ParameterError
 
 Stream = Annotated[
@@ -25,13 +24,14 @@ ChangeNumber = Annotated[
 ]
 
 
+@with_shared
 def accept(
     state: StateOrFleet,
     stream: Stream = None,
     alarm: AlarmNumber = None,
     change: ChangeNumber = None,
-    model: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Accept a change or an alarm as normal.
 
@@ -42,16 +42,17 @@ def accept(
     Without a number it is about the newest pending change, or else the newest open alarm. A running
     `watch` of this state applies it before its next samples.
     """
-    _submit("accept", state, stream, Classes.of(model, rule), alarm, change)
+    _submit("accept", state, stream, classes, alarm, change)
 
 
+@with_shared
 def reject(
     state: StateOrFleet,
     stream: Stream = None,
     alarm: AlarmNumber = None,
     change: ChangeNumber = None,
-    model: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Reject a change or an alarm as a fault: it stays one, however long it lasts.
 
@@ -62,12 +63,11 @@ def reject(
     Without a number it is about the newest pending change, or else the newest open alarm. A running
     `watch` of this state applies it before its next samples.
     """
-    _submit("reject", state, stream, Classes.of(model, rule), alarm, change)
+    _submit("reject", state, stream, classes, alarm, change)
 
 
-def undo(
-    state: StateOrFleet, stream: Stream = None, model: Loading = None, rule: Rule = None
-) -> None:
+@with_shared
+def undo(state: StateOrFleet, stream: Stream = None, *, classes: Classes) -> None:
     """Undo the newest acceptance.
 
     newnormal undo plant.state
@@ -76,7 +76,7 @@ def undo(
 
     A running `watch` of this state applies it before its next samples.
     """
-    _submit("undo", state, stream, Classes.of(model, rule))
+    _submit("undo", state, stream, classes)
 
 
 def _submit(

@@ -7,13 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from newnormal.cli.bars import fit_progress, stream_progress
-from newnormal.cli.compiling import compile_first
+from newnormal.cli.bars import compile_first, fit_progress, stream_progress
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.options import argument, importable, option, samples_or_time
+from newnormal.cli.options import (
+    InputOptions,
+    argument,
+    importable,
+    option,
+    samples_or_time,
+    stream_text,
+    with_shared,
+)
 from newnormal.cli.reading import read_streams, read_table
-from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.cli.streams import stream_text
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.texts import counted, number_text
 
@@ -34,7 +39,7 @@ class Method(StrEnum):
     m2n2 = "m2n2"
 
 
-@reads_input
+@with_shared
 def fit(
     history: str = argument(
         "CSV, JSON lines, Excel, ...; - is stdin. A folder has a file for each stream.",

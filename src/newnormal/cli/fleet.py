@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from newnormal.cli.console import FAILED, put, say
-from newnormal.cli.options import Classes, Loading, Rule, argument, option
-from newnormal.cli.reading import load
-from newnormal.cli.streams import is_fleet
+from newnormal.cli.options import Classes, argument, is_fleet, option, with_shared
+from newnormal.cli.reading import load, load_fleet
 from newnormal.errors import StateError
 from newnormal.texts import shown
 
@@ -25,18 +24,18 @@ Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a str
 
 
 @fleet_app.command()
+@with_shared
 def check(
     folder: Folder,
     repair: bool = option(
         "Repair it; what is taken away goes to FOLDER/damaged.", "--repair", default=False
     ),
-    loading: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Verify every file of a fleet, and say what a repair would do."""
     from newnormal.fleet.folder.check import check as verify
 
-    classes = Classes.of(loading, rule)
     report = verify(folder, repair=repair, model=classes.model, threshold=classes.threshold)
     put(str(report))
     if not report.ok:
@@ -44,36 +43,36 @@ def check(
 
 
 @fleet_app.command()
+@with_shared
 def extract(
     folder: Folder,
     stream: Stream,
     output: Path = option(
         "Where the detector goes.", "--output", "-o", metavar="FILE", default=...
     ),
-    loading: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Write one stream as an ordinary state file; it stays in the fleet."""
     from newnormal import state as state_file
-    from newnormal.cli.fleet_reading import load_fleet
 
     state_file.check_target(output)
-    load_fleet(folder, Classes.of(loading, rule)).take_out(stream, output)
+    load_fleet(folder, classes).take_out(stream, output)
     say(f"wrote {output}")
 
 
 @fleet_app.command()
+@with_shared
 def insert(
     folder: Folder,
     stream: Stream,
     state: Path = argument(
         "A detector's file, of `fit` or `extract`.", metavar="STATE", default=...
     ),
-    loading: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Add a stream from an ordinary state file; it goes on from where that is."""
-    classes = Classes.of(loading, rule)
     detector = load(state, classes)
     with _opened(folder, classes) as fleet:
         fleet.add(stream, detector)
@@ -81,9 +80,10 @@ def insert(
 
 
 @fleet_app.command()
-def remove(folder: Folder, stream: Stream, loading: Loading = None, rule: Rule = None) -> None:
+@with_shared
+def remove(folder: Folder, stream: Stream, *, classes: Classes) -> None:
     """Remove a stream. `extract` keeps it."""
-    with _opened(folder, Classes.of(loading, rule)) as fleet:
+    with _opened(folder, classes) as fleet:
         fleet.remove(stream)
         say(f"removed {shown(stream)} from {shown(folder)}: {len(fleet):,} streams")
 

@@ -7,36 +7,37 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from newnormal.cli.console import print_facts, print_table, put
-from newnormal.cli.fleet_reading import (
-    Written,
-    check_written,
-    input_position,
-    load_fleet,
-    written_of,
+from newnormal.cli.options import (
+    Classes,
+    Model,
+    argument,
+    is_fleet,
+    option,
+    with_shared,
 )
-from newnormal.cli.options import Classes, Loading, Model, Rule, argument, from_state, option
-from newnormal.cli.streams import is_fleet
+from newnormal.cli.reading import load_fleet
+from newnormal.cli.written import WrittenStream, input_position, written_of
 from newnormal.errors import ParameterError
 from newnormal.texts import counted, number_text, shown
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet
-    from newnormal.state import State
     from newnormal.types import Alarm, Change
 
 
+@with_shared
 def inspect(
     model: Model,
     stream: str | None = argument("One stream of a fleet.", metavar="STREAM", shown=False),
     as_json: bool = option("Print JSON instead of a table.", "--json", default=False),
-    loading: Loading = None,
-    rule: Rule = None,
+    *,
+    classes: Classes,
 ) -> None:
     """Show what a detector's stream has been through, and its settings.
 
@@ -48,41 +49,17 @@ def inspect(
     every alarm and change. --json is for programs: snake_case keys, numbers, times in ISO 8601,
     null for what is not known; alarms and changes as `watch` prints them.
     """
-    from newnormal import state as state_file
-    from newnormal.runtime.checkpoint import input_position
-
-    classes = Classes.of(loading, rule)
-    if is_fleet(model):
-        if stream is None:
-            inspect_fleet(model, classes, as_json)
-            return
-        detector = load_fleet(model, classes)[stream]
-        shown = InspectedState(detector, detector.to_state(), written_of(model), {}, waits(model))
-        _show(f"{model}: {stream}", shown, as_json)
+    if is_fleet(model) and stream is None:
+        inspect_fleet(model, classes, as_json)
         return
-    if stream is not None:
+    if stream is not None and not is_fleet(model):
         raise ParameterError(
             f"STREAM: expected only with the folder of a fleet, found {stream} with {model}",
             hint=f"newnormal inspect {model}",
         )
-    check_written(model)
-    state = state_file.read(model)
-    detector = from_state(state, str(model), classes)
-    position = input_position(state, model)
-    written = Written.of_file(model, detector.counters["seen"], position is not None)
-    _show(
-        str(model), InspectedState(detector, state, written, position or {}, waits(model)), as_json
-    )
-
-
-class InspectedState(NamedTuple):
-    """What is shown of one stream."""
-
-    detector: BaseDetector
-    state: State
-    written: Written
-    position: dict[str, Any]
-    feedback_waiting: bool
+    read = WrittenStream.read(model, stream, classes)
+    title = str(model) if stream is None else f"{model}: {stream}"
+    _show(title, read, waits(model), as_json)
 
 
 def waits(path: Path) -> bool:
@@ -97,18 +74,18 @@ def feedback_text(waiting: bool) -> str | None:
     return "waits for `newnormal watch`" if waiting else None
 
 
-def _show(title: str, shown: InspectedState, as_json: bool) -> None:
+def _show(title: str, shown: WrittenStream, waiting: bool, as_json: bool) -> None:
     from newnormal.detector import Detector
 
     if as_json:
-        typer.echo(json.dumps(_data(shown), indent=2))
+        typer.echo(json.dumps(_data(shown, waiting), indent=2))
         return
-    print_facts(title, grouped(_facts(shown)))
+    print_facts(title, grouped(_facts(shown, waiting)))
     if isinstance(shown.detector, Detector):
         typer.echo(f"\n{shown.detector.explain()}")
 
 
-def _facts(shown: InspectedState) -> dict[str, Any]:
+def _facts(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
     """Return rows for a person: what the stream has been through, then the settings."""
     from newnormal.alarms.words import moment_text
     from newnormal.config import duration_text
@@ -120,7 +97,7 @@ def _facts(shown: InspectedState) -> dict[str, Any]:
         "status": detector.status_,
         **_open_as_text(detector),
         "past": _past(detector),
-        "feedback": feedback_text(shown.feedback_waiting),
+        "feedback": feedback_text(waiting),
         "alarms": str(detector.alarm_rate_),
         "threshold": _threshold(detector),
         "distance from normal": f"{number_text(detector.distance_)} × the limit"
@@ -153,7 +130,7 @@ def _facts(shown: InspectedState) -> dict[str, Any]:
     }
 
 
-def _data(shown: InspectedState) -> dict[str, Any]:
+def _data(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
     """Return the same for programs: the keys stay, and values are numbers, names and times.
 
     ``watch`` is "running", "killed", "ended" or null, and ``samples_since`` what it has judged
@@ -191,7 +168,7 @@ def _data(shown: InspectedState) -> dict[str, Any]:
         "alarms_per_day": number(rate.per_day),
         "recent_alarms_per_day": number(rate.recent_per_day),
         "limit_per_day": number(rate.limit_per_day),
-        "feedback_waiting": shown.feedback_waiting,
+        "feedback_waiting": waiting,
         "distance": number(detector.distance_),
         "samples_seen": counters["seen"],
         "samples_scored": rate.samples,

@@ -1,17 +1,24 @@
-"""Options that several commands share."""
+"""Options that several commands share: those of detectors, and how an input is read."""
 
+import inspect
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
+
+from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
     from newnormal.state import State
+    from newnormal.tabular import Long, Reading
 
 _COMMA = re.compile(r",(?![^\[({]*[\])}])")
 
@@ -80,24 +87,9 @@ Frozen = Annotated[
     bool,
     typer.Option("--frozen", help="Hold weights and trend as they are: no learning on the way."),
 ]
-Loading = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="CLASS",
-        help="The model of MODEL, where it is not built in: package.module:Class.",
-        rich_help_panel=OWN_CLASSES,
-    ),
-]
-Rule = Annotated[
-    str | None,
-    typer.Option(
-        "--threshold",
-        metavar="CLASS",
-        help="The threshold's rule of MODEL, where it is not built in: package.module:Class.",
-        rich_help_panel=OWN_CLASSES,
-    ),
-]
+
+
+_own_class = partial(option, panel=OWN_CLASSES, metavar="CLASS")
 
 
 def names(values: list[str] | None) -> list[str] | None:
@@ -142,9 +134,18 @@ class Classes(NamedTuple):
     threshold: str | None = None
 
     @classmethod
-    def of(cls, model: str | None, threshold: str | None) -> "Classes":
+    def of(
+        cls,
+        loading: str | None = _own_class(
+            "The model of MODEL, where it is not built in: package.module:Class.", "--model"
+        ),
+        rule: str | None = _own_class(
+            "The threshold's rule of MODEL, where it is not built in: package.module:Class.",
+            "--threshold",
+        ),
+    ) -> "Classes":
         """Return the classes that were named; modules in the current folder can be imported."""
-        return cls(*(None if path is None else importable(path) for path in (model, threshold)))
+        return cls(*(None if path is None else importable(path) for path in (loading, rule)))
 
 
 def from_state(state: "State", origin: str, classes: Classes) -> "BaseDetector":
@@ -152,3 +153,216 @@ def from_state(state: "State", origin: str, classes: Classes) -> "BaseDetector":
     from newnormal import detector
 
     return detector.from_state(state, origin, *classes)
+
+
+class StreamNaming(NamedTuple):
+    """How an input holds streams."""
+
+    by: list[str]  # the columns that name the stream; none: there is one stream, or a file a stream
+    long: "Long | None"  # the columns of long lines; None for a line a sample
+
+    @classmethod
+    def of(
+        cls, by: list[str] | None, long: bool, tag: str | None = None, value: str | None = None
+    ) -> "StreamNaming":
+        """Return them from options."""
+        from newnormal.tabular import Long
+
+        for option, column in (("--tag", tag), ("--value", value)):
+            if column is not None and not long:
+                raise ParameterError(
+                    f"{option}: expected only with --long, found it without", hint="add --long"
+                )
+        return cls(names(by) or [], Long(None, tag, value) if long else None)
+
+    def after(self, by: Sequence[str]) -> "StreamNaming":
+        """Return it with the columns of names taken from how history was read, if none is given."""
+        return self._replace(by=self.by or list(by))
+
+
+def is_fleet(path: Path) -> bool:
+    """Whether a path is a fleet's: that is a folder, and a detector of one stream is a file."""
+    return path.is_dir()
+
+
+def check_streams(fleet: Path, streams: StreamNaming, source: str) -> None:
+    """Raise a ParameterError if an input for a fleet does not say which stream a sample is of."""
+    if not streams.by and not (source != "-" and Path(source).is_dir()):
+        raise ParameterError(
+            f"{fleet} is a fleet: expected --by with the column that names the stream, found none",
+            hint="add --by COLUMN, such as --by host",
+        )
+
+
+def check_one_stream(path: Path, streams: StreamNaming) -> None:
+    """Raise a ParameterError if --by is given for a detector of one stream."""
+    if streams.by:
+        raise ParameterError(
+            f"--by: expected the folder of a fleet, found {path}, which is none",
+            hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; "
+            "leave --by out for a detector of one stream",
+        )
+
+
+def stream_text(name: str) -> str:
+    """Return what to call a stream in a message; lines that name none are under ""."""
+    return f"stream {name!r}" if name else "lines without a stream"
+
+
+_many = partial(option, panel="How the input is read: many streams")
+_taken = partial(option, panel="How the input is read: what is taken")
+_written = partial(
+    option, panel="How the input is read: how it is written (found by itself where it can be)"
+)
+_ordered = partial(option, panel="How the input is read: order and time")
+
+
+class InputOptions(NamedTuple):
+    """How a command reads its input: the options of reading, and those of many streams."""
+
+    reading: "Reading"
+    streams: StreamNaming
+
+    def after(self, facts: Mapping[str, Any] | None, *, label: bool = False) -> "InputOptions":
+        """Return it with what is not given taken from how history was read, if that is known.
+
+        With `label`, labels are read, too.
+        """
+        if facts is None:
+            return self
+        reading = self.reading.after(facts)
+        if label and reading.label is None:
+            reading = replace(reading, label=facts["label"])
+        return InputOptions(reading, self.streams.after(facts["by"]))
+
+    def check_label(self) -> None:
+        """Raise a ParameterError if it is not known where the labels are."""
+        if self.reading.label is None:
+            raise ParameterError(
+                "--label: expected the column of 0/1 truth, found none given",
+                hint="name it with --label COLUMN",
+            )
+
+
+_STREAMS = ("by", "long", "tag", "value")
+_SEVERAL = ("columns", "drop", "rate", "na")
+
+
+def with_shared(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that its parameters `options` and `classes` stand for."""
+    hints = get_type_hints(command, include_extras=True)
+    declared = inspect.signature(command).parameters
+    shared = {
+        name: (inspect.signature(make, eval_str=True).parameters, make)
+        for name, make in (("options", _input_options), ("classes", Classes.of))
+        if name in declared
+    }
+    parameters = [
+        parameter.replace(annotation=hints[name])
+        for name, parameter in declared.items()
+        if name not in shared
+    ]
+    parameters += [option for options, _ in shared.values() for option in options.values()]
+    parameters.sort(key=_is_own_class)  # the order of the help; what is rare comes last
+
+    @wraps(command)
+    def run(**arguments: Any) -> None:
+        for name, (options, make) in shared.items():
+            arguments[name] = make(**{option: arguments.pop(option) for option in options})
+        command(**arguments)
+
+    del run.__wrapped__  # typer would look at its annotations
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _is_own_class(parameter: inspect.Parameter) -> bool:
+    info = getattr(parameter.annotation, "__metadata__", (parameter.default,))[0]
+    return getattr(info, "rich_help_panel", None) == OWN_CLASSES
+
+
+def _input_options(
+    by: list[str] | None = _many(
+        "The column that names the stream of a sample (a,b: several, joined by /).",
+        metavar="COLUMN",
+    ),
+    long: bool = _many(
+        "A line is a value: its time, its tag (the channel's name) and the value. "
+        "Without --by it is one stream.",
+        "--long",
+        default=False,
+    ),
+    tag: str | None = _many("The column of tags with --long; found by its name.", metavar="COLUMN"),
+    value: str | None = _many(
+        "The column of values with --long; found by its name.", metavar="COLUMN"
+    ),
+    time: str | None = _taken(
+        "The column of times; DATE,TIME for two. Found by itself if there is one.", metavar="COLUMN"
+    ),
+    columns: list[str] | None = _taken(
+        "Take only these channels (a,b,c; repeatable).", metavar="NAMES"
+    ),
+    drop: list[str] | None = _taken(
+        "Leave these columns out (a,b,c; repeatable).", metavar="NAMES"
+    ),
+    label: str | None = _taken("The column of 0/1 truth: no channel.", metavar="COLUMN"),
+    rate: list[str] | None = _taken(
+        "These columns are counters: take what they rise by, a second.", metavar="NAMES"
+    ),
+    ignore_extra: bool = _taken(
+        "Say nothing of columns that are no channel of the detector.",
+        "--ignore-extra",
+        default=False,
+    ),
+    rows: str | None = _taken(
+        "Only these samples, counted from 0: 0:400 are the first 400.", metavar="FIRST:LAST"
+    ),
+    from_: str | None = _taken("Only samples from then on.", "--from", metavar="TIME"),
+    until: str | None = _taken("Only samples before that time.", metavar="TIME"),
+    format: FileFormat | None = _written(  # noqa: A002
+        "If name and content do not show it: " + ", ".join(FileFormat) + ".",
+        "--input-format",
+        metavar="FORMAT",
+        show_choices=False,
+    ),
+    encoding: str | None = _written("Such as utf-16 or latin-1.", metavar="NAME"),
+    delimiter: str | None = _written("Between cells: one character, tab or space.", metavar="CHAR"),
+    decimal: str | None = _written("The decimal point: . or ,", metavar="CHAR"),
+    date_format: str | None = _written(
+        "day-first, month-first, or a pattern such as '%d.%m.%Y %H:%M'.", metavar="PATTERN"
+    ),
+    tz: str | None = _written("The zone of local times, such as Europe/Berlin.", metavar="ZONE"),
+    na: list[str] | None = _written("Words for missing values: Bad,-", metavar="WORDS"),
+    sheet: str | None = _written("The sheet of an Excel file.", metavar="NAME"),
+    longest_line: int | None = _written(
+        "A longer line is refused and skipped.", metavar="BYTES", min=1, shown="1000000"
+    ),
+    on_duplicate: OnDuplicate | None = _ordered(
+        "What counts of several samples of one time.",
+        metavar="|".join(OnDuplicate),
+        show_choices=False,
+        shown="last; in watch, the first",
+    ),
+    reorder: int = _ordered(
+        "Hold N samples back to put late ones in their place (watch).",
+        default=0,
+        metavar="N",
+        min=0,
+    ),
+    resample: str | None = _ordered(
+        "Bring samples to this period, such as 1min, by their mean.", metavar="TIME"
+    ),
+) -> InputOptions:
+    """Return how to read an input: `with_shared` gives these options to a command."""
+    chosen = dict(locals())
+    from newnormal.tabular import Reading
+
+    streams = StreamNaming.of(*(chosen.pop(name) for name in _STREAMS))
+    for name in _SEVERAL:
+        chosen[name] = names(chosen[name])
+    if chosen["time"] is not None:
+        chosen["time"] = names([chosen["time"]])
+    chosen["format"] = format_name(chosen["format"])
+    chosen["on_duplicate"] = format_name(chosen["on_duplicate"])
+    return InputOptions(Reading.of(chosen), streams)

@@ -4,14 +4,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from newnormal.cli.console import say
-from newnormal.cli.fleet_reading import exit_if_failed
-from newnormal.cli.judged_file import judge_file
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule, names, option
-from newnormal.cli.reading_options import InputOptions, reads_input
+from newnormal.cli.options import (
+    Classes,
+    Frozen,
+    Input,
+    InputOptions,
+    Model,
+    names,
+    option,
+    with_shared,
+)
+from newnormal.cli.reading import exit_if_failed, judge_file
 from newnormal.texts import number_text
 
 
-@reads_input
+@with_shared
 def plot(
     model: Model,
     input: Input,  # noqa: A002
@@ -29,9 +36,8 @@ def plot(
         shown="4 channels, or 30 streams; those concerned first",
     ),
     dark: bool = option("On dark paper.", "--dark", default=False),
-    loading: Loading = None,
-    rule: Rule = None,
     *,
+    classes: Classes,
     options: InputOptions,
 ) -> None:
     """Judge a finished file, and draw it: channels, what was expected, alarms and changes.
@@ -46,7 +52,6 @@ def plot(
     import newnormal
     from newnormal import plots
 
-    classes = Classes.of(loading, rule)
     plots.check_target(output, [model, input])
     judged = judge_file(model, classes, input, options, frozen)
     chosen = _chosen(channels, getattr(judged.verdicts, "channels", ()))
@@ -69,7 +74,7 @@ def _chosen(channels: list[str] | None, existing: Sequence[str]) -> int | list[s
     return int(chosen[0])
 
 
-@reads_input
+@with_shared
 def report(
     model: Model,
     input: Input,  # noqa: A002
@@ -77,9 +82,8 @@ def report(
         "The page: .html.", "--output", "-o", metavar="FILE", default=Path("report.html")
     ),
     frozen: Frozen = False,
-    loading: Loading = None,
-    rule: Rule = None,
     *,
+    classes: Classes,
     options: InputOptions,
 ) -> None:
     """Judge a finished file, and write a page to look at: zoom, hover, jump to an alarm.
@@ -94,7 +98,6 @@ def report(
     from newnormal.reports.writing import check_target
     from newnormal.reports.writing import report as write
 
-    classes = Classes.of(loading, rule)
     check_target(output, [model, input])
     judged = judge_file(model, classes, input, options, frozen)
     contents = judged.contents(model)

@@ -1,21 +1,33 @@
-"""Reading a finished file: what several commands do."""
+"""A finished file of one stream or of a fleet's: read, and judged by a detector or a fleet."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from newnormal.cli.console import say
-from newnormal.cli.options import Classes
-from newnormal.cli.reading_options import InputOptions
+from newnormal.cli.bars import prepare, progress
+from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.options import (
+    Classes,
+    InputOptions,
+    check_one_stream,
+    check_streams,
+    is_fleet,
+    stream_text,
+)
+from newnormal.errors import InputError
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
-    from newnormal.runtime.fleet_watch import FleetWatch
-    from newnormal.runtime.watch import Watch
+    from newnormal.fleet import Fleet, FleetVerdicts
+    from newnormal.reports.contents import Contents
     from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
+
+_STANDARD_INPUT = "-"
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:
@@ -23,6 +35,21 @@ def load(path: Path, classes: Classes) -> BaseDetector:
     import newnormal
 
     return newnormal.load(path, *classes)
+
+
+def load_fleet(path: Path, classes: Classes) -> Fleet:
+    """Read a fleet."""
+    from newnormal.fleet import Fleet
+
+    announce_compiling()
+    return Fleet.load(path, model=classes.model, threshold=classes.threshold)
+
+
+def remembered(folder: Path) -> dict[str, Any] | None:
+    """Return how the history of a fleet was read; None if that is not known."""
+    from newnormal.fleet.folder.manifest import read_manifest
+
+    return read_manifest(folder).reading.get("file")
 
 
 def read_table(
@@ -67,14 +94,174 @@ def say_profile(profile: InputProfile | None) -> None:
         say(note)
 
 
-def summary(counts: Watch | FleetWatch, alarms_only: bool, incidents: int = 0) -> str:
-    """Return in a line what a watch has seen."""
-    text = f"judged {counted(counts.judged, 'sample')}, {counts.anomalous:,} anomalous"
-    if alarms_only or counts.alarms:
-        text += f", {counted(counts.alarms, 'alarm')}"
-    if counts.changes:
-        text += f", {counted(counts.changes, 'change')}"
-    if incidents:
-        text += f", {counted(incidents, 'incident')}"
-    text += f"; {counted(counts.bad, 'bad line')} skipped" if counts.bad else ""
-    return text + (f"; {counts.skipped:,} judged before" if counts.skipped else "")
+def _fleet_tables(fleet: Fleet, source: str, options: InputOptions) -> StreamTables:
+    """Read a file of a fleet's streams; name those that are left out, and why."""
+    from newnormal.fleet.streams import unknown_stream
+
+    tables = read_streams(source, options, fleet.channels_)
+    for name in [name for name in tables.tables if name not in fleet]:
+        del tables.tables[name]
+        (tables.rows or {}).pop(name, None)
+        tables.errors[name] = unknown_stream(name, fleet.streams_)
+    if not tables.tables:
+        name, error = next(iter(tables.errors.items()))
+        raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)
+    for name, error in tables.errors.items():
+        say(f"error: {stream_text(name)}: {error.message}; skipped")
+    say_profile(tables.profile)
+    samples = sum(len(table.values) for table in tables.tables.values())
+    say(f"judging {samples:,} samples of {len(tables.tables):,} streams ...")
+    return tables
+
+
+def exit_if_failed(tables: StreamTables) -> None:
+    """Exit with a failure if a stream was left out."""
+    if tables.errors:
+        sys.exit(FAILED)
+
+
+def read_for(
+    model: Path, classes: Classes, source: str, options: InputOptions, *, labels: bool | None
+) -> tuple[Any, Any]:
+    """Load a detector or a fleet, and read a finished file for it: a Table, or StreamTables.
+
+    With `labels` it must have the labels that history had, or those that are named; None: it may.
+    Standard input, which cannot be read twice, then has those that are named alone.
+    """
+    if is_fleet(model):
+        facts = remembered(model)
+        check_streams(model, options.after(facts).streams, source)
+        judge: Any = load_fleet(model, classes)
+    else:
+        check_one_stream(model, options.streams)
+        judge = load(model, classes)
+        facts = judge.reading_
+        prepare(judge)
+    read = _fleet_tables if is_fleet(model) else _detector_table
+    plain, labelled = options.after(facts), options.after(facts, label=True)
+    if labels:
+        labelled.check_label()
+        return judge, read(judge, source, labelled)
+    same = labelled.reading.label == plain.reading.label
+    if labels is None and not same and source != _STANDARD_INPUT:
+        try:
+            return judge, read(judge, source, labelled)
+        except InputError:
+            pass
+    return judge, read(judge, source, plain)
+
+
+def _detector_table(detector: BaseDetector, source: str, options: InputOptions) -> Table:
+    table = read_table(source, options, detector.channels_)
+    say_profile(table.profile)
+    say(f"judging {len(table.values):,} samples ...")
+    return table
+
+
+class JudgedFile(NamedTuple):
+    """The verdicts on a file, its name, and what was read of a fleet's streams."""
+
+    verdicts: Any
+    name: str
+    tables: StreamTables | None = None
+    as_fitted: bool = False  # MODEL had seen these times, and was judged with as it was fitted
+
+    def contents(self, model: Path) -> Contents:
+        """Return it as a report shows it."""
+        from newnormal.reports.contents import Contents
+
+        how = " as it was fitted" if self.as_fitted else ""
+        return Contents.of(self.verdicts, f"{self.name} judged by {model.name}{how}")
+
+
+def judge_file(
+    model: Path, classes: Classes, source: str, options: InputOptions, frozen: bool
+) -> JudgedFile:
+    """Judge a file, with its labels where it has them; MODEL stays as it is.
+
+    What a `watch` wrote has mostly seen the very file that is to be shown. Times do not come twice,
+    so such a file is judged from where MODEL was fitted.
+    """
+    name = "standard input" if source == _STANDARD_INPUT else Path(source).name
+    judge, data = read_for(model, classes, source, options, labels=None)
+    if is_fleet(model):
+        return _judged_streams(model, judge, data, frozen)._replace(name=name)
+    return _judged_stream(model, judge, data, frozen)._replace(name=name)
+
+
+def _judged_stream(model: Path, detector: BaseDetector, table: Table, frozen: bool) -> JudgedFile:
+    from newnormal.runtime.judging import judge_series
+    from newnormal.types import Observed
+
+    decided = Observed.decided_of(detector.past_)
+    again = back_to_fit(model, detector, table, frozen)
+    with progress("judging", len(table.values)) as on_samples:
+        verdicts = judge_series(detector, table, frozen=frozen, on_samples=on_samples).verdicts
+    if verdicts.observed is not None:
+        verdicts = replace(verdicts, observed=replace(verdicts.observed, decided=decided))
+    return JudgedFile(verdicts, "", as_fitted=again)
+
+
+def back_to_fit(model: Path, detector: BaseDetector, table: Table, frozen: bool) -> bool:
+    """Bring MODEL back to where it was fitted if it has seen these times; return whether."""
+    again = not frozen and _has_seen(detector, table)
+    if again:
+        _say_again(model)
+        detector.reset()
+    return again
+
+
+def _has_seen(detector: BaseDetector, table: Table) -> bool:
+    """Whether a detector would take no sample of a table, since their times do not come after."""
+    from newnormal.core.times import is_late
+
+    newest = detector.last_time_
+    if table.times is None or newest is None:
+        return False
+    return bool(is_late(table.times[:1], newest).any())
+
+
+def _say_again(model: Path) -> None:
+    say(
+        f"{model} has seen these times: they are judged from where it was fitted, without what it "
+        "learned and what was accepted since"
+    )
+
+
+def _judged_streams(model: Path, fleet: Fleet, tables: StreamTables, frozen: bool) -> JudgedFile:
+    if frozen:
+        scored = {name: fleet[name].score_frozen(table) for name, table in tables.tables.items()}
+        return JudgedFile(scored, "", tables)
+    fresh = fleet_back_to_fit(model, fleet, tables)
+    verdicts = fresh.run(tables)
+    if verdicts.observed is not None:
+        decided = fleet.opened(tables.tables, past=True)
+        verdicts.observed = replace(verdicts.observed, decided=decided)
+    _say_errors(verdicts, tables)
+    return JudgedFile(verdicts, "", tables, fresh is not fleet)
+
+
+def fleet_back_to_fit(model: Path, fleet: Fleet, tables: StreamTables) -> Fleet:
+    """Return a fleet whose streams are where they were fitted, if one has seen these times."""
+    from newnormal.fleet import Fleet
+
+    if not any(_has_seen(fleet[name], table) for name, table in tables.tables.items()):
+        return fleet
+    _say_again(model)
+    fresh = Fleet(fleet.detector, fleet_alarms_per_day=fleet.fleet_alarms_per_day)
+    for name in fleet:
+        fresh.add(name, fleet[name].reset())
+    return fresh
+
+
+def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
+    """Name the streams whose samples were not taken, and count them as left out."""
+    for failure in verdicts.errors:
+        if failure.stream not in tables.errors:
+            tables.errors[failure.stream] = InputError(
+                failure.error.message, hint=failure.error.hint
+            )
+            say(f"error: {stream_text(failure.stream)}: {failure.error.message}; skipped")
+    if tables.errors and not any(True for _ in verdicts):
+        name, error = next(iter(tables.errors.items()))
+        raise InputError(f"no stream can be judged; {name}: {error.message}", hint=error.hint)

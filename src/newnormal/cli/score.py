@@ -1,66 +1,76 @@
 """`newnormal score`: judge a finished file."""
 
+from __future__ import annotations
+
+import json
 import sys
 from typing import TYPE_CHECKING
 
-from newnormal.cli.compiling import prepare
 from newnormal.cli.console import say
-from newnormal.cli.fleet_reading import (
-    FrozenLines,
-    exit_if_failed,
-    fleet_tables,
-    load_fleet,
-    remembered,
-)
-from newnormal.cli.options import Classes, Frozen, Input, Loading, Model, Rule
-from newnormal.cli.reading import load, read_table, say_profile
-from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.cli.streams import check_one_stream, check_streams, is_fleet
+from newnormal.cli.options import Classes, Frozen, Input, InputOptions, Model, is_fleet, with_shared
+from newnormal.cli.reading import exit_if_failed, read_for
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
-    from newnormal.fleet import FleetVerdicts
-    from newnormal.types import Verdicts
+    from newnormal.fleet import Fleet, FleetVerdicts
+    from newnormal.tabular import StreamTables
+    from newnormal.types import Bools, Verdicts
 
 _LINES = 4096  # of output at once
 
 
-@reads_input
+@with_shared
 def score(
     model: Model,
     input: Input,  # noqa: A002
     frozen: Frozen = False,
-    loading: Loading = None,
-    rule: Rule = None,
     *,
+    classes: Classes,
     options: InputOptions,
 ) -> None:
     """Judge a finished file: JSON lines out, one per sample. Nothing is written to MODEL.
 
     newnormal score plant.fleet metrics.csv --by host
     """
-    classes = Classes.of(loading, rule)
-    if is_fleet(model):
-        options = options.after(remembered(model))
-        check_streams(model, options.streams, input)
-        fleet = load_fleet(model, classes)
-        tables = fleet_tables(fleet, input, options)
-        _write(FrozenLines(fleet, tables) if frozen else fleet.run(tables))
-        exit_if_failed(tables)
+    judge, data = read_for(model, classes, input, options, labels=False)
+    if not is_fleet(model):
+        _write(judge.score_frozen(data) if frozen else judge.score(data))
         return
-    check_one_stream(model, options.streams)
-    detector = load(model, classes)
-    prepare(detector)
-    table = read_table(input, options.after(detector.reading_), detector.channels_)
-    say_profile(table.profile)
-    say(f"judging {len(table.values):,} samples ...")
-    _write(detector.score_frozen(table) if frozen else detector.score(table))
+    _write(FrozenLines(judge, data) if frozen else judge.run(data))
+    exit_if_failed(data)
 
 
-def _write(verdicts: "Verdicts | FleetVerdicts | FrozenLines") -> None:
+def _write(verdicts: Verdicts | FleetVerdicts | FrozenLines) -> None:
     for start in range(0, len(verdicts), _LINES):
         lines = verdicts.json_lines(start, min(start + _LINES, len(verdicts)))
         sys.stdout.writelines(line + "\n" for line in lines)
     sys.stdout.flush()
     anomalous = int(verdicts.anomalous.sum())
     say(f"judged {counted(len(verdicts), 'sample')}, {anomalous:,} anomalous")
+
+
+class FrozenLines:
+    """The verdicts of a fleet's streams, each judged without learning, in the input's order."""
+
+    def __init__(self, fleet: Fleet, tables: StreamTables) -> None:
+        import numpy as np
+
+        lines: list[str] = []
+        anomalous: list[Bools] = []
+        for name, table in tables.tables.items():
+            verdicts = fleet[name].score_frozen(table)
+            start = f'{{"stream": {json.dumps(name, ensure_ascii=False)}, '
+            lines += [start + line[1:] for line in verdicts.json_lines()]
+            anomalous.append(verdicts.anomalous)
+        self._lines = lines
+        self.anomalous = np.concatenate(anomalous)
+        if tables.rows is not None:
+            rows = np.concatenate([tables.rows[name] for name in tables.tables])
+            self._lines = [lines[row] for row in np.argsort(rows, kind="stable").tolist()]
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def json_lines(self, start: int = 0, stop: int | None = None) -> list[str]:
+        """Return some of them as lines of JSON."""
+        return self._lines[start:stop]

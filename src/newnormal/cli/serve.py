@@ -127,7 +127,7 @@ def _config_path(file: str | None) -> Path | None:
 
 
 def _serve(config: ServiceConfig, load: Callable[[], ServiceConfig]) -> None:
-    from newnormal.cli.compiling import compile_first
+    from newnormal.cli.bars import compile_first
     from newnormal.cli.serving import run
     from newnormal.service.connectors import check_connections
     from newnormal.service.demo import demo_config

@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from newnormal.cli.compiling import prepare
-from newnormal.cli.console import BAD_LINE, announce_compiling, fail, say
+from newnormal.cli.bars import prepare
+from newnormal.cli.console import BAD_LINE, accept_after_text, announce_compiling, fail, say
 from newnormal.cli.options import (
     OWN_CLASSES,
     Classes,
     Input,
-    Loading,
+    InputOptions,
     Model,
-    Rule,
+    StreamNaming,
+    check_one_stream,
+    check_streams,
     importable,
+    is_fleet,
     option,
+    with_shared,
 )
-from newnormal.cli.reading import summary
-from newnormal.cli.reading_options import InputOptions, reads_input
-from newnormal.cli.streams import StreamNaming, check_one_stream, check_streams, is_fleet
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
 from newnormal.texts import counted, number_text
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 _FORMS = ("text", "json")
 
 
-@reads_input
+@with_shared
 def watch(
     model: Model,
     input: Input,  # noqa: A002
@@ -87,9 +88,8 @@ def watch(
         shown="jsonl",
         panel=OWN_CLASSES,
     ),
-    loading: Loading = None,
-    rule: Rule = None,
     *,
+    classes: Classes,
     options: InputOptions,
 ) -> None:
     """Judge an input line by line as it comes: alarms and changes in words, or JSON lines.
@@ -127,7 +127,7 @@ def watch(
 
     if many:
         announce_compiling()
-        from newnormal.cli.fleet_reading import remembered
+        from newnormal.cli.reading import remembered
         from newnormal.io.sources.streams import StreamOptions
 
         options = options.after(remembered(model))
@@ -138,7 +138,7 @@ def watch(
             input,
             StreamOptions(options.streams.by, options.streams.long, source_options(options)),
             FleetOutput(output, SinkOptions(alarms_only), in_words, every, flush, strict, quiet),
-            Classes.of(loading, rule),
+            classes,
         )
         return
     check_one_stream(model, options.streams)
@@ -157,7 +157,7 @@ def watch(
         state_file.check_target(state, [input], new=False)
         state_file.remove_stale(state)
     with _held(state) as lock, closing(make_sink(output, SinkOptions(alarms_only))) as out:
-        resumed = resume(model, state, make_source, say, Classes.of(loading, rule))
+        resumed = resume(model, state, make_source, say, classes)
         detector = resumed.detector
         with closing(resumed.source), _shown(out, detector, state, quiet):
             prepare(detector)
@@ -206,7 +206,6 @@ def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) 
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
-    from newnormal.cli.words import accept_after_text
     from newnormal.io.sinks.text import TextSink
 
     if not isinstance(sink, TextSink):
@@ -265,7 +264,7 @@ def _check_savable(detector: BaseDetector, state: Path) -> None:
 
 
 def _summary(watching: Watch, alarms_only: bool) -> str:
-    text = summary(watching, alarms_only)
+    text = _counts_text(watching, alarms_only)
     pending = watching.detector.counters["pending"]
     return text + (f"; {pending} wait for a full window" if pending else "")
 
@@ -367,7 +366,6 @@ def _shown_fleet(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool)
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
     from newnormal.cli.screen import status_line
-    from newnormal.cli.words import accept_after_text
     from newnormal.runtime.fleet_watch import FleetTextSink
 
     if not isinstance(sink, FleetTextSink):
@@ -385,8 +383,21 @@ def _shown_fleet(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool)
 
 
 def _fleet_summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:
-    text = summary(watching, alarms_only, watching.incidents)
+    text = _counts_text(watching, alarms_only, watching.incidents)
     if watching.unknown:
         lines = counted(sum(watching.unknown.values()), "sample")
         text += f"; {lines} of {counted(len(watching.unknown), 'unknown stream')} skipped"
     return text + (f"; {counted(waiting, 'sample')} not complete yet" if waiting else "")
+
+
+def _counts_text(counts: Watch | FleetWatch, alarms_only: bool, incidents: int = 0) -> str:
+    """Return in a line what a watch has seen."""
+    text = f"judged {counted(counts.judged, 'sample')}, {counts.anomalous:,} anomalous"
+    if alarms_only or counts.alarms:
+        text += f", {counted(counts.alarms, 'alarm')}"
+    if counts.changes:
+        text += f", {counted(counts.changes, 'change')}"
+    if incidents:
+        text += f", {counted(incidents, 'incident')}"
+    text += f"; {counted(counts.bad, 'bad line')} skipped" if counts.bad else ""
+    return text + (f"; {counts.skipped:,} judged before" if counts.skipped else "")

@@ -163,7 +163,7 @@ class Fleet:
             A frame with a column that names the stream (`by`), or a mapping from names to
             histories, or a folder with a file for each stream.
         by
-            The column, or columns, that name the stream.
+            The column, or columns, that name the stream; an index by (host, time) needs none.
         times
             The column of times, where there are several.
         long

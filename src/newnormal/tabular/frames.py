@@ -58,6 +58,7 @@ def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = N
         return _from_table(data, times, channels)
     if (frame := as_frame(data)) is None:
         return _from_array(as_array(data), times, channels)
+    check_one_stream(frame)
     import narwhals as nw
 
     if isinstance(frame, nw.Series):
@@ -252,14 +253,33 @@ def holds_times(series: nw.Series[Any]) -> bool:
     return series.dtype == nw.String and len(series) > 0 and is_time(series.item(0))
 
 
-def index_times(frame: Any, temporal: Sequence[str] = ()) -> Any:
-    """Return a pandas DatetimeIndex, if the frame or Series has one; `temporal` hold times, too."""
+def index_levels(frame: Any) -> dict[str, Any]:
+    """Return the levels of a pandas index by their names; none of a frame without an index."""
     import narwhals as nw
 
-    index = nw.maybe_get_index(frame)
-    if getattr(getattr(index, "dtype", None), "kind", "") != "M":
-        return None
-    if temporal:
+    index: Any = nw.maybe_get_index(frame)
+    return {
+        f"level_{number}" if name is None else str(name): index.get_level_values(number)
+        for number, name in enumerate(() if index is None else index.names)
+    }
+
+
+def check_one_stream(frame: Any) -> None:
+    """Raise an InputError if the levels of an index name several streams."""
+    levels = index_levels(frame)
+    for name, level in levels.items() if len(levels) > 1 else ():
+        if level.dtype.kind != "M" and level.nunique() > 1:
+            raise InputError(
+                f"expected the samples of one stream, found an index by {', '.join(levels)}",
+                hint="Fleet().fit(frame) has a detector for each stream; one of them is "
+                f"frame.xs({level[:1].tolist()[0]!r}, level={name!r})",
+            )
+
+
+def index_times(frame: Any, temporal: Sequence[str] = ()) -> Any:
+    """Return the times of a pandas index, if a frame or Series has any; `temporal` do, too."""
+    index = next((level for level in index_levels(frame).values() if level.dtype.kind == "M"), None)
+    if index is not None and temporal:
         raise InputError(
             f"expected times in one place, found them in the index and in {listed(temporal)}",
             hint="name the column to use with times=, or leave it out of the frame",

@@ -11,7 +11,7 @@ import numpy as np
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique, listed
-from newnormal.tabular.frames import cell_number, holds_times, index_times, numbers
+from newnormal.tabular.frames import cell_number, holds_times, index_levels, index_times, numbers
 from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
@@ -34,6 +34,7 @@ def frame_tables(
     drop: Sequence[str] = (),
 ) -> StreamTables:
     """Return the streams of a narwhals frame, as `to_tables`."""
+    frame, by = _with_levels(frame, by)
     names = [str(name) for name in frame.columns]
     check_unique(names)
     series = dict(zip(names, frame.iter_columns(), strict=True))
@@ -109,6 +110,18 @@ def _long_tables(
     return pivoted(streams, codes, (tags, tag_codes), values, moments, channels, faults)
 
 
+def _with_levels(frame: nw.DataFrame[Any], by: Any) -> tuple[nw.DataFrame[Any], Any]:
+    """Return a frame that has the levels of its index that name the stream as columns, and `by`."""
+    import narwhals as nw
+
+    levels = index_levels(frame)
+    if by is None and len(levels) > 1:
+        by = [name for name, level in levels.items() if level.dtype.kind != "M"]
+    columns = [by] if isinstance(by, str) else by if isinstance(by, list | tuple) else ()
+    added = {name: levels[name] for name in columns if name in levels.keys() - frame.columns}
+    return (nw.from_native(frame.to_native().assign(**added)) if added else frame), by
+
+
 def _by_cells(
     frame: nw.DataFrame[Any], series: dict[str, nw.Series[Any]], by: Any, needed: bool
 ) -> tuple[tuple[str, ...], Sequence[Any]]:
@@ -129,11 +142,7 @@ def _by_cells(
     columns = (by,) if isinstance(by, str) else tuple(by)
     for name in columns:
         if name not in series:
-            index = getattr(getattr(frame.to_native(), "index", None), "names", None) or ()
-            raise InputError(
-                f"by names column {name!r}, found only {listed(names)}",
-                hint="it is in the index: pass frame.reset_index()" if name in index else None,
-            )
+            raise InputError(f"by names column {name!r}, found only {listed(names)}")
     cells = [series[name].to_list() for name in columns]
     return columns, cells[0] if len(cells) == 1 else list(zip(*cells, strict=True))
 

@@ -46,7 +46,8 @@ def to_tables(
         - what `read_tables` returned, which is taken as it is.
     by
         The column that names the stream, or a list of columns, whose cells are joined by "/"; or
-        an array or a Series of names, one a row.
+        an array or a Series of names, one a row. By default the levels of a pandas index of
+        several, such as (host, time), but that of times.
     times
         The times: the name of a column, or one time a row. For a mapping a name, or a mapping
         from the name of a stream to its times.
