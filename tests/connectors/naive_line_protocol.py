@@ -3,7 +3,7 @@
 import math
 from typing import NamedTuple
 
-from newnormal.io.labels import Naming
+from newnormal.arrivals.naming import Naming
 
 Values = dict[tuple[str, str, int], float]  # stream, channel, time
 
@@ -44,7 +44,7 @@ def naive_values(
     """Return the values of points; the last one of a channel and a time counts."""
     found: Values = {}
     for point in points:
-        naming = Naming(by, without, point.measurement)
+        naming = Naming(by, without, fallback=point.measurement)
         for field, value in point.fields.items():
             stream, channel = naming(f"{point.measurement}_{field}", point.tags)
             found[stream, channel, now if point.time is None else point.time] = value

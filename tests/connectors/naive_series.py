@@ -132,7 +132,7 @@ class RemoteWrite:
 
     Parameters
     ----------
-    by, without, rates, counters, buckets
+    by, without, rates, buckets
         As the address of the decoder has them.
     """
 
@@ -141,12 +141,11 @@ class RemoteWrite:
         by: Sequence[str] = ("job", "instance"),
         without: Sequence[str] = (),
         *,
-        rates: bool = True,
-        counters: Sequence[str] = (),
+        rates: Sequence[str] = (),
         buckets: bool = False,
     ) -> None:
-        self.by, self.without, self.patterns = by, without, counters
-        self.rates, self.buckets = rates, buckets
+        self.by, self.without, self.patterns = by, without, rates
+        self.rates, self.buckets = rates != ("no",), buckets
         self.counters = Counters()
         self.names: set[tuple[str, str]] = set()  # of each stream
         self.first: dict[Any, int] = {}

@@ -196,15 +196,15 @@ def test_the_address_says_which_tags_name_the_stream() -> None:
     assert list(values_of(decoded(body, "by=rack"))) == [
         ("cpu", 'cpu_v{host="a",pid="7",region="eu"}', NOW)
     ]
-    headers = {"x-newnormal-by": "region, host", "x-newnormal-without": "pid", QUERY: "db=plant"}
+    headers = {"x-newnormal-options": "by=region, host&without=pid", QUERY: "db=plant"}
     assert list(values_of(decoder().decode(body, headers))) == [("eu/a", "cpu_v", NOW)]
     headers[QUERY] = "by=host&without=region"  # the address counts
     assert list(values_of(decoder().decode(body, headers))) == [("a", 'cpu_v{pid="7"}', NOW)]
     rates = "&".join(f"rates=m{at}_*" for at in range(101))
     many = raised(InputError, lambda: decoded(body, rates))
-    assert "at most 100 names behind the question mark, found 102" in many.message
+    assert "at most 100 names behind the question mark, found 101" in many.message
     assert raised(InputError, lambda: decoded(body, "by=host&without=host")).message == (
-        "by and without: expected a label in by or in without, found host in both"
+        "address: expected a label in by or in without, found host in both"
     )
 
 
@@ -256,7 +256,7 @@ def test_counters_become_rates_once_they_are_durable() -> None:
     assert rate(150, 10, durable=False) == [[5.0, 5.0, 5.0]]
     assert rate(150, 10, durable=True) == [[5.0, 5.0, 5.0]]  # it was sent again
     assert rate(30, 20, durable=True) == [[3.0, 5.0, 3.0]]  # it began anew
-    query.update({QUERY: "db=plant", "x-newnormal-rates": "net_bytes_*,*_errors"})
+    query.update({QUERY: "db=plant", "x-newnormal-options": "rates=net_bytes_*,*_errors"})
     assert rate(80, 30, durable=True) == [[5.0, 5.0, 5.0]]
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from newnormal.arrivals.counters import CounterRates
+from newnormal.arrivals.naming import Naming, _short_key, digest_of, fitting_name, series_name
 from newnormal.errors import ParameterError
 from newnormal.io.decoders.base import QUERY
 from newnormal.io.decoders.influx import InfluxDecoder
-from newnormal.io.labels import Naming, _short_key, digest_of, fitting_name, series_name
-from newnormal.io.rates import CounterRates
 from newnormal.io.topics import TopicPatterns
 from tests.connectors.naive_series import Counters
 

@@ -133,13 +133,12 @@ def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str
     [
         (
             "job=node",
-            "address: expected by, without, rates, counters or buckets behind the question mark, "
-            "found 'job'",
+            "address: expected by, without, rates or buckets behind the question mark, found 'job'",
         ),
         ("by=", "address: by: expected names with commas between them, found ''"),
         ("by=job,,instance", "by: expected names with commas between them, found 'job,,instance'"),
         ("by=" + ",".join("a" * 101), "address: expected at most 100 names"),
-        ("rates=false", "address: rates: expected yes or no, found 'false'"),
+        ("buckets=1", "address: buckets: expected yes or no, found '1'"),
         ("by=a&without=a", "address: expected a label in by or in without, found a in both"),
         ("%ff" * 90 + "=1", "found '" + "\\ufffd" * 9),
     ],
@@ -196,8 +195,8 @@ def test_rates_can_be_left_out_and_others_named() -> None:
     to = decoder()
     for second in (0, 10):
         series = [(name, NODE, [(second, 2.0 * second)]) for name in ("hits_total", "vmstat_in")]
-        as_sent = send(to, *series, query="rates=no&counters=vmstat_*")
-        both = send(to, *series, query="counters=vmstat_*,netstat_*")
+        as_sent = send(to, *series, query="rates=no")
+        both = send(to, *series, query="rates=vmstat_*,netstat_*")
     assert [cells for _, _, cells in as_sent] == [(("hits_total", 20.0), ("vmstat_in", 20.0))]
     assert [cells for _, _, cells in both] == [
         (("rate(hits_total)", 2.0), ("rate(vmstat_in)", 2.0))
@@ -391,8 +390,8 @@ class Sender:
 QUERIES: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
     ("by=job&without=replica", {"by": ("job",), "without": ("replica",)}),
-    ("rates=no&buckets=yes", {"rates": False, "buckets": True}),
-    ("buckets=yes&counters=vm_*", {"buckets": True, "counters": ("vm_*",)}),
+    ("rates=no&buckets=yes", {"rates": ("no",), "buckets": True}),
+    ("buckets=yes&rates=vm_*", {"buckets": True, "rates": ("vm_*",)}),
 ]
 
 

@@ -35,7 +35,7 @@ OPTIONS: dict[str, list[Mapping[str, Any]]] = {
     "samples": [*({"content-type": form, ":query": "stream=a"} for form in _FORMS), {}],
     "influx": [{":query": query} for query in _QUERIES],
     "otlp": [{"content-type": _JSON}, _FORM, {"content-type": _JSON, ":query": "rates=no"}],
-    "remote_write": [_PLAIN, {**_PLAIN, ":query": "buckets=yes&counters=*"}, _FORM],
+    "remote_write": [_PLAIN, {**_PLAIN, ":query": "buckets=yes&rates=*"}, _FORM],
     "messages": [{}, {"stream": "id", "time": "ts"}, {"channel": "c.d", "value": "v"}],
     "gzip": [{"size": 10**9}, {"size": 7}],
     "tables": [{}, {"format": "csv"}, {"format": "jsonl"}, {"by": "stream"}, {"long": True}],

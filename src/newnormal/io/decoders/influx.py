@@ -1,17 +1,17 @@
 """The bodies that Telegraf and InfluxDB's clients send: line protocol."""
 
 import json
-import re
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from fnmatch import translate
 from typing import ClassVar, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.errors import InputError, ParameterError
+from newnormal.arrivals.counters import CounterRates, RateConversion
+from newnormal.arrivals.naming import Naming, fitting_name, rate_name
+from newnormal.errors import InputError
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply
 from newnormal.io.decoders.line_protocol import (
     LineGroup,
@@ -23,12 +23,11 @@ from newnormal.io.decoders.line_protocol import (
     scaled,
 )
 from newnormal.io.decoders.rows import too_many_samples
-from newnormal.io.decoders.series import check_names
-from newnormal.io.labels import Naming, fitting_name
-from newnormal.io.rates import CounterRates, RateConversion
+from newnormal.io.decoders.series import options_of
 from newnormal.types import Floats, Ints
 
 _BY = ("host",)  # the tag that Telegraf adds
+_EXAMPLE = "/write?by=host,region&rates=net_bytes_*"
 _NS = 1
 _US, _MS, _S = 10**3, 10**6, 10**9
 _UNITS = {
@@ -52,49 +51,28 @@ class _InfluxLayout(NamedTuple):
     counters: tuple[int, ...]  # channels that become rates
 
 
-class _InfluxOptions:
-    """What a request asks for, in its address or in its headers."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        given = parse_qs(headers.get(QUERY, ""), errors="replace")
-        for name in ("by", "without", "rates"):
-            listed = ",".join(given.get(name, [headers.get(f"x-newnormal-{name}", "")])).split(",")
-            given[name] = [each.strip() for each in listed if each.strip()]
-        self.scale = _scale(given.get("precision", [""])[-1])
-        self.whole = given.get("accept_partial", [""])[-1].lower() == "false"
-        self._by = tuple(given["by"]) or _BY
-        self._without = tuple(given["without"])
-        rates = tuple(given["rates"])
-        check_names([*self._by, *self._without, *rates])
-        self._is_counter = [re.compile(translate(rate)).fullmatch for rate in rates]
-        self.names = self._by, self._without, rates  # what the names of channels depend on
-        try:
-            Naming(self._by, self._without)
-        except ParameterError as error:
-            raise InputError(f"by and without: {error.message}", hint=error.hint) from None
-
-    def layout(self, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
-        """Return where the values of lines go."""
-        series = read_series(head)
-        naming = Naming(self._by, self._without, series.measurement)
-        columns: dict[str, int] = {}
-        counters = []
-        stream, behind = naming.parts(series.tags)
-        for at, field in enumerate(fields):
-            name = f"{series.measurement}_{field}"
-            channel = fitting_name(f"{name}{behind}")
-            columns.pop(channel, None)  # the last counts
-            columns[channel] = at
-            if any(matches(name) for matches in self._is_counter):
-                counters.append(channel)
-        numbers = tuple(columns.values())
-        channels = tuple(columns)
-        return _InfluxLayout(
-            stream,
-            channels,
-            None if numbers == tuple(range(len(fields))) else numbers,
-            tuple(at for at, each in enumerate(channels) if each in counters),
-        )
+def _layout(naming: Naming, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
+    """Return where the values of lines go."""
+    series = read_series(head)
+    columns: dict[str, int] = {}
+    counters = []
+    stream, behind = naming.parts(series.tags, series.measurement)
+    for at, field in enumerate(fields):
+        name = f"{series.measurement}_{field}"
+        channel = fitting_name(f"{name}{behind}")
+        if naming.is_rate(name):
+            channel = rate_name(channel)
+            counters.append(channel)
+        columns.pop(channel, None)  # the last counts
+        columns[channel] = at
+    numbers = tuple(columns.values())
+    channels = tuple(columns)
+    return _InfluxLayout(
+        stream,
+        channels,
+        None if numbers == tuple(range(len(fields))) else numbers,
+        tuple(at for at, each in enumerate(channels) if each in counters),
+    )
 
 
 class _InfluxSamples(list[Arrival]):
@@ -111,9 +89,9 @@ class InfluxDecoder(Decoder):
 
     A channel is called ``measurement_field``, with the tags behind it; the stream is the tag
     ``host``, or the tags that ``?by=`` names. Booleans are 1 and 0, texts are left out. With
-    ``?rates=net_bytes_*`` counters become rates. Senders that cannot set these in the address send
-    headers, ``X-Newnormal-By: host, region``. Lines that cannot be read are left out and named in
-    the answer, which then is 400; all others are taken.
+    ``?rates=net_bytes_*`` counters become rates, in channels ``rate(NAME)``. Senders that cannot
+    set these in the address send the header ``X-Newnormal-Options``. Lines that cannot be read are
+    left out and named in the answer, which then is 400; all others are taken.
 
     >>> decoder = InfluxDecoder()
     >>> body = b'cpu,host=web-1,cpu=cpu0 user=1.5,ok=t,text="a b" 1767225600000000000\n'
@@ -139,18 +117,20 @@ class InfluxDecoder(Decoder):
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body, and keep for `response` which lines were bad."""
-        options = _InfluxOptions(headers)
+        naming = options_of(headers, _BY, _EXAMPLE).naming
+        others = dict(parse_qsl(headers.get(QUERY, ""), errors="replace"))
+        scale = _scale(others.get("precision", ""))
         text = body.decode("utf-8", "surrogateescape")
-        parsed = parse(text, options.scale, self.limits.samples, self.limits.channels)
+        parsed = parse(text, scale, self.limits.samples, self.limits.channels)
         if parsed is None:
             raise too_many_samples(self.limits)
-        if options.whole and parsed.dropped:
+        if others.get("accept_partial", "").lower() == "false" and parsed.dropped:
             raise InputError(f"line {parsed.line}: {parsed.error}", hint="nothing was taken")
         taken = _InfluxSamples(parsed, self._rates.begin())
         now = self.clock()
         streams: dict[str, list[tuple[_InfluxLayout, Ints, Floats]]] = {}
         for key, group in parsed.groups.items():
-            layout = self._layout(options, *key)
+            layout = self._layout(naming, *key)
             streams.setdefault(layout.stream, []).append(_table(layout, group, now))
         for parts in streams.values():
             taken += _arrivals(parts, taken.conversion)
@@ -177,12 +157,12 @@ class InfluxDecoder(Decoder):
             body["line"] = parsed.line
         return Reply(json.dumps(body).encode(), "application/json", 400)
 
-    def _layout(self, options: _InfluxOptions, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
+    def _layout(self, naming: Naming, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
         """Return where the values of lines go: naming takes longer than reading them."""
-        key = options.names, head, fields
+        key = naming.options, head, fields
         layout = self._layouts.get(key)
         if layout is None:
-            layout = options.layout(head, fields)
+            layout = _layout(naming, head, fields)
             long = len(head) + sum(map(len, fields)) > _LONGEST_NAMES
             if len(fields) <= _MOST_FIELDS and not long:
                 with self._lock:

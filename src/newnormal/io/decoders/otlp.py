@@ -9,9 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.counters import RateConversion
+from newnormal.arrivals.naming import digest_of, fitting_name, rate_name
 from newnormal.errors import InputError, MissingExtraError
 from newnormal.io.decoders.base import (
-    QUERY,
     Reply,
     UnknownFormError,
     message_weight,
@@ -24,14 +25,9 @@ from newnormal.io.decoders.series import (
     SeriesDecoder,
     SeriesValues,
     check_labels,
-    query_options,
-    rate_name,
+    options_of,
 )
-from newnormal.io.labels import digest_of, fitting_name
-from newnormal.io.rates import RateConversion
 
-_KNOWN = ("by", "without", "rates")
-_OPTIONS = "x-newnormal-options"  # an SDK need not send what is behind a question mark
 _EXAMPLE = "/v1/metrics?by=service.name,host.name"
 _PROTOBUF = ("application/x-protobuf", "application/protobuf")
 _JSON = "application/json"
@@ -75,7 +71,8 @@ class OtlpDecoder(SeriesDecoder):
     - ``by=ATTRIBUTE,ATTRIBUTE``: the attributes that make a stream instead;
     - ``without=ATTRIBUTE,ATTRIBUTE``: attributes that are left out of the names of channels;
     - ``rates=no``: sums stay as they are. Otherwise those that only grow, and what was added in an
-      interval, become rates per second, in channels ``rate(NAME)``.
+      interval, become rates per second, in channels ``rate(NAME)``;
+    - ``rates=PATTERN,PATTERN``: other counters, by their names.
 
     Histograms and summaries give the rates of their counts and sums, summaries their quantiles,
     too. Points without a recorded value, NaN and infinite values are missing values.
@@ -91,8 +88,7 @@ class OtlpDecoder(SeriesDecoder):
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
-        asked = headers.get(QUERY, "") or headers.get(_OPTIONS, "")
-        options = query_options(asked, _KNOWN, _DEFAULT, _EXAMPLE)
+        options = options_of(headers, _DEFAULT, _EXAMPLE, "")
         points = SeriesValues(self.limits)
         if form == _JSON:
             request = _from_json(body, points)
@@ -135,7 +131,9 @@ class _Resource:
         if not named or _DRAWN.fullmatch(named):
             named = attributes.get("host.name") or named
         attributes[_INSTANCE] = named
-        self._own = {name: _short(attributes[name]) for name in options.by if name in attributes}
+        self._own = {
+            name: _short(attributes[name]) for name in options.naming.by if name in attributes
+        }
         # Counters of two resources are two, also where both are one stream.
         self._key = digest_of(options.text, sent.resource.SerializeToString())
 
@@ -159,11 +157,13 @@ class _Resource:
         delta = getattr(data, "aggregation_temporality", 0) == _DELTA
         missing = bool(point.flags & _NO_VALUE)
         for value in _values(name, kind, data, point):
-            adds_up = (value.adds_up or (delta and kind == "sum")) and self._options.rates
-            stream, channel = self._options.naming(value.name, {**self._own, **value.labels})
+            naming = self._options.naming
+            adds_up = value.adds_up or (delta and kind == "sum") or naming.is_rate(value.name)
+            adds_up &= naming.converts
+            stream, channel = naming(value.name, {**self._own, **value.labels})
             number = nan if missing or not isfinite(value.number) else value.number
             if adds_up:
-                channel = fitting_name(rate_name(channel))
+                channel = rate_name(channel)
                 if delta:
                     number = _per_second(number, time - point.start_time_unix_nano, time)
                 else:

@@ -4,15 +4,15 @@ import json
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from itertools import islice
 from math import isfinite, nan
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.naming import digest_of, rate_name
 from newnormal.errors import MissingExtraError
-from newnormal.io.decoders.base import QUERY, Reply, UnknownFormError, message_weight
+from newnormal.io.decoders.base import Reply, UnknownFormError, message_weight
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,
@@ -20,13 +20,10 @@ from newnormal.io.decoders.series import (
     SeriesDecoder,
     SeriesValues,
     check_labels,
-    query_options,
-    rate_name,
+    options_of,
 )
-from newnormal.io.labels import digest_of, fitting_name
 from newnormal.io.remote_write import decompress, named_kind, parse, raw_kind
 
-_KNOWN = ("by", "without", "rates", "counters", "buckets")
 _EXAMPLE = "/api/v1/write?by=instance&without=replica"
 _FORMS = ("application/x-protobuf", "application/protobuf", "application/octet-stream", "")
 _SECOND_VERSION = "io.prometheus.write.v2.request"
@@ -67,7 +64,7 @@ class _SentSeries:
         self, key: bytes, stream: str, channel: str, counter: bool, family: _Family | None
     ) -> None:
         self.key, self.stream, self.channel = key, stream, channel
-        self.rate = fitting_name(rate_name(channel)) if counter or family else ""
+        self.rate = rate_name(channel) if counter or family else ""
         self.counter, self.family = counter, family
         self.first: int | None = None
 
@@ -89,7 +86,7 @@ class RemoteWriteDecoder(SeriesDecoder):
     - ``rates=no``: counters stay as they are. Otherwise they become rates per second, in channels
       ``rate(NAME)``. A counter is a series whose name ends in ``_total``, or in ``_count`` or
       ``_sum`` where there are both of them;
-    - ``counters=PATTERN,PATTERN``: other counters, by their names, such as ``node_netstat_*``;
+    - ``rates=PATTERN,PATTERN``: other counters, by their names, such as ``node_netstat_*``;
     - ``buckets=yes``: buckets of histograms are taken, too.
 
     NaN, infinite values and the marks of series that ended are missing values. Metadata,
@@ -123,7 +120,7 @@ class RemoteWriteDecoder(SeriesDecoder):
 
     def decode(self, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
         """Return the samples of a body."""
-        options = query_options(headers.get(QUERY, ""), _KNOWN, ("job", "instance"), _EXAMPLE)
+        options = options_of(headers, ("job", "instance"), _EXAMPLE, "buckets")
         points = SeriesValues(self.limits)
         points.check_parts(body.count(b"\x0a") + body.count(b"\x12"))  # tags of its parts
         try:
@@ -207,9 +204,9 @@ class RemoteWriteDecoder(SeriesDecoder):
             return None
         stream, channel = options.naming(name, labels)
         counter, family = False, None
-        if options.rates:
+        if options.naming.converts:
             base, _, end = name.rpartition("_")
-            if bucket or end == "total" or any(fnmatchcase(name, p) for p in options.counters):
+            if bucket or end == "total" or options.naming.is_rate(name):
                 counter = True
             elif end in ("count", "sum") and base:
                 part = _COUNT if end == "count" else _SUM

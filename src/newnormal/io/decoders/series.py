@@ -1,7 +1,7 @@
 """What the decoders of series with labels share: options in the address, and values as samples."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -10,16 +10,16 @@ from urllib.parse import parse_qsl
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.counters import CounterRates, RateConversion
+from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply, TooManyError
+from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply, TooManyError
 from newnormal.io.decoders.rows import too_many_samples
-from newnormal.io.labels import Naming
-from newnormal.io.rates import CounterRates, RateConversion
 from newnormal.texts import shortened
 
 # Times of one sample may differ by this many ns: some senders read a clock for each channel.
 _TOGETHER = 100_000_000
-_FLAGS = {"yes": True, "no": False}
+_HEADER = "x-newnormal-options"
 _MOST_LABELS = 1_000
 _MOST_NAMES = 100  # of labels, or patterns, in an address: each costs time for each series
 # Parts of a message, such as a label: each takes memory, also where it takes two bytes of a body.
@@ -34,56 +34,60 @@ class MissingLibraryError(MissingExtraError):
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What the address of a request asks for."""
+    """What a request asks for in its address, or in the header ``X-Newnormal-Options``."""
 
-    # The address behind its question mark: tells the options of one sender from another's.
+    # What it said: tells the options of one sender from another's.
     text: str
-    # The labels that a stream has one value of, and what follows from them.
-    by: tuple[str, ...]
     naming: Naming
-    rates: bool = True  # whether counters become rates
     buckets: bool = False  # whether the buckets of histograms are taken
-    counters: tuple[str, ...] = ()  # patterns of the names of series that are counters, too
 
 
-@lru_cache(maxsize=64)
-def query_options(
-    query: str, known: tuple[str, ...], default: tuple[str, ...], example: str
+def options_of(
+    headers: Mapping[str, str], default: tuple[str, ...], example: str, others: str | None = None
 ) -> QueryOptions:
-    """Return what an address asks for; an InputError if that is not known.
+    """Return what a request asks for; an InputError if that is not known.
+
+    The address counts; what it does not name is taken from the header, for senders that cannot
+    send what is behind a question mark.
 
     Parameters
     ----------
-    query
-        The address behind its question mark.
-    known
-        The names that it may have.
     default
-        The labels that make a stream where the address names none.
+        The labels that make a stream where none is named.
     example
         An address, for errors.
+    others
+        What the address may name besides `by`, `without` and `rates`; None: anything.
     """
+    return _options(headers.get(QUERY, ""), headers.get(_HEADER, ""), default, example, others)
+
+
+@lru_cache(maxsize=64)
+def _options(
+    query: str, header: str, default: tuple[str, ...], example: str, others: str | None
+) -> QueryOptions:
     values_of: dict[str, list[str]] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name not in known:
-            *some, last = known
-            raise InputError(
-                f"address: expected {', '.join(some)} or {last} behind the question mark, "
-                f"found {shortened(ascii(name))}",
-                hint=f"such as {example}",
-            )
-        values_of.setdefault(name, []).append(value)
-    lists = {name: _names(name, values_of.get(name)) for name in ("by", "without", "counters")}
-    flags = {name: _flag(name, values_of.get(name)) for name in ("rates", "buckets")}
-    by = lists["by"] or default
+    known = ("by", "without", "rates", *(others or "").split())
+    for text, any_name in ((query, others is None), (header, False)):
+        part: dict[str, list[str]] = {}
+        for name, value in parse_qsl(text, keep_blank_values=True, errors="replace"):
+            if name not in known and not any_name:
+                raise InputError(
+                    f"address: expected {', '.join(known[:-1])} or {known[-1]} behind the "
+                    f"question mark, found {shortened(ascii(name))}",
+                    hint=f"such as {example}",
+                )
+            part.setdefault(name, []).append(value)
+        values_of = {**part, **values_of}
+    by, without, rates = (_names(name, values_of.get(name)) for name in known[:3])
     try:
-        naming = Naming(by, lists["without"])
+        naming = Naming(by or default, without, rates)
     except ParameterError as error:
         raise InputError(f"address: {error.message}", hint=error.hint) from None
-    rates = flags["rates"]
-    return QueryOptions(
-        query, by, naming, rates is None or rates, bool(flags["buckets"]), lists["counters"]
-    )
+    buckets = values_of.get("buckets", ["no"])[-1] if "buckets" in known else "no"
+    if buckets not in ("yes", "no"):
+        raise InputError(f"address: buckets: expected yes or no, found {shortened(ascii(buckets))}")
+    return QueryOptions(f"{query}\n{header}", naming, buckets == "yes")
 
 
 def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
@@ -95,43 +99,19 @@ def _names(name: str, values: list[str] | None) -> tuple[str, ...]:
             f"address: {name}: expected names with commas between them, "
             f"found {shortened(ascii(','.join(values)))}"
         )
-    check_names(names)
-    return names
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Raise an InputError if an address has too many names."""
     if len(names) > _MOST_NAMES:
         raise InputError(
             f"address: expected at most {_MOST_NAMES} names behind the question mark, "
             f"found {len(names):,}",
             hint="use patterns such as node_*, or have the sender leave labels out",
         )
-
-
-def _flag(name: str, values: list[str] | None) -> bool | None:
-    if values is None:
-        return None
-    if values[-1] not in _FLAGS:
-        raise InputError(
-            f"address: {name}: expected yes or no, found {shortened(ascii(values[-1]))}"
-        )
-    return _FLAGS[values[-1]]
+    return names
 
 
 def check_labels(count: int) -> None:
     """Raise an InputError if a series has too many labels."""
     if count > _MOST_LABELS:
         raise InputError(f"expected at most {_MOST_LABELS:,} labels of a series, found {count:,}")
-
-
-def rate_name(name: str) -> str:
-    """Return the name of the channel that has the rate of a counter.
-
-    >>> rate_name("requests")
-    'rate(requests)'
-    """
-    return f"rate({name})"
 
 
 class Decoded(list[Arrival]):

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.naming import fitting_name
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
-from newnormal.io.labels import fitting_name
 from newnormal.io.options import Options
 from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.pull import PullSource

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.naming import Naming, fitting_name, series_name
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.http import authorization, checked_headers
-from newnormal.io.labels import Naming, fitting_name, series_name
 from newnormal.io.options import Options
 from newnormal.io.sources.prometheus_api import PrometheusApi, QueryGrid, RangeError, RangeSeries
 from newnormal.io.sources.prometheus_steps import Gaps, RangeSamples, StreamChannels, longest_range

@@ -1,8 +1,9 @@
-"""Series with labels as channels of streams: how Prometheus, OTLP and InfluxDB name things."""
+"""The one grammar of names: stream and channel of a series with labels, and what is a rate."""
 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import translate
 from functools import lru_cache
 
 from newnormal.errors import ParameterError
@@ -10,6 +11,8 @@ from newnormal.errors import ParameterError
 _LONGEST = 200  # characters of the name of a stream or a channel
 _SEPARATORS = re.compile(r'[\s"=,{}\\]')
 _DIGEST = hashlib.blake2b(digest_size=16)
+_NO_RATES = ("no",)
+_NOTHING = r"(?!)"
 
 
 class Naming:
@@ -20,29 +23,46 @@ class Naming:
     behind it. So two series share no channel of a stream, unless their values of `by` are the same
     once they are joined: ``a/b`` and ``c``, ``a`` and ``b/c``.
 
-    `by`: labels that a stream has one value of. `without`: labels that are left out of the names of
-    channels: those that are the same for all series of a stream, or that change when a program
-    restarts. `fallback`: the stream of series that have none of the labels.
+    Parameters
+    ----------
+    by
+        Labels that a stream has one value of.
+    without
+        Labels that are left out of the names of channels: those that are the same for all series
+        of a stream, or that change when a program restarts.
+    rates
+        Patterns of the names of series that are counters, besides those that say so themselves;
+        ``no`` alone: none is. A counter becomes a rate, in a channel that `rate_name` names.
+    fallback
+        The stream of series that have none of the labels.
 
     Examples
     --------
-    >>> naming = Naming(["job", "instance"], without=["replica"])
+    >>> naming = Naming(["job", "instance"], without=["replica"], rates=["node_net*"])
     >>> labels = {"job": "node", "instance": "db1:9100", "cpu": "0", "replica": "b"}
     >>> naming("node_load1", labels)
     ('node/db1:9100', 'node_load1{cpu="0"}')
-    >>> naming("up", {})
-    ('other', 'up')
+    >>> naming("up", {}), naming.is_rate("node_network_bytes")
+    (('other', 'up'), True)
     """
 
     def __init__(
-        self, by: Sequence[str], without: Sequence[str] = (), fallback: str = "other"
+        self,
+        by: Sequence[str],
+        without: Sequence[str] = (),
+        rates: Sequence[str] = (),
+        fallback: str = "other",
     ) -> None:
         if both := sorted(set(by) & set(without)):
             raise ParameterError(
                 f"expected a label in by or in without, found {both[0]} in both",
                 hint="leave it out of one of them",
             )
-        self._by = tuple(by)
+        self.options = tuple(by), tuple(without), tuple(rates)
+        self.by = tuple(by)
+        self.converts = tuple(rates) != _NO_RATES  # whether counters become rates
+        patterns = map(translate, rates if self.converts else ())
+        self._is_rate = re.compile("|".join(patterns) or _NOTHING).fullmatch
         self._left_out = frozenset((*by, *without))
         self._fallback = fallback
 
@@ -51,11 +71,25 @@ class Naming:
         stream, behind = self.parts(labels)
         return stream, fitting_name(f"{name}{behind}")
 
-    def parts(self, labels: Mapping[str, str]) -> tuple[str, str]:
+    def parts(self, labels: Mapping[str, str], fallback: str = "") -> tuple[str, str]:
         """Return the name of the stream, and what stands behind the names of series."""
-        values = [labels[each] for each in self._by if labels.get(each)]
+        values = [labels[each] for each in self.by if labels.get(each)]
         others = {key: value for key, value in labels.items() if key not in self._left_out}
-        return fitting_name("/".join(values) or self._fallback), series_name("", others)
+        stream = "/".join(values) or fallback or self._fallback
+        return fitting_name(stream), series_name("", others)
+
+    def is_rate(self, name: str) -> bool:
+        """Return whether a series is a counter by its name."""
+        return self._is_rate(name) is not None
+
+
+def rate_name(channel: str) -> str:
+    """Return the name of the channel that has the rate of a counter.
+
+    >>> rate_name("hits"), rate_name('hits{az="a"}')
+    ('rate(hits)', 'rate(hits{az="a"})')
+    """
+    return fitting_name(f"rate({channel})")
 
 
 def series_name(name: str, labels: Mapping[str, str]) -> str:
