@@ -73,7 +73,7 @@ def write_history(folder: Path, size: Size) -> int:
 
 def read_history(url: str, size: Size, written: int) -> dict[str, float]:
     """Read as many values by the source alone; return what that took."""
-    options = _options(url, size) | {"history": f"{60 * size.minutes + 600:.0f}s"}
+    options = _options(url, size) | {"start": f"{60 * size.minutes + 600:.0f}s"}
     values, used, began = 0, time.process_time(), time.perf_counter()
     with closing(PrometheusSource(SOURCE, options)) as source:
         while values < written:

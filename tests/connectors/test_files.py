@@ -269,7 +269,7 @@ def test_files_are_read_from_their_ends_where_that_is_asked_for(tmp_path: Path) 
     path.write_text(HEADER + lines(*range(300)) + line(300)[:7])
     with gzip.open(tmp_path / "plant.csv.1.gz", "wt") as packed:
         packed.write(HEADER + lines(900))
-    source = following(tmp_path, **{"from": "end"})
+    source = following(tmp_path, start="end")
     assert drained(source) == []
     append(path, line(300)[7:] + "bad\n" + line(301))
     (tmp_path / "other.csv").write_text(HEADER + line(0))
@@ -282,7 +282,7 @@ def test_files_are_read_from_their_ends_where_that_is_asked_for(tmp_path: Path) 
     assert "plant.csv line 303: " in source.notice()
     only_header = tmp_path / "late.csv"
     only_header.write_text(HEADER)
-    late = following(only_header, **{"from": "end"})
+    late = following(only_header, start="end")
     assert drained(late) == []
     append(only_header, lines(1, 2))
     assert counts(drained(late)) == [1, 2]

@@ -115,7 +115,7 @@ def test_values_whose_range_reaches_into_a_gap_are_missing(
     query = f"rate(x[{span}s])"
     outages = [(NEWEST_S - 2000, NEWEST_S - 2000 + down), (NEWEST_S - 80, NEWEST_S - 20)]
     served(fake, outages, query)
-    source = source_of(fake, channels={"a": "load", "b": query}, history="3000s")
+    source = source_of(fake, channels={"a": "load", "b": query}, start="3000s")
     plain, ranged = given(source, fake)
     everything = set(range(NEWEST_S - 2990, NEWEST_S + 1, 10))
     assert plain == everything - missing(outages, 0)
@@ -124,7 +124,7 @@ def test_values_whose_range_reaches_into_a_gap_are_missing(
 
 def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
     served(fake, [(NEWEST_S - 210, NEWEST_S - 60)], "rate(x[2m])")
-    source = source_of(fake, channels={"a": "load", "b": "rate(x[2m])"}, history="300s")
+    source = source_of(fake, channels={"a": "load", "b": "rate(x[2m])"}, start="300s")
     given(source, fake)
     assert source.notice() == (
         "Prometheus scraped nothing at 13 times; b: left out at 7 times, as its range reaches back "
@@ -142,13 +142,13 @@ def test_why_values_are_left_out_is_told(fake: FakeApi) -> None:
 def test_a_source_that_starts_soon_after_a_gap_knows_of_it(fake: FakeApi) -> None:
     served(fake, [(NEWEST_S - 400, NEWEST_S - 100)], "rate(x[2m])")
     channels = {"a": "load", "b": "rate(x[2m])"}
-    first = source_of(fake, channels=channels, history="100s")
+    first = source_of(fake, channels=channels, start="100s")
     given(first, fake)
     place = first.snapshot()
     fake.now += 20 * SECOND
     again = source_of(fake, channels=channels)
     assert again.resume(place)
-    for source in (again, source_of(fake, channels=channels, history="20s")):
+    for source in (again, source_of(fake, channels=channels, start="20s")):
         assert given(source, fake) == ({NEWEST_S + 10, NEWEST_S + 20}, {NEWEST_S + 20})
 
 
@@ -167,7 +167,7 @@ def test_any_outages_restarts_and_waits_leave_the_same_values_out(
             outages.append((before, at))
     served(fake, outages, query)
     channels = {"a": "load", "b": query}
-    source = source_of(fake, channels=channels, history="3000s")
+    source = source_of(fake, channels=channels, start="3000s")
     plain, ranged = given(source, fake)
     now = NEWEST_S
     while now < NEWEST_S + 1500:

@@ -55,7 +55,7 @@ def of_hosts(count: int, name: str = "load", start: float = 0.0) -> list[Any]:
 
 
 def source_of(fake: FakeApi, **options: Any) -> PrometheusSource:
-    given = {"url": fake.url, "every": "10s", "history": "100s", "by": ["instance"], **options}
+    given = {"url": fake.url, "every": "10s", "start": "100s", "by": ["instance"], **options}
     if "channels" not in given:
         given.setdefault("query", "load")
         given.setdefault("without", ["job"])
@@ -113,7 +113,7 @@ def test_each_value_of_the_labels_is_a_stream_and_each_series_a_channel(fake: Fa
 
 def test_channels_have_a_query_each_and_the_names_of_the_table(fake: FakeApi) -> None:
     fake.series = {"node_load1": of_hosts(2), "avg(busy)": of_hosts(2, start=100.0)}
-    source = source_of(fake, channels={"load": "node_load1", "busy": "avg(busy)"}, history="10s")
+    source = source_of(fake, channels={"load": "node_load1", "busy": "avg(busy)"}, start="10s")
     found = read(source)
     (at,) = times(1)
     assert [each.channels for each in found] == [("load", "busy")] * 2
@@ -179,7 +179,7 @@ def test_what_prometheus_repeats_after_a_time_that_it_did_not_run_is_missing(
         return at - 3.0
 
     fake.series = {"load": of_hosts(2), SCRAPED: [({}, scraped)]}
-    source = source_of(fake, history="800s")
+    source = source_of(fake, start="800s")
     found = read(source)
     left_out = {newest - each for each in range(410, 600, 10)} - {newest - 590}
     assert {at for _, at, _ in values_of(found)} == set(times(80)) - left_out
@@ -194,7 +194,7 @@ def test_times_in_a_gap_that_lasts_are_asked_about_one_by_one(fake: FakeApi) -> 
     """Prometheus answers again, and its first scrape is to come."""
     down = NEWEST // SECOND - 200
     fake.series = {"load": of_hosts(1), SCRAPED: [({}, lambda at: min(at, down))]}
-    source = source_of(fake, history="400s")
+    source = source_of(fake, start="400s")
     assert max(at for _, at, _ in values_of(read(source))) == down + 10
     assert source.notice().startswith("Prometheus scraped nothing at ")
     fake.now += 10 * SECOND
@@ -230,7 +230,7 @@ def test_the_history_is_asked_for_first_and_each_time_once_it_is_old(fake: FakeA
 
 
 def test_without_an_option_the_history_is_what_the_first_fit_needs(fake: FakeApi) -> None:
-    assert len(values_of(read(source_of(fake, history=None)))) == 1000
+    assert len(values_of(read(source_of(fake, start=None)))) == 1000
 
 
 def test_the_delay_is_an_option(fake: FakeApi) -> None:
@@ -239,7 +239,7 @@ def test_the_delay_is_an_option(fake: FakeApi) -> None:
 
 def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(3)
-    found = read(source_of(fake, every="1s", history="40000s", delay="5s"))
+    found = read(source_of(fake, every="1s", start="40000s", delay="5s"))
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:4] == [60, 240, 960, 3840]
     assert max(sizes) == 11_000
@@ -250,7 +250,7 @@ def test_ranges_keep_to_the_limit_of_prometheus_and_grow_to_it(fake: FakeApi) ->
 def test_many_series_have_short_ranges(fake: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_VALUES", 2000)
     fake.series["load"] = of_hosts(5)
-    read(source_of(fake, every="1s", history="2000s"), most=1000)
+    read(source_of(fake, every="1s", start="2000s"), most=1000)
     sizes = [len(each.times) for each in fake.asked]
     assert sizes[:3] == [60, 240, 400]
     assert max(sizes) == 400, "of five series each"
@@ -259,14 +259,14 @@ def test_many_series_have_short_ranges(fake: FakeApi, monkeypatch: pytest.Monkey
 def test_a_stretch_without_values_is_passed_quickly(fake: FakeApi) -> None:
     last = times(1)[0]
     fake.series["load"] = [({"instance": "h0"}, lambda at: at if at > last - 50 else None)]
-    source = source_of(fake, every="1s", history="7d")
+    source = source_of(fake, every="1s", start="7d")
     batches = [source.next_batch(5000) for _ in range(70)]
     assert len(fake.asked) < 65
     assert len(values_of([each for batch in batches for each in batch])) == 59
 
 
 def test_times_and_steps_below_a_second_are_asked_for_in_milliseconds(fake: FakeApi) -> None:
-    found = read(source_of(fake, every="200ms", history="1s", delay="1s"))
+    found = read(source_of(fake, every="200ms", start="1s", delay="1s"))
     assert fake.asked[0].form["step"] == "0.200"
     assert fake.asked[0].form["start"].endswith(("00", "000"))
     assert all(each.times[0] % 200_000_000 == 0 for each in found)
@@ -377,7 +377,7 @@ def test_channels_of_streams_that_come_and_go_are_forgotten() -> None:
 
 def test_times_that_are_to_come_for_the_server_are_not_asked_for(fake: FakeApi) -> None:
     fake.server_ahead = -3600.0
-    source = source_of(fake, history="2h")
+    source = source_of(fake, start="2h")
     newest = max(at for _, at, _ in values_of(read(source)))
     assert newest <= NOW // SECOND - 3600
     assert newest > NOW // SECOND - 3620
@@ -444,7 +444,7 @@ def test_an_answer_that_is_none_is_an_error_that_says_what_to_do(
     fake: FakeApi, status: int, body: bytes, message: str, hint: str | None
 ) -> None:
     fake.refuse = lambda _: (status, body)
-    source = source_of(fake, history="10s")
+    source = source_of(fake, start="10s")
     error = raised(InputError, lambda: source.next_batch(10))
     assert message in error.message
     assert error.message.startswith("source hosts, query: ")
@@ -477,7 +477,7 @@ def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
 def test_a_range_that_is_too_much_is_cut(fake: FakeApi, answer: tuple[int, bytes]) -> None:
     fake.series["load"] = of_hosts(2)
     fake.refuse = lambda asked: answer if asked.form and len(asked.times) > 7 else None
-    source = source_of(fake, history="1000s")
+    source = source_of(fake, start="1000s")
     assert source.next_batch(100) == ()
     assert source.notice().startswith("asked again for fewer times: source hosts, query: ")
     assert len(values_of(read(source))) == 2 * 100
@@ -488,10 +488,10 @@ def test_a_longer_answer_is_asked_in_parts(fake: FakeApi, monkeypatch: pytest.Mo
     monkeypatch.setattr(prometheus_api, "_MOST_BYTES", 2**20)
     long = b" " * (2**20 + 1)
     fake.refuse = lambda asked: (200, long) if asked.form and len(asked.times) > 7 else None
-    assert len(values_of(read(source_of(fake, history="300s")))) == 30
+    assert len(values_of(read(source_of(fake, start="300s")))) == 30
     fake.refuse = lambda asked: (200, long) if asked.form else None
     assert "expected an answer of at most 1 MiB within 70 s, found a longer one" in str(
-        raised(InputError, lambda: source_of(fake, history="10s").next_batch(10))
+        raised(InputError, lambda: source_of(fake, start="10s").next_batch(10))
     )
 
 
@@ -539,7 +539,7 @@ def test_a_place_whose_context_cannot_be_asked_for_is_resumed_without_it(fake: F
 def test_one_time_that_cannot_be_had_is_an_error(fake: FakeApi, status: int, kind: str) -> None:
     fake.refuse = lambda asked: (status, problem(kind, "not now")) if asked.form else None
     with pytest.raises(InputError, match=f"expected values, found {kind}: not now"):
-        source_of(fake, history="10s").next_batch(10)
+        source_of(fake, start="10s").next_batch(10)
 
 
 def test_a_slow_server_is_an_error_in_time(fake: FakeApi) -> None:
@@ -550,7 +550,7 @@ def test_a_slow_server_is_an_error_in_time(fake: FakeApi) -> None:
             released.wait(30.0)
 
     fake.refuse = refuse
-    source = source_of(fake, history="10s", timeout="100ms")
+    source = source_of(fake, start="10s", timeout="100ms")
     source._api._http.timeout = 0.2
     try:
         with pytest.raises(InputError, match=r"expected an answer within 5\.1 s, found none"):

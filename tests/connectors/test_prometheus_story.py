@@ -36,7 +36,7 @@ url = "{url}"
 by = ["instance"]
 without = ["job"]
 every = "200ms"
-history = "{history}s"
+start = "{history}s"
 delay = "{delay}s"
 query = '{query}'
 """

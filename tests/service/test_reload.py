@@ -52,7 +52,7 @@ WRONG = [
     {"sources": (PLANT, SourceConfig("hosts", "prometheus", {**UP, "every": "5 parsecs"}))},
     {"sources": (SourceConfig("bus", "mqtt", {"topics": ["a/{channel}"], "tpoics": 1}),)},
     {"sources": (SourceConfig("plant", "tests.service.test_reload:Absent", {}),)},
-    {"sources": (SourceConfig("lines", "files", {"paths": "*.csv", "from": "middle"}),)},
+    {"sources": (SourceConfig("lines", "files", {"paths": "*.csv", "start": "middle"}),)},
     {"sinks": (SinkConfig("chat", "webhook", {"url": "http://127.0.0.1:9/", "timout": 3}),)},
     {"sinks": (SinkConfig("chat", "webhook", {"url": "http://127.0.0.1:9/", "secret_env": "NO"}),)},
 ]

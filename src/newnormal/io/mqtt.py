@@ -11,12 +11,12 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from newnormal.errors import MissingExtraError, NewnormalError, ParameterError
-from newnormal.io.options import Options
+from newnormal.io.options import Options, one_of
 
 if TYPE_CHECKING:
     from paho.mqtt.client import Client
@@ -37,7 +37,7 @@ _HINTS = {
     135: "check user and password, and what the broker allows this user to do",
 }
 SECRETS = ("password",)
-_VERSIONS = ("3.1.1", "5")
+_VERSION = one_of("5", "3.1.1")
 _PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 _ENCRYPTED = ("mqtts", "wss")
 _WEB = ("ws", "wss")
@@ -352,11 +352,9 @@ class MqttBroker:
 
     def __init__(self, given: Options) -> None:
         self._scheme, self._host, port, self._path = _place(given)
-        self.version: str = given.text("version", "5")  # "3.1.1" or "5"
-        if self.version not in _VERSIONS:
-            raise ParameterError(
-                f'{given.where}: version: expected 5 or "3.1.1", found {self.version!r}'
-            )
+        # TOML has a number 5 and no number 3.1.1.
+        version = _VERSION._replace(read=lambda given: _VERSION.read(str(given)))
+        self.version: str = given.take("version", version, "5")
         self._user: str | None = given.text("user", None)
         self._password = given.secret("password")
         if self._password is not None and self._user is None:
@@ -440,18 +438,6 @@ class _Socket(ssl.SSLSocket):
         except BaseException:
             self.close()
             raise
-
-
-def with_version(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in which the version is a text: TOML has no number 3.1.1.
-
-    >>> with_version({"version": 5}), with_version({"version": "3.1.1"})
-    ({'version': '5'}, {'version': '3.1.1'})
-    """
-    changed = dict(options)
-    if changed.get("version") == 5:
-        changed["version"] = "5"
-    return changed
 
 
 def _place(given: Options) -> tuple[str, str, int | None, str]:

@@ -356,6 +356,11 @@ class Options:
         """Return a duration in seconds; it is a text, such as ``"10s"``."""
         return self.duration(name, default, least=least) / _SECOND
 
+    def choice(self, name: str, *words: str) -> str:
+        """Return one of some words; the first is the default."""
+        word: str = self.take(name, one_of(*words), words[0])
+        return word
+
     def flag(self, name: str, default: bool = False) -> bool:
         """Return true or false."""
         flag: bool = self.take(name, FLAG, default)

@@ -62,7 +62,7 @@ class MailSink(AlertSink):
         where = f"sink {name}"
         given = Options(where, options)
         self._host: str = given.text("host")
-        self._security = _security(where, given)
+        self._security = given.choice("security", *PORTS)
         self._port = given.integer("port", PORTS[self._security], least=1, most=_MOST_PORT)
         self._from = _address(where, "from", given.text("from"))
         self._to = [_address(where, "to", each) for each in given.texts("to")]
@@ -268,13 +268,6 @@ class MailSink(AlertSink):
         facts = (self.name, alert.item, body.get("stream"), body["opened"], body.get("link"))
         unique = hashlib.sha256(repr(facts).encode(errors="replace")).hexdigest()[:16]
         return f"<{status}.{unique}@{self._from.domain}>"
-
-
-def _security(where: str, given: Options) -> str:
-    security: str = given.text("security", "starttls")
-    if security not in PORTS:
-        raise ParameterError(f"{where}: security: expected {', '.join(PORTS)}, found {security!r}")
-    return security
 
 
 def _address(where: str, option: str, text: str) -> Address:

@@ -13,7 +13,6 @@ from newnormal.io.mqtt import (
     BrokerError,
     MqttBroker,
     MqttConnection,
-    with_version,
 )
 from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
@@ -50,7 +49,7 @@ class MqttSink(AlertSink):
     ) -> None:
         super().__init__(name, options)
         where = f"sink {name}"
-        given = Options(where, with_version(options))
+        given = Options(where, options)
         self._broker = MqttBroker(given)
         self._topic = TopicTemplate(where, given.text("topic", _TOPIC), _NAMES)
         self._retain = given.flag("retain")

@@ -62,15 +62,11 @@ class SlackSink(AlertSink):
         where = f"sink {name}"
         given = Options(where, options)
         url: str = given.text("url")
-        self._format: str = given.text("format", FORMATS[0])
+        self._format = given.choice("format", *FORMATS)
         self._extra = _extra(given)
         seconds: float = given.seconds("timeout", "10s", least="100ms")
         ca_file: str | None = given.text("ca_file", None)
         given.end()
-        if self._format not in FORMATS:
-            raise ParameterError(
-                f"{where}: format: expected {', '.join(FORMATS)}, found {self._format!r}"
-            )
         if self._extra and self._format == "teams":
             raise ParameterError(
                 f"{where}: expected no channel, username or icon for Teams, found one",

@@ -265,7 +265,7 @@ class FilesSource(PullSource):
     cut short, or compressed. The position of a source has that of each file.
 
     Options: `paths`, patterns; `stream`, what a file's stream is called (``"{name}"``), or `by`,
-    the columns that name it; `from`, ``"beginning"`` or ``"end"``; `format`, `encoding`,
+    the columns that name it; `start`, ``"beginning"`` or ``"end"``; `format`, `encoding`,
     `delimiter`, `decimal`, `date_format`, `tz`, `na`, `time`, `columns` and `drop`, as those of
     `newnormal.tabular.Reading`, which are found out where they are not given.
     """
@@ -278,7 +278,7 @@ class FilesSource(PullSource):
         self._paths: tuple[str, ...] = given.texts("paths")
         by: tuple[str, ...] = given.texts("by", ())
         stream: str | None = given.text("stream", None)
-        begin: str = given.text("from", "beginning")
+        self._from_end = given.choice("start", "beginning", "end") == "end"
         reading = {each: given.text(each, None) for each in _READING}
         reading |= {each: given.texts(each, None) for each in _LISTS}
         given.end()
@@ -288,8 +288,6 @@ class FilesSource(PullSource):
                 f"{where}: expected stream or by, found both",
                 hint="by names the columns that hold the stream's name",
             )
-        if begin not in ("beginning", "end"):
-            raise ParameterError(f"{where}: from: expected beginning or end, found {begin!r}")
         self._stream = _checked_form(where, stream or "{name}")
         if reading["format"] not in (None, "csv", "jsonl"):
             raise ParameterError(
@@ -301,7 +299,6 @@ class FilesSource(PullSource):
         except ParameterError as error:
             raise ParameterError(f"{where}: {error.message}", hint=error.hint) from error
         self._by = by
-        self._from_end = begin == "end"
         self._tailing = Tailing(self._paths, from_end=self._from_end)
         self._lines = FileLines(self._reading, by)
         self._channels: dict[str, tuple[str, ...]] = {}  # of each stream, those that had a value

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.errors import InputError, ParameterError
+from newnormal.errors import InputError
 from newnormal.io.kafka import KafkaCluster, flattened
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, together
@@ -185,13 +185,9 @@ class KafkaSource(PullSource):
         self._cluster = KafkaCluster(given)
         self._topics = KafkaTopics(given.where, given.texts("topics"))
         group: str = given.text("group", "newnormal")
-        start: str = given.text("start", BEGINNING)
+        start = given.choice("start", BEGINNING, END)
         self._samples = KafkaSamples(Payloads(given), clock)
         given.end()
-        if start not in (BEGINNING, END):
-            raise ParameterError(
-                f"{given.where}: start: expected {BEGINNING} or {END}, found {start!r}"
-            )
         self._clock = clock
         self._lock = threading.Lock()  # the library takes one call at a time
         self._closed = False

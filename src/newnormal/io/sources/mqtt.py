@@ -255,20 +255,15 @@ class MqttSource(PullSource):
     ) -> None:
         super().__init__(name, options)
         where = f"source {name}"
-        given = Options(where, mqtt.with_version(options))
+        given = Options(where, options)
         self._broker = mqtt.MqttBroker(given)
         self._payloads = Payloads(given)
         self._topics = TopicPatterns(where, given.texts("topics"))
-        retained: str = given.text("retained", "ignore")
+        self._takes_retained = given.choice("retained", "ignore", "take") == "take"
         keep: str = given.text("keep", _KEEP)
         self._keep = 0.0 if keep == "none" else given.seconds("keep", _KEEP)
         self._given_id: str | None = given.text("client_id", None)
         given.end()
-        if retained not in ("ignore", "take"):
-            raise ParameterError(
-                f'{where}: retained: expected "ignore" or "take", found {retained!r}'
-            )
-        self._takes_retained = retained == "take"
         self._overlapping = self._topics.overlapping()
         if self._overlapping is not None and self._broker.version != "5":
             raise self._twice()

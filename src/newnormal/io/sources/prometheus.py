@@ -46,7 +46,7 @@ class PrometheusOptions(NamedTuple):
     naming: Naming  # tells stream and channel of a series
     prefix: str
     every: int
-    history: int
+    start: int  # how long ago
     delay: int
     connection: dict[str, Any]  # arguments of `PrometheusApi`
 
@@ -74,7 +74,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
         naming=_naming(where, by, without, name),
         prefix=given.text("prefix", ""),
         every=every,
-        history=given.duration("history", f"{_HISTORY * every}ns"),
+        start=given.duration("start", f"{_HISTORY * every}ns"),
         delay=given.duration("delay", "5s"),
         connection={
             "authorization": authorization(given),
@@ -133,9 +133,9 @@ class PrometheusSource(PullSource):
 
     Options: `url`; `query`, whose series are channels by their labels, or the table `channels`, a
     query for each; `by`, labels that make streams; `without`, labels that are left out of the names
-    of channels; `prefix` of the streams' names; `every` (1m); `history` (1,000 times that); `delay`
-    (5s); `user` and `password`, or `token`; `ca_file`; `timeout` (30s); the tables
-    `headers` and `parameters`, sent with every query.
+    of channels; `prefix` of the streams' names; `every` (1m); `start`, how far back the
+    first start reads (1,000 times that); `delay` (5s); `user` and `password`, or `token`;
+    `ca_file`; `timeout` (30s); the tables `headers` and `parameters`, sent with every query.
 
     `clock` gives the time in ns.
     """
@@ -161,7 +161,7 @@ class PrometheusSource(PullSource):
         self._steps: RangeSamples | None = None  # a range that is not all given out
         self._size = _FIRST_SIZE  # times of the next range
         # The place: all was given out up to a time, and of the next one up to a stream.
-        self._time = self._newest() - given.history // self._every * self._every
+        self._time = self._newest() - given.start // self._every * self._every
         self._stream: str | None = None
         self._began: int | None = None  # the newest time at the first start: before it is the past
         self._absent: dict[str, list[str]] = {}
