@@ -172,7 +172,7 @@ def test_a_maintenance_window_is_made_listed_and_removed(client: Client) -> None
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({}, "end: expected a time, found none"),
+        ({}, "end: expected a value, found none"),
         ({"end": "soon"}, "end: expected a time, found 'soon'"),
         ({"end": None}, "end: expected a time, found None"),
         ({"end": [1]}, "end: expected a time"),

@@ -1,12 +1,13 @@
 """Read the body of a request: never more than the limit, however it is sent and compressed."""
 
 import asyncio
-import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import Request
+from fastapi import Depends, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from newnormal.io.decoders.base import text_weight
@@ -69,25 +70,23 @@ async def receive_body(request: Request, take: Callable[[bytes], object], most: 
         raise HttpProblem(400, "expected the whole body, found a connection that ended") from None
 
 
-async def read_json(request: Request) -> Mapping[str, Any]:
-    """Return the object that a request's body is; an empty body is an empty object."""
-    compressed = check_encoding(request)
-    with lease_of(request) as lease:
-        body = await read_body(request, _SMALL, lease)
-        if compressed:
-            body = gunzip(body, _SMALL, lease)
-        if not body.strip():
-            return {}
-        lease.take(text_weight(body))
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise HttpProblem(
-                400, f"expected a body of JSON, found other text: {error}", "send an object"
-            ) from None
-    if not isinstance(value, Mapping):
-        raise HttpProblem(422, f"expected a JSON object, found {_kind(value)}", "such as {}")
-    return value
+def body_of(model: type[BaseModel]) -> Any:
+    """Return what reads the body of a route as a model; an empty body is an empty object."""
+
+    async def read(request: Request) -> BaseModel:
+        compressed = check_encoding(request)
+        with lease_of(request) as lease:
+            body = await read_body(request, _SMALL, lease)
+            if compressed:
+                body = gunzip(body, _SMALL, lease)
+            lease.take(text_weight(body))
+            try:
+                return model.model_validate_json(body.strip() or b"{}", strict=True)
+            except ValidationError as error:
+                shown = not model.model_config.get("hide_input_in_errors")
+                raise RequestValidationError(error.errors(include_input=shown)) from None
+
+    return Depends(read)
 
 
 def gunzip(body: bytes, most: int, lease: Lease) -> bytes:
@@ -186,8 +185,3 @@ def _too_large(most: int) -> HttpProblem:
         f"expected a body of at most {most:,} bytes, found more",
         "send less in a request, or raise limits.max_body",
     )
-
-
-def _kind(value: object) -> str:
-    names = {list: "an array", str: "text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")

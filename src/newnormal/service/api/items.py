@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import read_json
+from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import (
     READS,
+    ADecision,
     AnItem,
     Limit,
     Operator,
@@ -22,7 +23,7 @@ from newnormal.service.api.parameters import (
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, comment_json, item_json
-from newnormal.service.api.streams import applied, comment_of
+from newnormal.service.api.streams import applied
 from newnormal.service.api.times import nanoseconds
 from newnormal.service.service import Service
 from newnormal.service.values import Comment, Item
@@ -84,17 +85,21 @@ async def item(item: AnItem, service: TheService, reading: Threads) -> Response:
 @router.post(
     "/{key}/accept", responses=gives(schemas.Decided), openapi_extra=schemas.takes(schemas.Decision)
 )
-async def accept(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
+async def accept(
+    caller: Operator, item: AnItem, service: TheService, decision: ADecision
+) -> Response:
     """Accept an alarm or a change: what it is about is normal from now on."""
-    return await _decide(request, caller.who, item, service, "accept")
+    return await _decide(decision, caller.who, item, service, "accept")
 
 
 @router.post(
     "/{key}/reject", responses=gives(schemas.Decided), openapi_extra=schemas.takes(schemas.Decision)
 )
-async def reject(request: Request, caller: Operator, item: AnItem, service: TheService) -> Response:
+async def reject(
+    caller: Operator, item: AnItem, service: TheService, decision: ADecision
+) -> Response:
     """Reject an alarm or a change: it is not to be learned."""
-    return await _decide(request, caller.who, item, service, "reject")
+    return await _decide(decision, caller.who, item, service, "reject")
 
 
 @router.post(
@@ -104,17 +109,22 @@ async def reject(request: Request, caller: Operator, item: AnItem, service: TheS
     openapi_extra=schemas.takes(schemas.NewComment),
 )
 async def comment(
-    request: Request, caller: Operator, item: AnItem, service: TheService, reading: Threads
+    caller: Operator,
+    item: AnItem,
+    service: TheService,
+    reading: Threads,
+    body: Annotated[schemas.NewComment, body_of(schemas.NewComment)],
 ) -> Response:
     """Write a comment."""
-    text = comment_of(await read_json(request), "text", 1)
-    made = Comment(item.key, time.time_ns(), caller.who, text)
+    made = Comment(item.key, time.time_ns(), caller.who, body.text)
     await reading(service.store.items.add_comment, made)
     return answer(comment_json(made), 201)
 
 
-async def _decide(request: Request, who: str, item: Item, service: Service, verb: str) -> Response:
-    text = comment_of(await read_json(request), "comment")
+async def _decide(
+    decision: schemas.Decision, who: str, item: Item, service: Service, verb: str
+) -> Response:
+    text = decision.comment
     changed = await applied(
         lambda: service.decide(item.key, verb, stream=item.stream, who=who, comment=text)
     )

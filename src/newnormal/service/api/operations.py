@@ -1,9 +1,9 @@
 """Routes of operation: health, settings, alerts, maintenance windows, metrics."""
 
 import time
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from newnormal import __version__
@@ -11,7 +11,7 @@ from newnormal.errors import ParameterError
 from newnormal.service import metrics
 from newnormal.service.alerts.maintenance import Window, add_window, end_window, windows
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import read_json
+from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
 from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
@@ -110,30 +110,18 @@ async def maintenance(service: TheService, reading: Threads) -> Response:
     openapi_extra=schemas.takes(schemas.NewWindow, required=True),
 )
 async def begin_maintenance(
-    request: Request, caller: Operator, service: TheService, reading: Threads
+    caller: Operator,
+    service: TheService,
+    reading: Threads,
+    body: Annotated[schemas.NewWindow, body_of(schemas.NewWindow)],
 ) -> Response:
     """Make a maintenance window: alerts of items that open in it are not sent."""
-    body = await read_json(request)
-    begin = body.get("begin")
-    start = time.time_ns() if begin is None else nanoseconds(begin, "begin")
-    if "end" not in body:
-        raise HttpProblem(422, "end: expected a time, found none", "say when the window ends")
-    end = nanoseconds(body["end"], "end")
-    texts = {}
-    for name, default in (("streams", "*"), ("reason", "")):
-        texts[name] = body.get(name, default)
-        if not isinstance(texts[name], str):
-            raise HttpProblem(422, f"{name}: expected text, found {str(texts[name])[:60]}")
-        texts[name] = texts[name].encode("utf-8", "backslashreplace").decode()
+    begin = time.time_ns() if body.begin is None else nanoseconds(body.begin, "begin")
+    end = nanoseconds(body.end, "end")
+    kept, names = service.store.settings, body.streams
     try:
         made = await reading(
-            add_window,
-            service.store.settings,
-            start,
-            end,
-            texts["streams"],
-            reason=texts["reason"],
-            who=caller.who,
+            add_window, kept, begin, end, names, reason=body.reason, who=caller.who
         )
     except ParameterError as error:
         raise problem_of(error, 422) from None

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
+from newnormal.service.api import schemas
 from newnormal.service.api.access import Caller, needs
+from newnormal.service.api.bodies import body_of
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, READ, WRITE
@@ -65,6 +67,7 @@ async def _item(
     return item
 
 
+ADecision = Annotated[schemas.Decision, body_of(schemas.Decision)]
 AStream = Annotated[StreamView, Depends(_stream)]
 AnItem = Annotated[Item, Depends(_item)]
 

@@ -101,8 +101,14 @@ def _of_validation(errors: Any) -> HttpProblem:
     first: dict[str, Any] = errors[0] if errors else {"msg": "another request"}
     path = [str(part) for part in first.get("loc", ()) if part not in ("query", "path", "body")]
     name = ".".join(path) or "request"
-    value = _short(repr(first.get("input")), 60)
-    message = str(first.get("msg", "")).removeprefix("Input should be ").rstrip(".")
+    message = str(first.get("msg", "")).rstrip(".")
+    if first.get("type") == "json_invalid":
+        return HttpProblem(400, f"expected a body of JSON, found other text: {message}")
+    message = message.removeprefix("Input should be ").removeprefix("String should have ")
+    message = message.replace("a valid string", "text")
+    value = _short(repr(first["input"]), 60) if "input" in first else "another"
+    if first.get("type") == "missing":
+        message, value = "a value", "none"
     return HttpProblem(
         422,
         f"{name}: expected {message[:1].lower() + message[1:]}, found {value}",

@@ -1,8 +1,13 @@
 """What requests and answers hold, for the OpenAPI document."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+
+# What `times.nanoseconds` reads.
+_Time = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "number"}]})]
+_Sample = Annotated[int, Field(ge=0)]
+_MOST = 2_000  # characters of a comment
 
 
 class ProblemFacts(BaseModel):
@@ -108,8 +113,8 @@ class ModelList(BaseModel):
 class Refit(BaseModel):
     """Which samples to fit; without any, the newest."""
 
-    first: int | None = None
-    last: int | None = None
+    first: _Sample | None = None
+    last: _Sample | None = None
 
 
 class ItemFacts(BaseModel):
@@ -156,13 +161,13 @@ class ItemDetail(ItemFacts):
 class Decision(BaseModel):
     """Why."""
 
-    comment: str = ""
+    comment: Annotated[str, StringConstraints(strip_whitespace=True, max_length=_MOST)] = ""
 
 
 class NewComment(BaseModel):
     """A comment to write."""
 
-    text: str
+    text: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=_MOST)]
 
 
 class Decided(BaseModel):
@@ -218,8 +223,8 @@ class WindowFacts(BaseModel):
 class NewWindow(BaseModel):
     """A maintenance window to make."""
 
-    begin: str | float | None = Field(None, description="ISO 8601 or Unix time; none: now")
-    end: str | float
+    begin: _Time = Field(None, description="ISO 8601 or Unix time; none: now")
+    end: _Time
     streams: str = "*"
     reason: str = ""
 
@@ -252,7 +257,9 @@ class Settings(BaseModel):
 class Login(BaseModel):
     """A token."""
 
-    token: str
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    token: Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
 
 
 class SessionFacts(BaseModel):

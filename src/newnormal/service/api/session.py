@@ -1,20 +1,27 @@
 """Routes of login and logout."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from newnormal.service.api import schemas
 from newnormal.service.api.access import COOKIE, LIFETIME, Access
-from newnormal.service.api.bodies import read_json
+from newnormal.service.api.bodies import body_of
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer
 
-_LONGEST = 1_000  # characters of a token
-
 router = APIRouter(tags=["session"])
+
+
+async def _access(request: Request) -> Access:
+    access: Access = request.app.state.access
+    access.check_foreign(request)
+    return access
+
+
+_OwnPage = Annotated[Access, Depends(_access)]
 
 
 @router.get("/session", responses=gives(schemas.SessionFacts))
@@ -29,19 +36,14 @@ async def session(request: Request) -> Response:
     responses=gives(schemas.SessionFacts),
     openapi_extra=schemas.takes(schemas.Login, required=True),
 )
-async def login(request: Request) -> Response:
+async def login(
+    request: Request, access: _OwnPage, body: Annotated[schemas.Login, body_of(schemas.Login)]
+) -> Response:
     """Begin a session with a token."""
-    access: Access = request.app.state.access
-    access.check_foreign(request)
     if access.open:
         return answer(_facts(request, access))
-    token = (await read_json(request)).get("token")
-    if not isinstance(token, str) or not 1 <= len(token) <= _LONGEST:
-        raise HttpProblem(
-            422, "token: expected a token, found none or something else", 'send {"token": "nn_..."}'
-        )
     client = request.client.host if request.client else ""
-    cookie, made, role = await access.login(token.strip(), client)
+    cookie, made, role = await access.login(body.token.strip(), client)
     response = answer({"who": made.who, "role": role, "csrf": made.csrf, "login": True})
     public = request.app.state.service.config.public_url or ""
     response.set_cookie(
@@ -57,10 +59,8 @@ async def login(request: Request) -> Response:
 
 
 @router.post("/logout", responses=gives(schemas.Done))
-async def logout(request: Request) -> Response:
+async def logout(request: Request, access: _OwnPage) -> Response:
     """End the session."""
-    access: Access = request.app.state.access
-    access.check_foreign(request)
     await access.logout(request)
     response = answer({"done": True})
     response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")

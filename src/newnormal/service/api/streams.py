@@ -5,15 +5,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from newnormal.errors import InputError
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import read_json
+from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import (
     OPERATES,
     READS,
+    ADecision,
     AStream,
     Limit,
     Operator,
@@ -275,22 +276,18 @@ async def restore(view: AStream, service: TheService, generation: int) -> Respon
     responses=gives(schemas.Done),
     openapi_extra=schemas.takes(schemas.Refit),
 )
-async def refit(request: Request, view: AStream, service: TheService) -> Response:
+async def refit(
+    view: AStream, service: TheService, body: Annotated[schemas.Refit, body_of(schemas.Refit)]
+) -> Response:
     """Fit again, on the newest history or on the samples `first` to `last`."""
-    body = await read_json(request)
-    numbers = {}
-    for name in ("first", "last"):
-        value = body.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < view.samples:
+    numbers = body.model_dump(exclude_none=True)
+    for name, number in numbers.items():
+        if number >= view.samples:
             raise HttpProblem(
                 422,
-                f"{name}: expected the number of a sample of {view.name!r}, "
-                f"found {str(value)[:60]}",
+                f"{name}: expected the number of a sample of {view.name!r}, found {number}",
                 f"it has {view.samples:,} samples, counted from 0",
             )
-        numbers[name] = value
     if numbers.get("last", view.samples) < numbers.get("first", 0):
         raise HttpProblem(422, "expected first before last, found it after", "exchange them")
     await applied(lambda: service.refit(view.id, **numbers))
@@ -303,24 +300,11 @@ async def refit(request: Request, view: AStream, service: TheService) -> Respons
     openapi_extra=schemas.takes(schemas.Decision),
 )
 async def rollback(
-    request: Request, caller: Operator, view: AStream, service: TheService
+    caller: Operator, view: AStream, service: TheService, decision: ADecision
 ) -> Response:
     """Undo the last change that was accepted."""
-    comment = comment_of(await read_json(request), "comment")
+    who, comment = caller.who, decision.comment
     item = await applied(
-        lambda: service.decide(None, "rollback", stream=view.id, who=caller.who, comment=comment)
+        lambda: service.decide(None, "rollback", stream=view.id, who=who, comment=comment)
     )
     return answer({"item": None if item is None else item_json(item, view)})
-
-
-def comment_of(body: Any, name: str, least: int = 0) -> str:
-    """Return the comment in a body."""
-    text = body.get(name, "")
-    most = 2_000
-    if not isinstance(text, str) or not least <= len(text.strip()) <= most:
-        raise HttpProblem(
-            422,
-            f"{name}: expected text of {least} to {most:,} characters, found {str(text)[:60]!r}",
-            f'such as {{"{name}": "the new pump"}}',
-        )
-    return text.encode("utf-8", "backslashreplace").decode().strip()
