@@ -53,7 +53,7 @@ def run(
 
 
 def _check_installed() -> None:
-    for name in ("fastapi", "uvicorn", "httpx", "prometheus_client"):
+    for name in ("fastapi", "uvicorn", "httpx", "orjson", "prometheus_client"):
         try:
             __import__(name)
         except ImportError as error:

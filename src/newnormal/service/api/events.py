@@ -11,7 +11,7 @@ from newnormal.service.api import schemas
 from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.shown import answer, event_json, text_of
+from newnormal.service.api.shown import answer, encoded, event_json
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.hub import Tick
 from newnormal.service.service import Service
@@ -153,8 +153,7 @@ def _moved(streams: Any, only: int | None) -> dict[str, int]:
 
 def _message(kind: str, body: Any, id: str | None = None) -> str:  # noqa: A002
     first = "" if id is None else f"id: {id}\n"
-    text = text_of(body).encode("utf-8", "backslashreplace").decode()
-    return f"{first}event: {kind}\ndata: {text}\n\n"  # JSON has no line ends
+    return f"{first}event: {kind}\ndata: {encoded(body).decode()}\n\n"  # JSON has no line ends
 
 
 def _event_id(text: str, name: str) -> str:

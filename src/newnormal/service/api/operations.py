@@ -15,7 +15,7 @@ from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
 from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.shown import answer, finite
+from newnormal.service.api.shown import answer
 from newnormal.service.api.times import iso, nanoseconds
 from newnormal.service.config import ServiceConfig
 from newnormal.service.connectors import alert_sinks
@@ -73,7 +73,7 @@ async def prometheus(service: TheService, reading: Threads) -> Response:
 @router.get("/health", dependencies=READS, responses=gives(schemas.HealthFacts))
 async def health(service: TheService, reading: Threads) -> Response:
     """Return how every part of the service is."""
-    return answer({**finite(await reading(service.health)), "version": __version__})
+    return answer({**await reading(service.health), "version": __version__})
 
 
 @router.get("/settings", dependencies=READS, responses=gives(schemas.Settings))
@@ -93,7 +93,7 @@ async def alerts(service: TheService, reading: Threads) -> Response:
     }
     for name, facts in named.items():
         sinks.setdefault(name, {**facts, "waiting": 0, "delivered": 0, "failing": 0})
-    return answer({"sinks": finite(sinks)})
+    return answer({"sinks": sinks})
 
 
 @router.get("/maintenance", dependencies=READS, responses=gives(schemas.WindowList))
@@ -152,7 +152,7 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
     # Machines of the demo live faster than those who look at them.
     simulated = {"machines": len(MACHINES), "minutes_a_second": SPEED}
     shown["simulated"] = simulated if config.demo else None
-    return dict(finite(shown))
+    return shown
 
 
 def _window(window: Window) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from newnormal.alarms.words import change_text, length_text
 from newnormal.errors import StateError
-from newnormal.service.api.shown import finite
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.service import Service
 from newnormal.service.store import Store
@@ -37,11 +36,11 @@ def series_json(series: ThinnedSeries, known: Sequence[str], period: int | None)
             columns[column] = _column(getattr(series, kind)[:, k], gaps)
     middles = (x[gaps - 1] + x[gaps]) / 2
     return {
-        "x": np.insert(x, gaps, middles).round(6).tolist(),
+        "x": np.insert(x, gaps, middles).round(6),
         "columns": columns,
         "per": int(series.per),
         "exact": False,  # true where some stretches show every sample although others do not
-        "anomalous": np.flatnonzero(np.insert(series.anomalous, gaps, values=False)).tolist(),
+        "anomalous": np.flatnonzero(np.insert(series.anomalous, gaps, values=False)),
     }
 
 
@@ -53,20 +52,15 @@ def _gaps(series: ThinnedSeries, period: int | None) -> Any:
     return np.flatnonzero(np.diff(series.times) > widest) + 1
 
 
-def _column(values: Floats, gaps: Any) -> list[float | None]:
-    """Return values as JSON has them, to a millionth of what they span: a picture shows less."""
+def _column(values: Floats, gaps: Any) -> Floats:
+    """Return values to a millionth of what they span: a picture shows less."""
     numbers = np.insert(np.asarray(values, np.float64), gaps, np.nan)
-    finite_ones = np.isfinite(numbers)
-    if not finite_ones.any():
-        return [None] * len(numbers)
-    span = float(np.ptp(numbers[finite_ones]))
+    finite = numbers[np.isfinite(numbers)]
+    span = float(np.ptp(finite)) if finite.size else 0.0
     if 1e-200 < span < 1e200:
         decimals = 6 - math.floor(math.log10(span))
-        numbers = np.round(numbers, decimals) if decimals < 300 else numbers
-    return [
-        number if is_finite else None
-        for number, is_finite in zip(numbers.tolist(), finite_ones, strict=True)
-    ]
+        return np.round(numbers, decimals) if decimals < 300 else numbers
+    return numbers
 
 
 def picture_json(
@@ -180,13 +174,13 @@ def _alarm(item: Item, view: StreamView) -> dict[str, Any]:
         "start": seconds(item.opened),
         "end": seconds(max(end, item.opened)),
         "peak": seconds(item.opened if peak is None else int(peak.astype(np.int64))),
-        "ratio": finite(float(item.ratio)),
+        "ratio": item.ratio,
         "samples": alarm.end - alarm.start + 1,
         "since": _when(item.opened),
         "until": _when(max(end, item.opened)),
         "lasted": length_text(alarm),
-        "evidence": finite(body["evidence"]),
-        "shares": finite(body["peak"]["channels"]),
+        "evidence": body["evidence"],
+        "shares": body["peak"]["channels"],
     }
 
 
@@ -206,8 +200,8 @@ def _change(item: Item, newest: int | None) -> dict[str, Any]:
         "open": item.open,
         "sentence": change_text(change),
         "channels": list(change.channels),
-        "before": finite(change.before),
-        "after": finite(change.after),
+        "before": change.before,
+        "after": change.after,
         "units": dict(change.units),
         "since": _when(item.opened),
         "alarm": change.alarm,

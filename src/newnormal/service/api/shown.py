@@ -1,50 +1,35 @@
 """Streams, items, events and comments as the JSON of the API."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any
 
-import numpy as np
+import orjson
 from fastapi.responses import Response
 
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.values import Comment, EventRow, Item, StreamView
 
 
-def text_of(value: Any) -> str:
-    """Return JSON in the fewest characters; what is not finite is null."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        return json.dumps(finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def encoded(value: Any) -> bytes:
+    """Return JSON; what is not finite is null.
+
+    >>> import numpy as np
+    >>> encoded({"ratio": float("nan"), "values": np.arange(2.0)})
+    b'{"ratio":null,"values":[0.0,1.0]}'
+    """
+    return orjson.dumps(value, _plain, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer of JSON that no cache keeps."""
-    text = text_of(value).encode("utf-8", "backslashreplace")
     kept = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(text, status, kept, "application/json")
-
-
-def finite(value: Any) -> Any:
-    """Return a value that JSON can hold: None for numbers that are not finite.
-
-    >>> finite({"a": [1.0, float("nan")], "b": np.float64(2)})
-    {'a': [1.0, None], 'b': 2.0}
-    """
-    if isinstance(value, float | np.floating):
-        return float(value) if math.isfinite(value) else None
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(name): finite(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray):
-        return finite(value.tolist())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(each) for each in value]
-    return value
+    return Response(encoded(value), status, kept, "application/json")
 
 
 def _points(values: Sequence[float], *, full: bool) -> list[float | None]:
@@ -120,9 +105,9 @@ def item_json(item: Item, stream: StreamView | None) -> dict[str, Any]:
         "opened": iso(item.opened),
         "updated": iso(item.updated),
         "ended": iso(item.ended),
-        "ratio": finite(float(item.ratio)),
+        "ratio": item.ratio,
         "sentence": item.sentence,
-        "body": finite(item.body),
+        "body": item.body,
     }
 
 
@@ -139,12 +124,12 @@ def event_json(event: EventRow) -> dict[str, Any]:
         "time": iso(event.time),
         "stream": event.stream,
         "item": event.item,
-        "body": finite(event.body),
+        "body": event.body,
     }
 
 
 def model_json(model: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model; where its file is stays unsaid."""
-    kept: dict[str, Any] = finite({k: v for k, v in model.items() if k not in ("file", "time")})
+    kept = {name: value for name, value in model.items() if name not in ("file", "time")}
     when = model.get("time", model.get("fitted"))
     return {**kept, "fitted": iso(when)}
