@@ -209,7 +209,11 @@ def influx_annotated(folder: Path, length: int = LENGTH) -> Written:
     path.write_text(
         _text(rows) + "\r\n" + _text([*annotations("string"), *text]) + "\r\n", newline=""
     )
-    return Written(path, CHANNELS, values, times, "UTC")
+    return Written(path, _influx_names('{host="press4"}'), values, times, "UTC")
+
+
+def _influx_names(behind: str = "") -> tuple[str, ...]:
+    return tuple(f"plant_{name}{behind}" for name in CHANNELS)
 
 
 def influx_1(folder: Path, length: int = LENGTH) -> Written:
@@ -221,7 +225,7 @@ def influx_1(folder: Path, length: int = LENGTH) -> Written:
     ]
     path = folder / "influx1.csv"
     path.write_text(_text([["name", "tags", "time", *CHANNELS], *rows], end="\n"), newline="")
-    return Written(path, CHANNELS, values, times, "UTC")
+    return Written(path, _influx_names('{host="press4"}'), values, times, "UTC")
 
 
 def _grafana_header(names: Sequence[str], delimiter: str = ",") -> str:
@@ -311,7 +315,8 @@ def prometheus_one(folder: Path, length: int = LENGTH) -> Written:
     values, times = plant(length), _times(length)
     path = folder / "query_range.json"
     path.write_text(_answer(_matrix(values, times, "press4:9100")))
-    return Written(path, _METRICS, values, times, "UTC")
+    names = tuple(f'{name}{{instance="press4:9100",job="plant"}}' for name in _METRICS)
+    return Written(path, names, values, times, "UTC")
 
 
 def prometheus_two(folder: Path, length: int = LENGTH) -> Written:
@@ -321,11 +326,12 @@ def prometheus_two(folder: Path, length: int = LENGTH) -> Written:
     plants = {f"press{at}:9100": plant(length, at) for at in (4, 5)}
     one, two = (_matrix(values, times, name) for name, values in plants.items())
     path.write_text(_answer([each for pair in zip(one, two, strict=True) for each in pair]))
-    streams = {
-        name: Written(path, _METRICS, values, times, "UTC") for name, values in plants.items()
-    }
+    names = tuple(f'{name}{{job="plant"}}' for name in _METRICS)
+    streams = {name: Written(path, names, values, times, "UTC") for name, values in plants.items()}
     channels = tuple(
-        f'{metric}{{instance="{instance}"}}' for metric in _METRICS for instance in plants
+        f'{metric}{{instance="{instance}",job="plant"}}'
+        for metric in _METRICS
+        for instance in plants
     )
     both = np.stack(list(plants.values()), axis=2).reshape(length, -1)
     return Written(path, channels, both, times, "UTC", by="instance", streams=streams)

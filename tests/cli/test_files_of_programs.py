@@ -151,7 +151,7 @@ def detector(files: dict[str, Written], tmp_path_factory: pytest.TempPathFactory
     return path
 
 
-@pytest.mark.parametrize("name", ["excel_xlsx", "influx_annotated", "influx_1", "grafana_rows"])
+@pytest.mark.parametrize("name", ["excel_xlsx", "grafana_rows"])
 def test_an_alarm_names_its_channels_whatever_the_program(
     name: str, files: dict[str, Written], detector: Path, newnormal: Command
 ) -> None:

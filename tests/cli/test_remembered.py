@@ -26,7 +26,7 @@ def counters(tmp_path: Path) -> Path:
 
 def test_times_counters_and_left_columns_are_remembered(counters: Path, newnormal: Command) -> None:
     model = counters.with_name("plant.nn")
-    options = ("--time", "when", "--rate", "total", "--drop", "note", "--rows", "0:600")
+    options = ("--time", "when", "--rates", "total", "--drop", "note", "--rows", "0:600")
     assert newnormal("fit", counters, *options, "-o", model).returncode == 0
     done = newnormal("score", model, counters, "--rows", "600:", status=0)
     lines = [json.loads(line) for line in done.stdout.splitlines()]

@@ -189,24 +189,6 @@ def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str
     assert found == (stream, BEGIN, ((channel, 1.0),))
 
 
-def test_a_header_says_the_same_where_an_sdk_does_not_send_the_whole_address() -> None:
-    sent = Sent()
-    sent.gauge("x", 0, 1.0)
-    asked = {"x-newnormal-options": "by=service.name"}
-    (found,) = decoder().decode(sent.body(), {**PROTOBUF, **asked, QUERY: ""})
-    assert found.stream == "shop"
-    (found,) = decoder().decode(sent.body(), {**PROTOBUF, **asked, QUERY: "by=host.name"})
-    assert found.stream == "web1"
-
-
-def test_an_address_that_is_not_known_is_refused() -> None:
-    error = raised(InputError, lambda: send(decoder(), Sent(), "buckets=yes"))
-    assert error.message == (
-        "address: expected by, without or rates behind the question mark, found 'buckets'"
-    )
-    assert error.hint == "such as /v1/metrics?by=service.name,host.name"
-
-
 def test_attributes_are_shown_whatever_they_are() -> None:
     sent = Sent()
     made = sent.gauge("x", 0, 1, on=True, size=3, share=0.25, empty="")

@@ -113,22 +113,6 @@ def test_a_scrape_is_a_sample_of_each_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "stream", "channel"),
-    [
-        ("", "node/db1:9100", 'x{az="a",replica="r1"}'),
-        ("by=instance&without=replica", "db1:9100", 'x{az="a",job="node"}'),
-        ("by=az,job", "a/node", 'x{instance="db1:9100",replica="r1"}'),
-        ("by=az&by=job&without=instance,%20replica", "a/node", "x"),
-        ("by=pod", "other", 'x{az="a",instance="db1:9100",job="node",replica="r1"}'),
-    ],
-)
-def test_the_address_says_what_a_stream_is(query: str, stream: str, channel: str) -> None:
-    labels = {**NODE, "az": "a", "replica": "r1", "empty": ""}
-    (found,) = send(decoder(), ("x", labels, [(0, 1.0)]), query=query)
-    assert found == (stream, at(0), ((channel, 1.0),))
-
-
-@pytest.mark.parametrize(
     ("query", "message"),
     [
         (

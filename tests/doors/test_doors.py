@@ -4,18 +4,25 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from newnormal.errors import InputError
+from newnormal.io import remote_write
+from newnormal.io.decoders.base import QUERY, Decoder
+from newnormal.io.decoders.influx import InfluxDecoder
+from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.io.decoders.samples import SamplesDecoder
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
+from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
-from newnormal.tabular import LineParser, Reading
+from newnormal.tabular import LineParser, Reading, read_tables
 from newnormal.tabular.exports import translate
+from tests.present import present
 
 NAN = float("nan")
 
@@ -75,7 +82,7 @@ def by_influx(cell: str) -> Any:
 
 def exported(kind: str, text: str) -> float:
     wide = b"".join(translate(kind, BytesIO(text.encode()), Reading())).decode().splitlines()
-    assert wide[0] == "time,b"
+    assert wide[0] in ("time,b", "time,m_b")
     return float(wide[2].partition(",")[2] or "nan")
 
 
@@ -107,3 +114,42 @@ def test_a_cell_is_the_same_number_by_every_door(door: Any, cells: Any) -> None:
             found = door(cell)
         expected = NAN if number is None and silent else number
         np.testing.assert_equal(found, expected, f"{cell!r} is {found}")
+
+
+# --- names: a series with labels is one channel of one stream
+
+LABELS = {"cpu": "0", "instance": "a", "job": "db"}
+ASKED = {QUERY: "by=job,instance&without=az"}
+TAGS = "az=eu,cpu=0,instance=a,job=db"
+
+
+def in_file(path: Path, text: str) -> tuple[str, str]:
+    path.write_text(text)
+    ((stream, table),) = read_tables(path, by=["job", "instance"], without="az").tables.items()
+    (channel,) = present(table.channels)
+    return stream, channel
+
+
+def sent(decoder: Decoder, body: bytes) -> tuple[str, str]:
+    (arrival,) = decoder.decode(body, ASKED)
+    return arrival.stream, arrival.channels[0]
+
+
+def test_a_series_has_the_same_names_by_every_door(tmp_path: Path) -> None:
+    metric = {"__name__": "node_load", "az": "eu", **LABELS}
+    request = remote_write.request_kind()()
+    request.timeseries.add().samples.add(value=1, timestamp=1_000)
+    for key, value in metric.items():
+        request.timeseries[0].labels.add(name=key, value=value)
+    options = {"url": "http://h", "query": "q", "by": ["job", "instance"], "without": ["az"]}
+    header = (
+        f"_time,_value,_field,_measurement,{','.join(LABELS)}\n1970-01-01T00:00:01Z,1,load,node"
+    )
+    rows = [header + "," + ",".join(LABELS.values()), f'name,tags,time,load\nnode,"{TAGS}",1,1']
+    assert {
+        PrometheusSource("p", options)._named("query", metric),
+        sent(RemoteWriteDecoder(), request.SerializeToString()),
+        sent(InfluxDecoder(), f"node,{TAGS} load=1 1".encode()),
+        in_file(tmp_path / "a.json", json.dumps([{"metric": metric, "values": [[1, "1"]]}])),
+        *(in_file(tmp_path / f"{at}.csv", text) for at, text in enumerate(rows)),
+    } == {("db/a", 'node_load{cpu="0"}')}

@@ -125,18 +125,18 @@ def test_gaps_and_disorder_are_no_strays(times: list[int]) -> None:
 
 
 def test_counters_become_rates_per_second() -> None:
-    found = read(table([100, 160, np.nan, 280, 30, 90], range(6)), rate="a")
+    found = read(table([100, 160, np.nan, 280, 30, 90], range(6)), rates="a")
     np.testing.assert_allclose(found.values[:, 0], [np.nan, 1, np.nan, 1, 0.5, 1])
 
 
 def test_counters_without_times_become_rates_per_sample() -> None:
-    found = read(table([100, 160, np.nan, 280, 30], None), rate="a")
+    found = read(table([100, 160, np.nan, 280, 30], None), rates="a")
     np.testing.assert_allclose(found.values[:, 0], [np.nan, 60, np.nan, 60, 30])
 
 
 def test_a_rate_of_a_column_that_is_no_channel_is_an_error() -> None:
-    with pytest.raises(InputError, match="rate names column 'b', which is no channel"):
-        read(table([1, 2], None), rate="b")
+    with pytest.raises(InputError, match="rates names column 'b', which is no channel"):
+        read(table([1, 2], None), rates="b")
 
 
 def test_samples_are_brought_to_a_period() -> None:
@@ -168,7 +168,7 @@ def test_rows_are_counted_in_the_order_of_the_file() -> None:
 
 
 def test_the_first_rate_of_a_part_is_known() -> None:
-    assert column(read(table([0, 60, 180], range(3)), rate="a", rows="1:")) == [1, 2]
+    assert column(read(table([0, 60, 180], range(3)), rates="a", rows="1:")) == [1, 2]
 
 
 def test_a_part_without_samples_says_what_there_is() -> None:
@@ -206,5 +206,5 @@ def test_a_million_samples_take_less_than_a_second() -> None:
     times = START + (np.arange(count) + rng.integers(0, 3, count)) * np.timedelta64(1, "s")
     given = Table(rng.normal(size=(count, 3)), ("a", "b", "c"), times, profile=InputProfile())
     begin = time.perf_counter()
-    arranged(given, Reading.of(on_duplicate="mean", rate="a", resample="10s"))
+    arranged(given, Reading.of(on_duplicate="mean", rates="a", resample="10s"))
     assert time.perf_counter() - begin < 3  # 0.4 s on a quiet machine

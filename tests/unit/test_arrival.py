@@ -23,9 +23,9 @@ OPTIONS: list[dict[str, Any]] = [
     {"on_duplicate": "last"},
     {"on_duplicate": "mean"},
     {"reorder": 4, "on_duplicate": "mean"},
-    {"rate": "a"},
+    {"rates": "a"},
     {"resample": "5min"},
-    {"resample": "40s", "rate": ["a", "b"], "reorder": 2, "on_duplicate": "last"},
+    {"resample": "40s", "rates": ["a", "b"], "reorder": 2, "on_duplicate": "last"},
 ]
 
 
@@ -73,7 +73,7 @@ def test_it_is_equal_to_its_twin_after_every_piece(options: dict[str, Any], seed
     times, values = times_of(rng, count), values_of(rng, count)
     twin = NaiveArrival(
         reading,
-        [("a", "b").index(each) for each in reading.rate],
+        [("a", "b").index(each) for each in reading.rates],
         100 * int(MINUTE / np.timedelta64(1, "ns")),
     )
     arrival = LiveOrder(reading, ("a", "b"), MINUTE)
@@ -95,7 +95,7 @@ def test_it_is_equal_to_its_twin_after_every_piece(options: dict[str, Any], seed
     assert any(kind == "refused" for kind, *_ in found)
 
 
-@pytest.mark.parametrize("options", [{"rate": "a"}, {"resample": "5min"}, OPTIONS[-1]], ids=str)
+@pytest.mark.parametrize("options", [{"rates": "a"}, {"resample": "5min"}, OPTIONS[-1]], ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_pieces_are_equal_to_the_finished_series(options: dict[str, Any], seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -216,7 +216,7 @@ def test_without_times_some_options_are_errors() -> None:
     arrival = LiveOrder(Reading.of(resample="1min"), ("a",))
     with pytest.raises(InputError, match="expected samples with times"):
         arrival.push(np.zeros((1, 1)), None)
-    rates = LiveOrder(Reading.of(rate="a"), ("a",))
+    rates = LiveOrder(Reading.of(rates="a"), ("a",))
     assert rates.push(np.array([[1.0], [3.0]]), None).values[1, 0] == 2
 
 
@@ -241,7 +241,7 @@ def test_wrong_clocks_take_linear_time() -> None:
     "options",
     [
         {"rows": "3:40"},
-        {"rows": "17:", "rate": "a"},
+        {"rows": "17:", "rates": "a"},
         {"from_": START + 20 * MINUTE, "until": START + 45 * MINUTE},
         {"rows": ":50", "resample": "5min", "from_": START + 20 * MINUTE},
     ],

@@ -113,7 +113,7 @@ def test_a_counter_only_rises_and_starts_again_near_its_start(tmp_path: Path) ->
         path = tmp_path / "history.csv"
         with_column("bytes_total", column).to_csv(path, index_label="time")
         finding = found_in(path)["counter_like", "bytes_total"]
-        assert finding.line == f"'bytes_total' looks like a counter: {words}: --rate bytes_total"
+        assert finding.line == f"'bytes_total' looks like a counter: {words}: --rates bytes_total"
         assert finding.level == "warning"
 
 

@@ -78,8 +78,8 @@ def test_named_columns_are_the_only_ones() -> None:
 
 def test_several_columns_of_names_are_joined() -> None:
     lines = StreamLines(["site", "host"])
-    batch = lines.parse(["site,host,x", "s,a,1", "t,a,2", "s/a,b,3", "s,a/b,4", "s,,5"])
-    assert streams(batch) == ["s/a", "t/a", "s/a/b"]
+    batch = lines.parse(["site,host,x", "s,a,1", "t,a,2", "s/a,b,3", "s,a/b,4", "s,,5", ",,6"])
+    assert streams(batch) == ["s/a", "t/a", "s/a/b", "s"]
     assert problems(batch) == [
         (
             5,
@@ -87,7 +87,7 @@ def test_several_columns_of_names_are_joined() -> None:
             "columns 'site', 'host': expected names that differ when joined, found 's', 'a/b' "
             "beside 's/a', 'b', both 's/a/b'",
         ),
-        (6, 3, "columns 'site', 'host': expected the name of a stream, found none"),
+        (7, 4, "columns 'site', 'host': expected the name of a stream, found none"),
     ]
 
 
@@ -294,7 +294,7 @@ def test_bad_long_lines_are_problems() -> None:
         [
             "time,site,host,metric,value",
             "1,s,a,x,1",
-            "1,s,,x,1",
+            "1,,,x,1",
             "1,s,a,,1",
             "2,s,a,x,high",
             "2,s,a,y,2",

@@ -476,13 +476,13 @@ def test_counters_labels_and_periods_of_each_stream(tmp_path: Path) -> None:
         for at, host in enumerate("ab", start=1)
     ]
     path.write_text("\n".join(["time,host,sent,truth", *lines]) + "\n")
-    found = read_tables(path, by="host", rate="sent", label="truth", resample="2min")
+    found = read_tables(path, by="host", rates="sent", label="truth", resample="2min")
     for at, name in enumerate("ab", start=1):
         table = found.tables[name]
         assert table.labels is not None and table.labels.tolist() == [0, 1, 0, 0]
         np.testing.assert_array_equal(table.values[:, 0], [NAN, at, at, at])
-    with pytest.raises(InputError, match="rate names column 'load'"):
-        read_tables(path, by="host", rate="load")
+    with pytest.raises(InputError, match="rates names column 'load'"):
+        read_tables(path, by="host", rates="load")
 
 
 def test_known_channels_of_a_file_may_be_absent_and_others_there(tmp_path: Path) -> None:

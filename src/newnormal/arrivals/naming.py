@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 from newnormal.errors import ParameterError
@@ -81,6 +81,15 @@ class Naming:
     def is_rate(self, name: str) -> bool:
         """Return whether a series is a counter by its name."""
         return self._is_rate(name) is not None
+
+
+def matching(names: Sequence[str], pattern: str) -> list[str]:
+    """Return those names that a pattern of `rates` means; a name means itself.
+
+    >>> matching(["net_in", "net_out", "load"], "net_*"), matching(["a[0]"], "a[0]")
+    (['net_in', 'net_out'], ['a[0]'])
+    """
+    return [name for name in names if name == pattern or fnmatchcase(name, pattern)]
 
 
 def rate_name(channel: str) -> str:

@@ -112,7 +112,7 @@ class Remedies:
 
     def rate(self, name: str) -> str:
         """Take the differences of a counter."""
-        return f"--rate {shlex.quote(name)}" if self.shell else f"pass the differences of {name!r}"
+        return f"--rates {shlex.quote(name)}" if self.shell else f"pass the differences of {name!r}"
 
     def time(self, name: str) -> str:
         """Take a column for the time."""

@@ -98,8 +98,8 @@ def _together(options: Sequence[str]) -> str:
 
     >>> _together(["--label a or --drop a", "--label b or --drop b", "--drop c"])
     ': --label a --drop b,c'
-    >>> _together(["--rate a", "--rate b"])
-    ': --rate a,b'
+    >>> _together(["--rates a", "--rates b"])
+    ': --rates a,b'
     """
     if "" in options:
         return ""

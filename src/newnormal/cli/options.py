@@ -245,7 +245,7 @@ class InputOptions(NamedTuple):
 
 
 _STREAMS = ("by", "long", "tag", "value")
-_SEVERAL = ("columns", "drop", "rate", "na")
+_SEVERAL = ("columns", "drop", "rates", "without", "na")
 
 
 def with_shared(command: Callable[..., None]) -> Callable[..., None]:
@@ -307,8 +307,12 @@ def _input_options(
         "Leave these columns out (a,b,c; repeatable).", metavar="NAMES"
     ),
     label: str | None = _taken("The column of 0/1 truth: no channel.", metavar="COLUMN"),
-    rate: list[str] | None = _taken(
-        "These columns are counters: take what they rise by, a second.", metavar="NAMES"
+    rates: list[str] | None = _taken(
+        "These columns are counters (net_*,hits): take what they rise by, a second.",
+        metavar="PATTERNS",
+    ),
+    without: list[str] | None = _taken(
+        "Leave these labels out of the names of channels (series with labels).", metavar="LABELS"
     ),
     ignore_extra: bool = _taken(
         "Say nothing of columns that are no channel of the detector.",

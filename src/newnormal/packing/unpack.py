@@ -484,7 +484,7 @@ def _choice(facts: Facts) -> Choice:
 
 _MOST = 1_000_000  # names of columns
 _TEXTS = ("decimal", "date_format", "tz", "label")
-_LISTS = ("by", "na", "time", "drop", "rate", "header")
+_LISTS = ("by", "na", "time", "drop", "rates", "without", "header")
 _LONGEST_STEP = 2**62  # in ns
 _KINDS = (1, 2, 7)  # of days
 _LONGEST_PERIOD = 10**9  # samples

@@ -36,7 +36,7 @@ class Arrivals:
     ) -> None:
         self._reading, self._channels, self._period = reading, channels, period
         plain = LiveOrder(reading, (), period)
-        self._plain = plain.plain and not reading.rate
+        self._plain = plain.plain and not reading.rates
         self._shortest = plain.limit  # of all jumps
         self._limits: dict[str, int] = {}  # of streams that had a longer gap
         self._newest = {name: ns_of_time(time) for name, time in newest.items()}

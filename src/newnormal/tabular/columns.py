@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
@@ -39,7 +40,7 @@ class Selection:
     by: tuple[str, ...] = ()
     # where the date is in a column of its own: that one; `time` is then the time of day
     date: str | None = None
-    rate: tuple[str, ...] = ()  # channels that are counters
+    rates: tuple[str, ...] = ()  # patterns of channels that are counters
 
     @classmethod
     def of_reading(cls, reading: Reading, by: str | Sequence[str] = ()) -> "Selection":
@@ -56,7 +57,7 @@ class Selection:
         time = reading.time[-1] if reading.time else None
         selection = cls.of(time, reading.columns, reading.drop, reading.label, by)
         date = reading.time[0] if len(reading.time) == 2 else None
-        return replace(selection, date=date, rate=reading.rate)
+        return replace(selection, date=date, rates=reading.rates)
 
     @classmethod
     def of(
@@ -93,11 +94,11 @@ class Selection:
             "by": self.by,
             "columns": self.columns or (),
             "drop": self.drop,
-            "rate": self.rate,
+            "rates": self.rates,
         }
         for option, wanted in chosen.items():
             for name in wanted:
-                if name not in names:
+                if name not in names and not (option == "rates" and matching(names, name)):
                     raise InputError(
                         f"{option} names column {name!r}, found only {listed(names)}",
                         hint=alike([name], names),

@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from newnormal.arrivals.naming import matching
 from newnormal.config import duration
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.times import Bound
@@ -55,8 +56,11 @@ class Reading:
     columns: tuple[str, ...] | None = None  # the only columns to take channels from
     drop: tuple[str, ...] = ()  # columns to leave out
     label: str | None = None  # the column of labels
-    # columns that are counters: what they rise by, per second where there are times, is the channel
-    rate: tuple[str, ...] = ()
+    # patterns of columns that are counters: what they rise by, per second where there are times, is
+    # the channel
+    rates: tuple[str, ...] = ()
+    # labels that are left out of the names of channels, where a file has series with labels
+    without: tuple[str, ...] = ()
     sheet: str | None = None  # the sheet of an Excel file; None: the first
     ignore_extra: bool = False  # say nothing of columns that are no channel
     # take these samples only, counted from 0: first, and the one behind the last; None: open
@@ -104,17 +108,17 @@ class Reading:
     def checked(self) -> Self:
         """Return it if its options agree, else raise a ParameterError."""
         for name in self.drop:
-            for option in ("time", "label", "columns", "rate"):
+            for option in ("time", "label", "columns", "rates"):
                 chosen = getattr(self, option) or ()
                 if name in ((chosen,) if isinstance(chosen, str) else chosen):
                     raise ParameterError(
                         f"column {name!r} is both chosen ({option}) and left out (drop)"
                     )
-        for column in (self.label, *self.rate):
+        for column in (self.label, *self.rates):
             if column in self.time:
                 what = "the label" if column == self.label else "a counter"
                 raise ParameterError(f"column {column!r} cannot be both the time and {what}")
-        if self.label is not None and self.label in self.rate:
+        if self.label is not None and self.label in self.rates:
             raise ParameterError(f"column {self.label!r} cannot be both the label and a counter")
         if self.decimal is not None and self.decimal == self.delimiter:
             raise ParameterError(
@@ -142,7 +146,8 @@ class Reading:
             "columns": None if self.columns is None else list(self.columns),
             "drop": list(self.drop),
             "label": self.label,
-            "rate": list(self.rate),
+            "rates": list(self.rates),
+            "without": list(self.without),
             "resample": None if self.resample is None else _nanoseconds(self.resample),
             "header": list(profile.header),
         }
@@ -156,7 +161,8 @@ class Reading:
         old: dict[str, Any] = {
             "tz": facts["tz"],
             "na": tuple(facts["na"]),
-            "rate": tuple(facts["rate"]),
+            "rates": tuple(facts["rates"]),
+            "without": tuple(facts["without"]),
             "resample": None if resample is None else np.timedelta64(resample, "ns"),
         }
         changes = {
@@ -220,7 +226,8 @@ class InputProfile:
     @property
     def channel_units(self) -> dict[str, str]:
         """Units of channels: of a counter, that of its rate."""
-        rates = () if self.reading is None else self.reading["rate"]
+        patterns = () if self.reading is None else self.reading["rates"]
+        rates = {name for pattern in patterns for name in matching([*self.units], pattern)}
         behind = "/s" if self.time else ""
         return {name: unit + behind * (name in rates) for name, unit in self.units.items()}
 
@@ -346,7 +353,8 @@ _READERS: dict[str, Any] = {
     "time": _names,
     "columns": _names,
     "drop": _names,
-    "rate": _names,
+    "rates": _names,
+    "without": _names,
     "rows": _rows,
     "from_": _time,
     "until": _time,

@@ -7,6 +7,7 @@ series as rows: finished exports, each held in memory once.
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from newnormal.arrivals.naming import Naming
 from newnormal.tabular.exports import excel, grafana, influx, parquet, prometheus, sniffing
 from newnormal.tabular.exports.points import SkippedLines
 from newnormal.tabular.reading import Reading
@@ -45,18 +46,19 @@ def translate(kind: str, file: BinaryIO, reading: Reading, by: Sequence[str] = (
     >>> translate("grafana_rows", file, Reading()).written
     {'program': 'Grafana, series as rows'}
     """
+    naming = Naming(by, reading.without)
     if kind == "excel":
         sheet, pieces = excel.translate(file, reading.sheet)
         return ExportText(pieces, program="Excel", sheet=sheet)
     if kind == "parquet":
         return ExportText(parquet.translate(file, reading, by), program="Parquet")
     if kind == "prometheus":
-        return ExportText(prometheus.translate(file, by), program="Prometheus")
+        return ExportText(prometheus.translate(file, naming), program="Prometheus")
     bad = SkippedLines()
     if kind == "influx":
-        pieces = influx.translate(file, by, bad)
+        pieces = influx.translate(file, naming, bad)
         return ExportText(pieces, bad, program="InfluxDB")
     if kind == "grafana_rows":
-        pieces = grafana.translate(file, by, bad)
+        pieces = grafana.translate(file, naming, bad)
         return ExportText(pieces, bad, program="Grafana, series as rows")
     raise ValueError(f"no translation for {kind!r}")

@@ -1,17 +1,18 @@
 """Grafana's CSV of series as rows: a line a value, with the name of its series."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import BinaryIO
 
+from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError
 from newnormal.tabular.exports.points import Clock, SeriesPart, SkippedLines, decoded, records
-from newnormal.tabular.exports.wide import LabelledSeries, wide_csv
+from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 
 
-def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[bytes]:
+def translate(file: BinaryIO, naming: Naming, bad: SkippedLines) -> Iterator[bytes]:
     r"""Return the series as wide CSV text; their names are the channels.
 
     With `by` the column of the series, each is a stream with the channel "value". Lines that are
@@ -19,7 +20,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
 
     >>> from io import BytesIO
     >>> text = b'Series;Time;Value\na;2026-01-01T01:00:00+01:00;1,000.5\n'
-    >>> print(b"".join(translate(BytesIO(text), [], SkippedLines())).decode(), end="")
+    >>> print(b"".join(translate(BytesIO(text), Naming([]), SkippedLines())).decode(), end="")
     time,a
     2026-01-01T01:00:00+01:00,1000.5
     """
@@ -34,7 +35,8 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
     if [cell.strip().lower() for cell in header] != ["series", "time", "value"]:
         raise InputError(f"expected the columns Series, Time and Value, found {header!r}")
     column = header[0].strip()
-    streams = [word for word in by if word.lower() == "series"]
+    streams = [word for word in naming.by if word.lower() == "series"]
+    check_by([word for word in naming.by if word not in streams], [column])
     clock = Clock()
     parts: dict[tuple[str, tuple[tuple[str, str], ...]], SeriesPart] = {}  # by name and labels
     for line_number, cells in rows:
@@ -47,7 +49,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
             continue
         # A comma that is the delimiter too cuts thousands apart where they are not in quotes.
         name, value = cells[0], ",".join(cells[2:]) if delimiter == "," else cells[2]
-        labels = dict.fromkeys(streams or [column], name)
+        labels = dict.fromkeys(streams, name)
         if _THOUSANDS.fullmatch(value.strip()):
             value = value.replace(",", "")
         key = "value" if streams else name, tuple(labels.items())
@@ -56,7 +58,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
         LabelledSeries(name, dict(labels), *part.arrays()) for (name, labels), part in parts.items()
     ]
     bad.check(bool(series))
-    return wide_csv(series, by, clock.zone)
+    return wide_csv(series, naming, clock.zone)
 
 
 def _cut(line: int, cells: list[str]) -> InputError:

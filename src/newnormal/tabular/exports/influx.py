@@ -11,6 +11,7 @@ from typing import BinaryIO, TypeAlias
 import numpy as np
 
 from newnormal.arrivals.cells import numbers
+from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.points import (
@@ -31,21 +32,21 @@ _LOOKED_AT = 1_000  # rows, to find which columns hold numbers where no annotati
 _TAGS = re.compile(r",\s*(?=[^,=]+=)")
 
 
-def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[bytes]:
+def translate(file: BinaryIO, naming: Naming, bad: SkippedLines) -> Iterator[bytes]:
     r"""Return the tables of an export as wide CSV text.
 
-    A channel is called by its field, with the measurement in front where several have such a
-    field, and the tags in braces that tell series of one stream apart. Damaged lines are counted in
-    `bad`.
+    A channel is called ``measurement_field``, with its tags behind it, as by line protocol. Damaged
+    lines are counted in `bad`.
 
     >>> from io import BytesIO
     >>> text = (b"_time,_value,_field,_measurement,host\n"
     ...         b"2026-01-01T00:00:00Z,0.5,load1,system,a\n"
     ...         b"2026-01-01T00:00:00Z,0.25,load5,system,a\n")
-    >>> print(b"".join(translate(BytesIO(text), ["host"], SkippedLines())).decode(), end="")
-    time,host,load1,load5
+    >>> print(b"".join(translate(BytesIO(text), Naming(["host"]), SkippedLines())).decode(), end="")
+    time,host,system_load1,system_load5
     2026-01-01T00:00:00Z,a,0.5,0.25
     """
+    by = naming.by
     collected = Collected(by, Clock(), bad)
     _read(decoded(file), collected)
     bad.check(bool(collected.parts))
@@ -55,7 +56,7 @@ def translate(file: BinaryIO, by: Sequence[str], bad: SkippedLines) -> Iterator[
             hint="check the query and the span of time it was asked for",
         )
     check_by(by, list(dict.fromkeys(label for _, _, key in collected.parts for label, _ in key)))
-    return wide_csv(_named(_untexted(collected, by)), by, collected.clock.zone)
+    return wide_csv(_named(_untexted(collected, by)), naming, collected.clock.zone)
 
 
 def _read(text: str, collected: Collected) -> None:
@@ -117,13 +118,9 @@ def _without(
 
 
 def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
-    """Return the series, with the measurement in the name where several have such a field."""
-    measurements: dict[str, set[str]] = defaultdict(set)
+    """Return the series, with the measurement in the name."""
     for measurement, one in series:
-        measurements[one.name].add(measurement)
-    for measurement, one in series:
-        if len(measurements[one.name]) > 1 and measurement:
-            one.name = f"{measurement}.{one.name}"
+        one.name = f"{measurement}_{one.name}" if measurement else one.name
     return [one for _, one in series]
 
 

@@ -1,27 +1,28 @@
 """The JSON of Prometheus' `query_range`, and of servers that answer as it does."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from newnormal.arrivals.cells import numbers
+from newnormal.arrivals.naming import Naming, series_name
 from newnormal.errors import InputError
 from newnormal.tabular.exports.points import decoded, shown
-from newnormal.tabular.exports.wide import LabelledSeries, braces, wide_csv
+from newnormal.tabular.exports.wide import LabelledSeries, wide_csv
 
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
 _HINT = "save the answer of /api/v1/query_range as it is"
 
 
-def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
+def translate(file: BinaryIO, naming: Naming) -> Iterator[bytes]:
     r"""Return the series of one or several answers as wide CSV text.
 
     >>> from io import BytesIO
     >>> text = b'[{"metric": {"__name__": "up", "job": "a"}, "values": [[1.5, "1"], [3, "NaN"]]}]'
-    >>> print(b"".join(translate(BytesIO(text), [])).decode(), end="")
-    time,up
+    >>> print(b"".join(translate(BytesIO(text), Naming([]))).decode(), end="")
+    time,"up{job=""a""}"
     1970-01-01T00:00:01.500Z,1.0
     1970-01-01T00:00:03.000Z,
     """
@@ -35,7 +36,7 @@ def translate(file: BinaryIO, by: Sequence[str]) -> Iterator[bytes]:
             "expected series, found an answer without any",
             hint="check the query and the span of time it was asked for",
         )
-    return wide_csv(series, by)
+    return wide_csv(series, naming)
 
 
 def _documents(text: str) -> Iterator[Any]:
@@ -67,7 +68,7 @@ def _read(record: dict[str, Any]) -> dict[str, Any] | LabelledSeries:
         return record
     labels = {str(key): str(value) for key, value in metric.items() if key != "__name__"}
     name = str(metric.get("__name__", ""))
-    what = f"{name}{braces(labels)}"
+    what = f"{series_name(name, labels)}"
     if "values" in record:
         return _series(name, labels, what, record["values"])
     if "value" in record:

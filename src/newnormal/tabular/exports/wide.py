@@ -2,14 +2,14 @@
 
 import csv
 import io
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from newnormal.arrivals.naming import Naming, fitting_name
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.types import Floats, Ints
@@ -50,18 +50,6 @@ def csv_line(cells: Sequence[Any]) -> str:
     return text.getvalue()
 
 
-def braces(labels: Mapping[str, str]) -> str:
-    """Return labels as Prometheus writes them; "" if there are none.
-
-    >>> braces({"job": "node", "instance": "a:9100"})
-    '{instance="a:9100", job="node"}'
-    """
-    if not labels:
-        return ""
-    pairs = (f"{name}={json.dumps(labels[name], ensure_ascii=False)}" for name in sorted(labels))
-    return "{" + ", ".join(pairs) + "}"
-
-
 def check_by(by: Sequence[str], labels: Sequence[str]) -> None:
     """Raise an InputError if a column that is to name the stream is no label of any series."""
     for name in by:
@@ -74,45 +62,29 @@ def check_by(by: Sequence[str], labels: Sequence[str]) -> None:
             )
 
 
-def needed_labels(series: Sequence[LabelledSeries], by: Sequence[str]) -> dict[str, set[str]]:
-    """Return by name the labels that differ between series of one stream."""
-    seen: dict[tuple[str, tuple[str, ...]], list[LabelledSeries]] = defaultdict(list)
-    for one in series:
-        seen[one.name, one.stream(by)].append(one)
-    needed: dict[str, set[str]] = defaultdict(set)
-    for (name, _), group in seen.items():
-        if len(group) > 1:
-            for label in {label for one in group for label in one.labels}:
-                if len({one.labels.get(label, "") for one in group}) > 1:
-                    needed[name].add(label)
-    return needed
-
-
-def wide_csv(
-    series: Sequence[LabelledSeries], by: Sequence[str], zone: str = "Z"
-) -> Iterator[bytes]:
+def wide_csv(series: Sequence[LabelledSeries], naming: Naming, zone: str = "Z") -> Iterator[bytes]:
     """Return series as CSV text: the time, the columns of `by`, then the channels.
 
-    A channel is called by the name of its series and, in braces, by the labels that tell the
-    series of one stream apart. Rows are in the order of their times. Of two values of one series
-    and time the later one counts.
+    Rows are in the order of their times. Of two values of one series and time the later one counts.
 
-    `by` are labels that name the stream. `zone` is what is written behind times: "Z", an offset
-    such as "+01:00", which times are brought to, or "" if they have no zone.
+    `naming` names the channels, and the labels that name the stream. `zone` is what is written
+    behind times: "Z", an offset such as "+01:00", which times are brought to, or "" if they have no
+    zone.
 
     >>> at = np.array([0, 10**9])
     >>> load = [LabelledSeries("load", {"host": host}, at, at / 2e9) for host in "ab"]
-    >>> print(b"".join(wide_csv(load, ["host"])).decode(), end="")
+    >>> print(b"".join(wide_csv(load, Naming(["host"]))).decode(), end="")
     time,host,load
     1970-01-01T00:00:00Z,a,0.0
     1970-01-01T00:00:00Z,b,0.0
     1970-01-01T00:00:01Z,a,0.5
     1970-01-01T00:00:01Z,b,0.5
     """
+    by = naming.by
     check_by(by, list(dict.fromkeys(label for one in series for label in one.labels)))
     if not any(len(one.times) for one in series):
         raise InputError("expected values, found none", hint="export a span of time that has data")
-    names = _channels(series, by)
+    names = _channels(series, naming)
     columns = {name: number for number, name in enumerate(dict.fromkeys(names))}
     streams = {
         stream: number for number, stream in enumerate(dict.fromkeys(s.stream(by) for s in series))
@@ -174,18 +146,13 @@ def _offset(zone: str) -> int:
     return (-minutes if zone[0] == "-" else minutes) * 60 * 10**9
 
 
-def _channels(series: Sequence[LabelledSeries], by: Sequence[str]) -> list[str]:
-    needed = needed_labels(series, by)
+def _channels(series: Sequence[LabelledSeries], naming: Naming) -> list[str]:
     taken: dict[tuple[tuple[str, ...], str], list[LabelledSeries]] = defaultdict(list)
     names = []
     for one in series:
-        shown = {
-            label: one.labels[label]
-            for label in needed[one.name]
-            if label not in by and label in one.labels
-        }
-        name = f"{one.name}{braces(shown)}" or "value"
-        before = taken[one.stream(by), name]
+        _, behind = naming.parts(one.labels)
+        name = fitting_name(f"{one.name}{behind}" or "value")
+        before = taken[one.stream(naming.by), name]
         number = next(
             (number for number, other in enumerate(before) if _same(other, one)), len(before)
         )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.files import is_parquet, named, parquet_frame, read
 from newnormal.tabular.many.long import Long
@@ -162,18 +163,16 @@ def _arranged(
     moved = streams.rows is None
     notes: list[str] = []
     counters = {name for table in streams.tables.values() for name in table.channels or ()}
-    for name in reading.rate:
-        if counters and name not in counters:
-            raise InputError(f"rate names column {name!r}, which is no channel of any stream")
+    for rate in reading.rates:
+        if counters and not matching([*counters], rate):
+            raise InputError(f"rates names column {rate!r}, which is no channel of any stream")
     for name, table in streams.tables.items():
-        counters_of_stream = [
-            counter for counter in reading.rate if counter in (table.channels or ())
-        ]
+        rates = tuple(rate for rate in reading.rates if matching(table.channels or (), rate))
         numbers = None if lines is None else lines.get(name)
         try:
             ready, kept = kept_rows(
                 table,
-                replace(reading, rate=tuple(counters_of_stream)),
+                replace(reading, rates=rates),
                 None if numbers is None else _place_in(numbers),
             )
         except InputError as error:

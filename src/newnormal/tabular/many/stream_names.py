@@ -16,9 +16,10 @@ SHARED = -2
 class StreamNames:
     """Numbers the names found in one column or several.
 
-    `columns` are for messages; the cells of several are joined by "/". `names` has the name of each
-    number. A name is the text of a cell without spaces around it; a whole number has no fraction,
-    which a column of integers gets in pandas where a cell of it is missing.
+    `columns` are for messages; the cells of several are joined by "/", without those that are
+    empty. `names` has the name of each number. A name is the text of a cell without spaces around
+    it; a whole number has no fraction, which a column of integers gets in pandas where a cell of it
+    is missing.
 
     >>> names = StreamNames(["host"])
     >>> names.codes(["b", "a", " b ", None]), names.names
@@ -54,7 +55,7 @@ class StreamNames:
         """Return the error of a cell that `codes` gave no number."""
         if code == SHARED:
             parts = self._texts(cell)
-            name = "/".join(parts)
+            name = "/".join(filter(None, parts))
             return InputError(
                 f"columns {listed(self._columns)}: expected names that differ when joined, found "
                 f"{listed(parts)} beside {listed(self._parts[name])}, both {name!r}",
@@ -79,9 +80,9 @@ class StreamNames:
 
     def _code(self, cell: Any) -> int:
         parts = self._texts(cell)
-        if not all(parts):
+        name = "/".join(filter(None, parts))
+        if not name:
             return MISSING
-        name = "/".join(parts)
         if self._parts.setdefault(name, parts) != parts:
             return SHARED
         return self.restored(name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
 from newnormal.tabular.ordering.grid import Resampler, means
@@ -31,13 +32,16 @@ class ColumnRates:
     """
 
     def __init__(self, counters: Sequence[str], channels: Sequence[str]) -> None:
-        for name in counters:
-            if name not in channels:
+        found: dict[str, None] = {}
+        for pattern in counters:
+            names = matching(channels, pattern)
+            if not names:
                 raise InputError(
-                    f"rate names column {name!r}, which is no channel",
+                    f"rates names column {pattern!r}, which is no channel",
                     hint=f"the channels are {listed(channels)}",
                 )
-        self._columns = [channels.index(name) for name in dict.fromkeys(counters)]
+            found |= dict.fromkeys(names)
+        self._columns = [channels.index(name) for name in found]
         self._last: list[tuple[float, int] | None] = [None] * len(self._columns)
         self._seen = 0
 
@@ -130,7 +134,7 @@ def kept_rows(
         _merge(series, reading)
     channels = table.channels or default_channels(table.values.shape[1])
     if len(series.values):
-        series.values = ColumnRates(reading.rate, channels).push(series.values, series.times)
+        series.values = ColumnRates(reading.rates, channels).push(series.values, series.times)
     _take_rows(series, reading)
     if reading.resample is not None and len(series.values):
         _resample(series, reading.resample)

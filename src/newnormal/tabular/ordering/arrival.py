@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.ordering.arranging import ColumnRates, check_timeless
 from newnormal.tabular.ordering.grid import ResampledSteps, Resampler
@@ -136,7 +137,9 @@ class LiveOrder:
         self._width = len(channels)
         self._reading = reading
         self._newest = None if newest is None else ns_of_time(newest)
-        self._rates = ColumnRates([name for name in reading.rate if name in channels], channels)
+        self._rates = ColumnRates(
+            [rate for rate in reading.rates if matching(channels, rate)], channels
+        )
         self._grid = None if reading.resample is None else Resampler(reading.resample, self._width)
         self._late = Lateness(
             self._width, reading.reorder, reading.on_duplicate, self._newest, record

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from newnormal.arrivals.cells import Cell, shown
+from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
@@ -145,8 +146,8 @@ class ColumnInference:
         if self._known or columns.grows:
             drop = tuple(name for name in chosen.drop if name in names)
             kept = chosen.columns and tuple(name for name in chosen.columns if name in names)
-            rate = tuple(name for name in chosen.rate if name in names)
-            chosen = replace(chosen, drop=drop, columns=kept, rate=rate)
+            rates = tuple(rate for rate in chosen.rates if matching(names, rate))
+            chosen = replace(chosen, drop=drop, columns=kept, rates=rates)
         chosen.check(names if columns.grows else [n for n in names if n not in columns.unseen])
 
     def _there(self, cells: Sequence[Cell]) -> list[Cell]:
@@ -206,7 +207,7 @@ class ColumnInference:
                 kept = tuple(name for name in selection.columns if name in names)
                 chosen = replace(selection, columns=kept)
             chosen = replace(chosen, drop=tuple(n for n in chosen.drop if n in names))
-            chosen = replace(chosen, rate=())
+            chosen = replace(chosen, rates=())
             roles = chosen.roles(names, temporal, self.channels, named=columns.named)
             nameless = set(columns.nameless).difference(selection.columns or ())
             for column in roles.columns:

@@ -74,7 +74,7 @@ def find_head(
     start, comments, delimiters = _opening(lines, reading)
     expected = () if channels is None or _numbered(channels) else channels
     wanted = {*expected, *reading.time, *(reading.columns or ()), *reading.drop}
-    wanted |= {*reading.rate, *(() if reading.label is None else (reading.label,))}
+    wanted |= {*reading.rates, *(() if reading.label is None else (reading.label,))}
     best: tuple[float, ...] = (-1.0,)
     chosen: _Layout | None = None
     for count in (start + 2 * _AHEAD, HEAD_LINES):

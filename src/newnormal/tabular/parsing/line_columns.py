@@ -133,7 +133,8 @@ class LineColumns:
 
     def _json(self, lines: Sequence[str]) -> JsonSplitter:
         chosen = self._selection
-        more = (*(self._expected or ()), *chosen.drop, *(chosen.columns or ()), *chosen.rate)
+        rates = [name for name in chosen.rates if "*" not in name]
+        more = (*(self._expected or ()), *chosen.drop, *(chosen.columns or ()), *rates)
         return JsonSplitter(
             lines[:HEAD_LINES],
             more,
