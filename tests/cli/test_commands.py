@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import M2N2, Detector, __version__, load
+from newnormal import M2N2, Detector, __version__, datasets, load
 from newnormal.tabular import read
 from tests.cli.conftest import CHANGE, Command, Plant, cut, rows
 
@@ -17,10 +17,6 @@ def labelled(plant: Plant) -> Path:
     body = [f"{line},{int(at % 97 == 50)}" for at, line in enumerate(rows(400, 900), 900)]
     path.write_text("\n".join(["time,a,b,c,truth", *body]) + "\n")
     return path
-
-
-def test_version_is_the_packages(newnormal: Command) -> None:
-    assert newnormal("--version").stdout == f"newnormal {__version__}\n"
 
 
 def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
@@ -180,11 +176,6 @@ def test_a_model_that_is_built_in_needs_no_name(plant: Plant, newnormal: Command
     assert newnormal("inspect", path).returncode == 0
 
 
-def test_inspect_shows_the_bytes_of_a_stream(plant: Plant, newnormal: Command) -> None:
-    facts = json.loads(newnormal("inspect", plant.model, "--json").stdout)
-    assert facts["stream_bytes"] == load(plant.model).nbytes_["stream"] > 0
-
-
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
     done = newnormal("fit", plant.live, "-o", model, "--epochs", 1, status=0)
@@ -244,6 +235,7 @@ def test_inspect_says_what_a_checkpoint_has_been_through(plant: Plant, newnormal
     facts = json.loads(newnormal("inspect", plant.state, "--json").stdout)
     assert facts["samples_seen"] == 400
     assert facts["learning_steps"] > 0
+    assert facts["stream_bytes"] == load(plant.state).nbytes_["stream"] > 0
     assert facts["distance_from_fit"] > 0
     assert facts["line"] == 401
     assert facts["input"] == str(plant.live.resolve())
@@ -260,7 +252,10 @@ def test_a_model_that_is_none_is_refused(plant: Plant, newnormal: Command, comma
     assert "Traceback" not in done.stderr
 
 
-def test_data_list_says_where_to_get_each(plant: Plant, newnormal: Command) -> None:
+def test_data_list_says_where_to_get_each(
+    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NEWNORMAL_DATA", raising=False)
     done = newnormal("data", "list")
     for name in ("SMD", "SMAP", "MSL", "CreditCard", "NAB", "ASD", "SWaT", "WADI", "Yahoo"):
         assert f"{name}  " in done.stdout
@@ -269,14 +264,15 @@ def test_data_list_says_where_to_get_each(plant: Plant, newnormal: Command) -> N
         (folder / part).mkdir(parents=True)
         (folder / part / "machine-1-4.txt").write_text(text)
     assert "1: SMD/1-4" in newnormal("data", "list", "--data", plant.folder).stdout
+    monkeypatch.setenv("NEWNORMAL_DATA", str(plant.folder))
+    assert "1: SMD/1-4" in newnormal("data", "list").stdout
+    assert datasets.available() == ["SMD/1-4"]
     assert newnormal("data", "list", "--data", plant.folder / "no").returncode == 1
 
 
-def test_a_wrong_usage_is_exit_code_2(newnormal: Command) -> None:
-    assert newnormal("fit", "history.csv").returncode == 2
-
-
-def test_help_is_a_quickstart(newnormal: Command) -> None:
+def test_help_is_a_quickstart_and_a_wrong_usage_is_exit_code_2(newnormal: Command) -> None:
+    assert newnormal("--version").stdout == f"newnormal {__version__}\n"
+    newnormal("fit", "history.csv", status=2)
     shown = newnormal("--help").stdout
     for command in ("newnormal example", "newnormal fit history.csv -o plant.nn", "Exit codes"):
         assert command in shown

@@ -19,7 +19,7 @@ from newnormal.alarms.words import (
     incident_event_note,
     unusual_text,
 )
-from newnormal.cli.screen import StatusLine
+from newnormal.cli.watch import StatusLine
 from newnormal.io import SinkOptions
 from newnormal.io.sinks.text import TextSink, note_lines
 from newnormal.types import (

@@ -36,7 +36,7 @@ def demo(
     """
     from newnormal import M2N2, Detector
     from newnormal.alarms.words import Deciding, event_note
-    from newnormal.cli.measuring import measure
+    from newnormal.cli.evaluate import measure
     from newnormal.datasets import plant
     from newnormal.reports.contents import Contents
     from newnormal.reports.writing import check_target, report

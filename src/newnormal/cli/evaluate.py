@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,6 @@ import typer
 
 from newnormal.cli.bars import progress
 from newnormal.cli.console import print_table, put, say
-from newnormal.cli.measuring import measure, print_groups, print_summary
 from newnormal.cli.options import (
     Classes,
     Frozen,
@@ -24,13 +25,31 @@ from newnormal.cli.options import (
 )
 from newnormal.cli.reading import back_to_fit, exit_if_failed, fleet_back_to_fit, read_for
 from newnormal.errors import InputError, ParameterError
-from newnormal.texts import number_text, share_text
+from newnormal.texts import number_text, share_text, shown
 
 if TYPE_CHECKING:
+    from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet
     from newnormal.metrics import Evaluation
-    from newnormal.tabular import StreamTables
+    from newnormal.tabular import StreamTables, Table
+    from newnormal.types import Ints, Verdicts
 
+_NAMES = {
+    "f1": "F1",
+    "auprc": "AUPRC",
+    "auroc": "AUROC",
+    "vus_pr": "VUS-PR",
+    "vus_roc": "VUS-ROC",
+    "best_f1": "best F1",
+    "affiliation_f1": "affiliation F1",
+    "f1_threshold": "at the threshold",
+    "best_f1_threshold": "at the threshold",
+    "tp": "true positives",
+    "fp": "false positives",
+    "fn": "false negatives",
+    "tn": "true negatives",
+}
+_NAME, _CELL = 22, 43  # characters of a name, and of a name and its value
 _ROWS = 20  # streams in the table
 _NAMED = 3  # worst streams in the summary
 _SUMS = ("samples", "labelled", "events")
@@ -62,7 +81,7 @@ def evaluate(
     from newnormal import plots
 
     many = is_fleet(model)
-    if plot is not None and many:
+    if many and plot is not None:
         raise ParameterError(
             "--plot: expected a detector of one stream, found a fleet",
             hint=f"newnormal fleet extract {model} STREAM -o STREAM.nn",
@@ -75,20 +94,19 @@ def evaluate(
         _evaluate_fleet(fleet, data, f"{input} judged by {model}", frozen, as_json)
         exit_if_failed(data)
         return
-    detector, table = judge, data
-    if table.labels is None:
+    if data.labels is None:
         raise InputError(f"{input}: expected labels, found none")
-    back_to_fit(model, detector, table, frozen)
-    with progress("judging", len(table.values)) as on_samples:
-        evaluation, verdicts = measure(detector, table, table.labels, frozen, on_samples)
+    back_to_fit(model, judge, data, frozen)
+    with progress("judging", len(data.values)) as on_samples:
+        evaluation, verdicts = measure(judge, data, data.labels, frozen, on_samples)
     if as_json:
         typer.echo(json.dumps(evaluation.as_dict(), indent=2))
     else:
-        print_summary(f"{input} judged by {model}", evaluation.summary())
-        print_groups(evaluation)
+        _print_summary(f"{input} judged by {model}", evaluation.summary())
+        _print_groups(evaluation)
     if plot is not None:
         name = "standard input" if input == "-" else Path(input).name
-        figure = newnormal.plot(verdicts, name=name, labels=table.labels, evaluation=evaluation)
+        figure = newnormal.plot(verdicts, name=name, labels=data.labels, evaluation=evaluation)
         plots.save(figure, plot)
         say(f"wrote {plot}")
 
@@ -129,7 +147,7 @@ def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
         _seconds(evaluations),
     )
     worst = sorted(evaluations, key=lambda name: _badness(evaluations[name]), reverse=True)
-    print_summary(title, summary(counts, seconds))
+    _print_summary(title, summary(counts, seconds))
     named = [name for name in worst if _why(evaluations[name])][:_NAMED]
     if named:
         texts = [f"{name} ({_why(evaluations[name])})" for name in named]
@@ -137,12 +155,12 @@ def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
     rows = {
         name: _row(evaluations[name].alarms, seconds, evaluations[name].report.f1) for name in worst
     }
-    shown = dict(list(rows.items())[:_ROWS])
-    shown[f"all {len(evaluations)}"] = _row(counts, seconds, _total(evaluations)["verdicts"]["f1"])
+    first = dict(list(rows.items())[:_ROWS])
+    first[f"all {len(evaluations)}"] = _row(counts, seconds, _total(evaluations)["verdicts"]["f1"])
     left = len(rows) - _ROWS
     typer.echo("")
     heading = "Streams, the worst first" + (f"; {left:,} more in --json" if left > 0 else "")
-    print_table(heading, "stream", _COLUMNS, shown)
+    print_table(heading, "stream", _COLUMNS, first)
 
 
 def _badness(evaluation: Evaluation) -> tuple[int, int, int]:
@@ -203,3 +221,102 @@ def _means(groups: list[dict[str, float | None]]) -> dict[str, float | None]:
         values = [value for group in groups if (value := group[name]) is not None]
         means[name] = sum(values) / len(values) if values else None
     return means
+
+
+def measure(
+    detector: BaseDetector,
+    table: Table,
+    labels: Ints,
+    frozen: bool = False,
+    on_samples: Callable[[int], None] | None = None,
+) -> tuple[Evaluation, Verdicts]:
+    """Judge a labelled series, and measure the verdicts and the alarms as they were reported."""
+    from newnormal.core.history import median_period
+    from newnormal.metrics import evaluate
+    from newnormal.runtime.judging import judge_series
+
+    verdicts, events = judge_series(detector, table, frozen=frozen, on_samples=on_samples)
+    period = median_period(table.times) if table.times is not None else None
+    period = detector.period_ if period is None else period
+    return evaluate(labels, verdicts, events, period=period), verdicts
+
+
+def _print_summary(title: str, lines: list[str]) -> None:
+    """Print what matters before any table."""
+    put(f"{shown(title)}\n")
+    for line in lines:
+        put(line)
+
+
+def _print_groups(evaluation: Evaluation) -> None:
+    """Print every figure of a series: of alarms, of samples, and the adjusted ones last."""
+    from newnormal.metrics.alarms import AFTER, BEFORE
+
+    facts, report = evaluation.as_dict(), evaluation.report
+    verdicts, scores = facts["verdicts"], facts["scores"]
+    first = ("precision", "recall", "f1")
+    _group(
+        "Alarms",
+        f"each alarm and each reported change, once; true if it came from {BEFORE} samples\n"
+        f"before an event to {AFTER} after it",
+        _alarm_rows(evaluation),
+    )
+    _group(
+        "Samples",
+        f"each verdict against its label; {report.labelled:,} of {report.samples:,} are labelled",
+        {name: verdicts[name] for name in first}
+        | {name: scores[name] for name in ("auprc", "auroc")}
+        | verdicts
+        | scores,
+    )
+    _group(
+        "Best fixed threshold",
+        "one for all samples, chosen with the labels: a bound for thresholds that stay",
+        facts["best"],
+    )
+    _group(
+        "Point-adjusted",
+        "one sample caught counts as the whole event, which flatters: only to compare\n"
+        "with papers that report it",
+        facts["point_adjusted"],
+    )
+
+
+def _group(title: str, about: str, rows: Mapping[str, Any]) -> None:
+    """Print names and values in two columns, the first half at the left."""
+    typer.echo(f"\n{typer.style(title, bold=True)}")
+    for line in about.splitlines():
+        typer.echo(typer.style(line, dim=True))
+    cells = [
+        f"{_NAMES.get(name, name.replace('_', ' ')):<{_NAME}}{_shown(value)}"
+        for name, value in rows.items()
+        if value is not None
+    ]
+    half = (len(cells) + 1) // 2
+    for left, right in zip_longest(cells[:half], cells[half:], fillvalue=""):
+        typer.echo(f"  {left:<{_CELL}}{right}".rstrip())
+
+
+def _alarm_rows(evaluation: Evaluation) -> dict[str, str]:
+    from newnormal.metrics.evaluation import delay_text
+
+    counts = evaluation.alarms
+    rows = {"events": f"{counts.events:,}", "found": f"{counts.found:,}"}
+    for name in ("median", "mean", "longest") if counts.found else ():
+        delay = getattr(counts, f"{name}_delay")
+        samples, when = delay_text(delay, math.nan), delay_text(delay, evaluation.seconds)
+        rows[f"{name} delay"] = when if when == samples else f"{when} ({samples})"
+    return {
+        **rows,
+        "alarms": f"{counts.openings:,} ({counts.true:,} true)",
+        "false": f"{counts.false:,}",
+        "false a day": number_text(counts.false_per_day),
+        "normal in alarm": f"{counts.in_alarm:,} ({share_text(counts.in_alarm_share)})",
+        "normal pending": f"{counts.pending:,} ({share_text(counts.pending_share)})",
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return number_text(value, digits=4)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
 
-_STANDARD_INPUT = "-"
-
 
 def load(path: Path, classes: Classes) -> BaseDetector:
     """Read a detector."""
@@ -143,7 +141,7 @@ def read_for(
         labelled.check_label()
         return judge, read(judge, source, labelled)
     same = labelled.reading.label == plain.reading.label
-    if labels is None and not same and source != _STANDARD_INPUT:
+    if labels is None and not same and source != "-":
         try:
             return judge, read(judge, source, labelled)
         except InputError:
@@ -182,11 +180,9 @@ def judge_file(
     What a `watch` wrote has mostly seen the very file that is to be shown. Times do not come twice,
     so such a file is judged from where MODEL was fitted.
     """
-    name = "standard input" if source == _STANDARD_INPUT else Path(source).name
     judge, data = read_for(model, classes, source, options, labels=None)
-    if is_fleet(model):
-        return _judged_streams(model, judge, data, frozen)._replace(name=name)
-    return _judged_stream(model, judge, data, frozen)._replace(name=name)
+    judged = (_judged_streams if is_fleet(model) else _judged_stream)(model, judge, data, frozen)
+    return judged._replace(name="standard input" if source == "-" else Path(source).name)
 
 
 def _judged_stream(model: Path, detector: BaseDetector, table: Table, frozen: bool) -> JudgedFile:

@@ -14,7 +14,7 @@ import typer
 from newnormal.cli.console import FAILED, announce_compiling, say
 from newnormal.cli.help import Command, CommandGroup
 from newnormal.cli.options import names
-from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.errors import DatasetError, MissingExtraError, ParameterError
 from newnormal.texts import shown
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from newnormal_reproduce.registry import ExperimentEntry
 
 Data = Annotated[
-    list[Path], typer.Option(metavar="DIR", help="Folder of benchmark data; may be repeated.")
+    list[Path],
+    typer.Option(
+        metavar="DIR", envvar="NEWNORMAL_DATA", help="Folder of benchmark data; may be repeated."
+    ),
 ]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for pages, tables, figures.")
@@ -162,7 +165,7 @@ def _add(
             "seeds": _seeds(seeds),
             "extra": extra,
         }
-        with _runner(data, output, cache, processes, set_, computed, files) as runner:
+        with _runner(data, output, cache, processes, set_, computed, files, datasets) as runner:
             run(runner, output, request)
         _exit_if_failed(runner)
 
@@ -188,7 +191,7 @@ def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
             history: History = None,
         ) -> None:
             files = _labelled(series, label, history)
-            with _runner(data, output, None, 1, files=files) as runner:
+            with _runner(data, output, None, 1, files=files, named=datasets) as runner:
                 run(runner, output, {"datasets": names(datasets)})
             _exit_if_failed(runner)
 
@@ -247,6 +250,7 @@ def _runner(
     options: list[str] | None = None,
     computed: bool = False,
     files: Sequence[LabelledFile] = (),
+    named: list[str] | None = None,
 ) -> Iterator[Runner]:
     """Give a runner that shows its progress as a bar on standard error."""
     from newnormal.state.targets import check_folder
@@ -261,7 +265,7 @@ def _runner(
     if here not in sys.path:  # so that --models finds a class in a module of the working folder
         sys.path.append(here)
     with _progress_bar() as progress:
-        yield Runner(
+        runner = Runner(
             data,
             cache=output / ".newnormal-cache" if cache is None else cache,
             processes=processes,
@@ -270,6 +274,12 @@ def _runner(
             overrides=overrides(options or []),
             series=files,
         )
+        if data and not named and not runner.streams.places:
+            raise DatasetError(
+                f"expected data sets in {', '.join(map(str, data))}, found none",
+                hint="`newnormal data list` shows which there are and where to get them",
+            )
+        yield runner
 
 
 def _labelled(
@@ -309,12 +319,14 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
 
 def _exit_if_failed(runner: Runner) -> None:
     """Exit with a failure if anything had no result, and name it with the reason."""
-    if runner.failed:
+    if runner.failed or runner.streams.absent:
         _say_failed(runner)
         raise typer.Exit(FAILED)
 
 
 def _say_failed(runner: Runner) -> None:
+    for name, where in runner.streams.absent.items():
+        say(f"error: found no {name}: {where}")
     for (what, why), places in runner.failed.items():
         where = f" on {', '.join(places[:_PLACES])}" if places else ""
         where += f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""

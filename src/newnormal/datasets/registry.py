@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -42,18 +43,20 @@ def catalogue() -> tuple[Entry, ...]:
     return _ENTRIES
 
 
-def available(root: str | PathLike[str]) -> list[str]:
+def available(root: str | PathLike[str] | None = None) -> list[str]:
     """Return the full names of all streams that `load` can read from under a folder.
 
     Parameters
     ----------
     root
-        The folder that holds the data sets' folders, or a data set's folder itself.
+        The folder that holds the data sets' folders, or a data set's folder itself. None: that of
+        the environment variable NEWNORMAL_DATA.
     """
-    return [name for entry in _ENTRIES for name in entry.streams(Path(root))]
+    folder = _folder(root)
+    return [name for entry in _ENTRIES for name in entry.streams(folder)]
 
 
-def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
+def load(name: str, root: str | PathLike[str] | None = None, **options: Any) -> Dataset:
     """Load one stream of a data set from files on this machine.
 
     Nothing is downloaded: where a file is missing, the error names it, where to get it and
@@ -65,7 +68,7 @@ def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
         Data set and stream, such as ``"SMD/1-4"``, ``"MSL/P-15"`` or ``"CreditCard"``;
         `available` lists those found. Case does not matter before the slash.
     root
-        The folder that holds the data sets' folders, or the data set's folder itself.
+        As for `available`.
     **options
         What only this data set takes; see ``Entry.options``.
 
@@ -76,17 +79,28 @@ def load(name: str, root: str | PathLike[str], **options: Any) -> Dataset:
     DatasetError
         If a file is missing or not in the form its owners hand out.
     """
-    entry, stream = _entry(name, Path(root))
+    folder = _folder(root)
+    entry, stream = _entry(name, folder)
     if unknown := sorted(options.keys() - entry.options.keys()):
         raise ParameterError(
             f"{entry.name}: expected no option {unknown[0]!r}",
             hint=f"its options are: {', '.join(entry.options) or 'none'}",
         )
     try:
-        return entry.read(entry.folder(Path(root)), stream, **options)
+        return entry.read(entry.folder(folder), stream, **options)
     except DatasetError as error:
-        streams = ", ".join(entry.streams(Path(root))) or "none of its streams"
+        streams = ", ".join(entry.streams(folder)) or "none of its streams"
         raise DatasetError(error.message, hint=f"{entry.hint}; found there: {streams}") from error
+
+
+def _folder(root: str | PathLike[str] | None) -> Path:
+    folder = root or os.environ.get("NEWNORMAL_DATA")
+    if not folder:
+        raise ParameterError(
+            "root: expected the folder of the data sets, found none",
+            hint="pass it, or set the environment variable NEWNORMAL_DATA to it",
+        )
+    return Path(folder)
 
 
 def _entry(name: str, root: Path) -> tuple[Entry, str]:

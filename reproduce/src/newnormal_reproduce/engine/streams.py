@@ -75,6 +75,7 @@ class DataStreams:
                 f"series: expected files of different names, found {', '.join(self.series)} twice",
                 hint="a file is named by its name without the ending",
             )
+        self.absent: dict[str, str] = {}  # what was named and not found, and where to get it
         self._about: dict[str, DataStream] = {}
         for name in self.series:  # a file that cannot be read is an error now
             self.about(name)
@@ -117,6 +118,9 @@ class DataStreams:
     def chosen(self, wanted: Sequence[str] | None, default: Sequence[str]) -> list[str]:
         """Return names of streams: those requested or the default, and a user's files."""
         names = default if wanted is None else self.named(wanted)
+        for text in wanted or ():
+            if not any(map(self.has, meant := self.named([text]))):
+                self.absent[text] = where_to_get(meant[0])
         return list(dict.fromkeys([*names, *self.series]))
 
     def named(self, wanted: Sequence[str]) -> list[str]:
