@@ -1,13 +1,15 @@
 """What the members without a trend are fitted to, against obvious ways to compute it."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import newnormal
 from newnormal import M2N2, Detector, ParameterError, StateError
+from newnormal.core.phases import SampleClock
+from newnormal.core.rhythm import Rhythm
 from newnormal.kernels.members import KINDS, LONG, SPANS
 from newnormal.kernels.step import blank_out
 from newnormal.models.base import Training
@@ -25,13 +27,8 @@ from newnormal.models.members import (
 from newnormal.models.pca import PCA, principal, residuals
 from newnormal.models.plan import Plan
 from newnormal.state import State
-from newnormal.types import Floats, Floats32
+from newnormal.types import Floats
 from tests.strategies import nasty_series
-
-
-class Tables(NamedTuple):
-    levels: Floats32
-    spreads: Floats32
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +151,8 @@ def test_a_job_of_each_night_is_quiet_at_its_hour_and_found_at_noon() -> None:
     series = usual[:, None] * [1.0, 0.5] + 0.1 * rng.normal(size=(len(t), 2))
     series[(phases >= 14) & (phases < 16)] += 4.0
     table = np.stack([np.median(series[b::bins], axis=0) for b in range(bins)]).astype(np.float32)
-    tables = Tables(table, np.full_like(table, 0.1))
+    both = np.ones(2, bool)
+    tables = Rhythm(SampleClock(bins, bins, 0), table, np.full_like(table, 0.1), both)
     model = Committee(5, 2, 4, Plan(members=(1.0, 1.0, 1.0, 1.0, 1.0)))
     fitted, _ = model.fit(series, Training(1, 3, 64, 0, phases=phases, rhythm=tables))
     live = series[: 2 * bins].copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -215,20 +215,8 @@ def start_levels(location: float, height: float) -> Floats:
     return levels
 
 
-class Moves(Protocol):
-    """What a rule does while a stream runs: see `newnormal.thresholds.MovingThreshold`."""
-
-    def threshold(self, state: Floats) -> float:
-        """Return what the next score is compared with."""
-        ...
-
-    def update(self, state: Floats, score: float, anomalous: bool) -> None:
-        """Change the state in place after a score was compared."""
-        ...
-
-
-def threshold_of(rule: Moves, moving: Floats) -> float:
-    """Return where a rule puts the threshold, if that is a number."""
+def threshold_of(rule: Any, moving: Floats) -> float:
+    """Return where a `MovingThreshold` puts the threshold, if that is a number."""
     level = float(rule.threshold(moving))
     if math.isnan(level):
         raise ParameterError(
@@ -239,7 +227,7 @@ def threshold_of(rule: Moves, moving: Floats) -> float:
 
 
 def judge_moving(
-    rule: Moves,
+    rule: Any,
     moving: Floats,
     scores: Floats,
     channels: Floats32,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -211,7 +211,7 @@ def find_events(labels: ArrayLike, openings: Sequence[int] | Ints) -> Bools:
     return np.asarray((event >= 0) & (opened < stops[np.maximum(event, 0)] + AFTER))
 
 
-def true_alarms(events: Iterable[_Event], labels: ArrayLike, *, first: int = 0) -> dict[int, bool]:
+def true_alarms(events: Iterable[Any], labels: ArrayLike, *, first: int = 0) -> dict[int, bool]:
     """Return whether each alarm that opened in a labelled run finds an event, by its number.
 
     As `trace_alarms` and `count_alarms` have it; `first` is the number of the first sample.
@@ -219,17 +219,6 @@ def true_alarms(events: Iterable[_Event], labels: ArrayLike, *, first: int = 0) 
     opened = {each.alarm.number: each.sample - first for each in events if each.kind == "opened"}
     inside = {number: row for number, row in opened.items() if 0 <= row < np.size(labels)}
     return dict(zip(inside, find_events(labels, [*inside.values()]).tolist(), strict=True))
-
-
-class _Event(Protocol):
-    """What is needed of an event of a detector."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def sample(self) -> int: ...
-    @property
-    def alarm(self) -> Any: ...
 
 
 class Span(NamedTuple):
@@ -275,7 +264,7 @@ class AlarmTrace:
         )
 
 
-def trace_alarms(events: Iterable[_Event], samples: int, *, first: int = 0) -> AlarmTrace:
+def trace_alarms(events: Iterable[Any], samples: int, *, first: int = 0) -> AlarmTrace:
     """Return where alarms and changes of a detector are, from all of its events.
 
     Openings are alarms with ``"opened"`` and changes with ``"changed"``, at the sample at which

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.core.stages import Scorer
 from newnormal.core.state import aligned
@@ -64,7 +65,7 @@ class Training:
     lr: float = 1e-3
     on_epoch: OnEpoch | None = None  # to be called after each epoch
     phases: Floats | None = None  # (T,) of history in its rhythm; None: it has none
-    rhythm: Any = None  # what a committee expects at each phase: newnormal.models.members.Tables
+    rhythm: Rhythm | None = None
 
 
 class Block(NamedTuple):

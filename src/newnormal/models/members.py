@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from newnormal.core.period import find_cycle
+from newnormal.core.rhythm import Rhythm
 from newnormal.kernels.members import BLOCKS, FAR, LONG, PAST, SPAN, SPANS, MembersParams
 from newnormal.models.blas import one_thread
 from newnormal.types import Floats, Floats32
@@ -27,20 +26,6 @@ _MANY_CHANNELS = 16
 _FEWEST = 2  # samples of a shape's mean, at least
 MOST_BINS = 4096  # of a rhythm
 _SPANS_OF_HISTORY = 3  # times a member's own samples, below which it is not fitted
-
-
-class Tables(Protocol):
-    """The level and the spread to expect at each phase of a rhythm, in scaled units."""
-
-    @property
-    def levels(self) -> Floats32:
-        """(B, C)."""
-        ...
-
-    @property
-    def spreads(self) -> Floats32:
-        """(B, C)."""
-        ...
 
 
 def members_sizes(channels: int) -> dict[str, int]:
@@ -76,7 +61,7 @@ def fit_members(
     history: Floats,
     votes: int,
     seed: int,
-    rhythm: Tables | None = None,
+    rhythm: Rhythm | None = None,
     shape_length: int = LONG,
 ) -> MembersParams:
     """Fit the members on scaled history (T, C), NaN where missing."""

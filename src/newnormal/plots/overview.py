@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -202,20 +202,13 @@ _POINTS = 400
 _STATES = ("in alarm", "change pending", "change rejected", "normal")
 
 
-class VerdictsByStream(Protocol):
-    """The verdicts of several streams, by their names."""
-
-    def __iter__(self) -> Iterator[str]: ...
-    def __getitem__(self, stream: str, /) -> Verdicts: ...
-
-
-def is_fleet(verdicts: Any) -> TypeGuard[VerdictsByStream]:
+def is_fleet(verdicts: Any) -> TypeGuard[Mapping[str, Verdicts]]:
     """Whether these are verdicts of several streams: a mapping, or a fleet's from a layer above."""
     return isinstance(verdicts, Mapping) or hasattr(verdicts, "incidents")
 
 
 def fleet_figure(
-    verdicts: VerdictsByStream, style: Style, name: str, streams: int | Sequence[str] | None
+    verdicts: Mapping[str, Verdicts], style: Style, name: str, streams: int | Sequence[str] | None
 ) -> Figure:
     """Draw how far each stream's score was from its threshold, its alarms, and what happened."""
     timelines = [Timeline.of(verdicts[stream], stream) for stream in verdicts]

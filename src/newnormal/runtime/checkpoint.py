@@ -1,10 +1,10 @@
 """The checkpoint of a watched input: the detector and its position there, in one state file."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from newnormal.detector import from_state
 from newnormal.errors import NewnormalError, ParameterError, StateError
 from newnormal.io.registry import kind_of
 from newnormal.io.sources.base import FRESH, Source
+from newnormal.io.sources.streams import StreamInput
 from newnormal.state import State
 
 _RESERVED = ("kind", "feedback")  # of a position, for what is not the source's
@@ -123,17 +124,7 @@ def stream_of(detector: BaseDetector, source: Source) -> str:
     return digest.hexdigest()[:32]
 
 
-class Resumable(Protocol):
-    """What can go to a position: a source."""
-
-    def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the position of a snapshot; return False if it belongs to another input."""
-
-    def close(self) -> None:
-        """Release what it holds."""
-
-
-def resumed(source: Resumable, snapshot: dict[str, Any], checkpoint: Path) -> bool:
+def resumed(source: Source | StreamInput, snapshot: dict[str, Any], checkpoint: Path) -> bool:
     """Have a source go to a position; if it cannot, close it and name the checkpoint."""
     try:
         return source.resume(snapshot)

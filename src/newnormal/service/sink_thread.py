@@ -3,9 +3,10 @@
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from newnormal.io.sinks.alerts import SinkDownError
+from newnormal.io.sinks.alerts import AlertSink, SinkDownError
+from newnormal.io.sinks.scores import ScoreSink
 from newnormal.service.retry import Report, backoff, one_line
 
 SECOND = 1_000_000_000
@@ -14,14 +15,7 @@ _MOST_HUNG = 3  # calls of `send` that have not returned, before none is made an
 _log = logging.getLogger(__name__)
 
 
-class _Sink(Protocol):
-    name: str
-    timeout: float
-
-    def close(self) -> None: ...
-
-
-Kind = TypeVar("Kind", bound=_Sink)
+Kind = TypeVar("Kind", bound=AlertSink | ScoreSink)
 
 
 class SinkCalls(Generic[Kind]):
@@ -134,7 +128,7 @@ class SinkCalls(Generic[Kind]):
         return {"ok": ok, "message": message, "failures": self.failures, "next_try": resumes}
 
 
-def _close(sink: _Sink) -> None:
+def _close(sink: AlertSink | ScoreSink) -> None:
     """Close a sink in a thread of its own, as it may not return."""
 
     def close() -> None:

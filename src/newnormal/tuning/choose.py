@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from newnormal.core.rhythm import Rhythm
 from newnormal.kernels.members import KINDS, LONG, RHYTHM
 from newnormal.metrics.ranking import ranked_precision
 from newnormal.models.base import OnEpoch, OnPhase, Training, scores
 from newnormal.models.committee import Committee
 from newnormal.models.experts import neutral_params, rest_of
-from newnormal.models.members import Tables, fittable, length_of_shapes
+from newnormal.models.members import fittable, length_of_shapes
 from newnormal.models.plan import Plan
 from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
 from newnormal.tuning.progress import FitProgress
@@ -63,8 +64,8 @@ def choose(
     on_epoch: OnEpoch | None = None,
     on_phase: OnPhase | None = None,
     phases: Floats | None = None,
-    rhythm: Tables | None = None,
-    early_rhythm: Tables | None = None,
+    rhythm: Rhythm | None = None,
+    early_rhythm: Rhythm | None = None,
     notes: Sequence[str] = (),
 ) -> Chosen:
     """Decide from scaled history (T, C) alone, and train what was decided.
@@ -97,7 +98,7 @@ def choose(
     progress = FitProgress(on_epoch, on_phase)
 
     def train(
-        part: Floats, plan: Plan, tables: Tables | None
+        part: Floats, plan: Plan, tables: Rhythm | None
     ) -> tuple[Committee, Floats32, list[float]]:
         model = Committee(WINDOW, history.shape[1], LATENT, plan)
         training = _training(len(part), seed, epochs, batch, progress.on_epoch)
