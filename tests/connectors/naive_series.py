@@ -34,28 +34,17 @@ def rows_of(points: Sequence[Point]) -> list[Row]:
     """Return the samples of points: stream, time, and channels with their values."""
     found: list[Row] = []
     for stream in {each.stream for each in points}:
-        left = sorted((each for each in points if each.stream == stream), key=lambda p: p.time)
-        doubled: list[Point] = []
-        while left:
-            sample: list[Point] = []
-            for point in left:
-                same = [each for each in sample if each.channel == point.channel]
-                if same and same[0].time == point.time:
-                    doubled.append(point)
-                elif same or point.time - left[0].time > TOGETHER:
-                    break
-                else:
-                    sample.append(point)
-            taken = {id(each) for each in (*sample, *doubled)}
-            if any(each.value is not None for each in sample):
-                cells = sorted((each.channel, each.value) for each in sample)
-                found.append((stream, left[0].time, tuple(cells)))
-            left = [each for each in left if id(each) not in taken]
-        found += [
-            (stream, each.time, ((each.channel, each.value),))
-            for each in doubled
-            if each.value is not None
-        ]
+        of_time: dict[int, dict[str, float | None]] = {}
+        for point in points:
+            if point.stream == stream:  # the last one counts
+                of_time.setdefault(point.time, {})[point.channel] = point.value
+        begun, sample = min(of_time), dict[str, float | None]()
+        for time, cells in [*sorted(of_time.items()), (2**63, {})]:
+            if time - begun > TOGETHER or cells.keys() & sample.keys():
+                if any(value is not None for value in sample.values()):
+                    found.append((stream, begun, tuple(sorted(sample.items()))))
+                begun, sample = time, {}
+            sample |= cells
     return sorted(found, key=repr)
 
 

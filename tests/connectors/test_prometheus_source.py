@@ -147,15 +147,15 @@ def test_series_that_follow_each_other_are_one_channel(fake: FakeApi) -> None:
     assert source.notice() == ""
 
 
-def test_of_two_series_of_one_channel_the_first_holds_and_people_are_told(fake: FakeApi) -> None:
+def test_of_two_series_of_one_channel_the_last_counts_and_people_are_told(fake: FakeApi) -> None:
     fake.series["load"] = [
         ({"instance": "h0", "cpu": "0"}, lambda _: 1.0),
         ({"instance": "h0", "cpu": "1"}, lambda _: 2.0),
     ]
     source = source_of(fake, channels={"load": "load"})
-    assert set(values_of(read(source)).values()) == {1.0}
+    assert set(values_of(read(source)).values()) == {2.0}
     assert source.notice() == (
-        "load: 1 series left out, as another is the channel load of the stream h0: "
+        "load: 1 series counts for another, as both are the channel load of the stream h0: "
         '{cpu="1",instance="h0"} (aggregate them, such as avg by (instance) (…))'
     )
     assert str(raised(InputError, source.check)) == (

@@ -30,8 +30,8 @@ def cells_of(body: bytes, kind: str = "", stream: str | None = None) -> list[Cel
     if not found:
         raise RefusedError("nothing")
     timeless: dict[str, int] = {}
-    cells = []
-    for name, time, values in found:
+    cells = {}
+    for row, (name, time, values, *long) in enumerate(found):
         _check_name(name)
         if not values:
             raise RefusedError("no channel")
@@ -42,10 +42,9 @@ def cells_of(body: bytes, kind: str = "", stream: str | None = None) -> list[Cel
         moment = NOW if time is None else _time(time)
         for channel, value in values:
             _check_name(channel)
-            number = _number(value)
-            if not math.isnan(number):
-                cells.append((name, moment, channel, number))
-    return sorted(cells)
+            # Of values that came one by one the last counts; samples that came twice stay two.
+            cells[name, moment, channel, row * (not long)] = _number(value)
+    return sorted((*key[:3], value) for key, value in cells.items() if not math.isnan(value))
 
 
 def _json(text: str, kind: str, stream: str | None) -> list[Any]:
@@ -126,7 +125,7 @@ def _csv(text: str, stream: str | None) -> list[Any]:
         timeless += time is None
         if long:
             cell = (line[names.index("channel")], line[names.index("value")])
-            found.append((name, NOW // 10**9 if time is None else time, [cell]))
+            found.append((name, NOW // 10**9 if time is None else time, [cell], True))
         else:
             found.append((name, time, [(header[k], line[k]) for k in others]))
     if long and 0 < timeless < len(rows):

@@ -189,30 +189,15 @@ def _fitting(name: str) -> str:
 def together(values: Sequence[PayloadValue], limit: int) -> list[Arrival]:
     """Return values as arrivals: those of one stream and time are one sample.
 
-    A second value of the same stream, channel and time, as of a message that was sent twice, is in
-    a later arrival, which has all channels that were repeated.
-
     `limit`: how many values there are at most.
     """
     if not values:
         return []
     streams, channels, times, numbers = zip(*values, strict=True)
     limits = DecoderLimits(samples=max(limit, len(values)), channels=2**31)
-    arrivals = from_long(
+    return from_long(
         streams, channels, np.array(times, np.int64), np.array(numbers, np.float64), limits
     )
-    if len(arrivals) == len(set(streams)):
-        return arrivals
-    # A stream of which some arrivals have all channels and others one would be taken for one whose
-    # channels come apart.
-    seen: dict[tuple[str, str, int], int] = {}
-    layers: list[list[PayloadValue]] = []
-    for value in values:
-        layer = seen[value[:3]] = seen.get(value[:3], -1) + 1
-        if layer == len(layers):
-            layers.append([])
-        layers[layer].append(value)
-    return [arrival for layer in layers for arrival in together(layer, limit)]
 
 
 def _decoded(payload: bytes) -> Any:

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.counters import CounterRates, RateConversion
 from newnormal.arrivals.naming import Naming, fitting_name, rate_name
@@ -24,7 +25,6 @@ from newnormal.io.decoders.line_protocol import (
 )
 from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.decoders.series import options_of
-from newnormal.types import Floats, Ints
 
 _BY = ("host",)  # the tag that Telegraf adds
 _EXAMPLE = "/write?by=host,region&rates=net_bytes_*"
@@ -128,12 +128,12 @@ class InfluxDecoder(Decoder):
             raise InputError(f"line {parsed.line}: {parsed.error}", hint="nothing was taken")
         taken = _InfluxSamples(parsed, self._rates.begin())
         now = self.clock()
-        streams: dict[str, list[tuple[_InfluxLayout, Ints, Floats]]] = {}
+        streams: dict[str, list[tuple[_InfluxLayout, LineGroup]]] = {}
         for key, group in parsed.groups.items():
             layout = self._layout(naming, *key)
-            streams.setdefault(layout.stream, []).append(_table(layout, group, now))
-        for parts in streams.values():
-            taken += _arrivals(parts, taken.conversion)
+            streams.setdefault(layout.stream, []).append((layout, group))
+        for stream, parts in streams.items():
+            taken += _of_stream(stream, parts, now, taken.conversion)
         return taken
 
     def response(
@@ -185,74 +185,31 @@ def _scale(precision: str) -> Scale:
     return scaled(unit)
 
 
-def _table(layout: _InfluxLayout, group: LineGroup, now: int) -> tuple[_InfluxLayout, Ints, Floats]:
-    """Return the points of a group in the order of their times; of one time the last counts."""
-    times = np.array([now if time is None else time for time in group.times], np.int64)
-    values = np.array(group.values, np.float64).reshape(len(times), -1)
-    if layout.columns is not None:
-        values = values[:, layout.columns]
-    if len(times) > 1 and not (times[1:] > times[:-1]).all():
-        order = np.argsort(times, kind="stable")
-        times = times[order]
-        kept = np.append(times[1:] != times[:-1], True)
-        times, values = times[kept], values[order[kept]]
-    return layout, times, values
-
-
-def _arrivals(
-    parts: list[tuple[_InfluxLayout, Ints, Floats]], conversion: RateConversion
+def _of_stream(
+    stream: str, parts: list[tuple[_InfluxLayout, LineGroup]], now: int, conversion: RateConversion
 ) -> list[Arrival]:
-    """Return the points of a stream: those of one time are one sample, without missing values.
+    """Return the points of a stream: those of one time are one sample.
 
     A value that is missing would say that the channel has none. It may come with the next request,
     since senders cut what they send into pieces.
     """
-    for layout, times, values in parts:
+    column_of: dict[str, int] = {}
+    times, columns, values = [], [], []
+    for layout, group in parts:
+        moments = np.array([now if time is None else time for time in group.times], np.int64)
+        order = np.argsort(moments, kind="stable")
+        rows = order[np.append(np.diff(moments[order]) != 0, True)]  # of one time the last
+        table = np.array(group.values, np.float64).reshape(len(moments), -1)[rows]
+        moments = moments[rows]
+        if layout.columns is not None:
+            table = table[:, layout.columns]
         for at in layout.counters:
-            values[:, at] = conversion.convert(
-                (layout.stream, layout.channels[at]), times, values[:, at]
-            )
-    stream, first = parts[0][0].stream, parts[0][1]
-    if len(parts) == 1:
-        return [Arrival(stream, parts[0][0].channels, first, parts[0][2])]
-    if all(np.array_equal(first, times) for _, times, _ in parts[1:]):
-        return [_joined(stream, first, [(layout, values) for layout, _, values in parts])]
-    rows: dict[int, list[tuple[int, int]]] = {}  # by time, the rows of the parts that have it
-    for number, (_, times, _) in enumerate(parts):
-        for row, time in enumerate(times.tolist()):
-            rows.setdefault(time, []).append((number, row))
-    arrivals: list[Arrival] = []
-    run: list[int] = []  # times in a row that the same parts have
-    members: list[int] = []
-    for time in (*sorted(rows), None):
-        present = [] if time is None else [number for number, _ in rows[time]]
-        if present != members:
-            if run:
-                arrivals.append(_run(parts, members, [rows[each] for each in run], run))
-            run, members = [], present
-        if time is not None:
-            run.append(time)
-    return arrivals
-
-
-def _run(
-    parts: list[tuple[_InfluxLayout, Ints, Floats]],
-    members: list[int],
-    rows: list[list[tuple[int, int]]],
-    times: list[int],
-) -> Arrival:
-    tables = [
-        (parts[number][0], parts[number][2][[row[at][1] for row in rows]])
-        for at, number in enumerate(members)
-    ]
-    return _joined(tables[0][0].stream, np.array(times, np.int64), tables)
-
-
-def _joined(stream: str, times: Ints, tables: list[tuple[_InfluxLayout, Floats]]) -> Arrival:
-    """Return tables of the same times side by side; of a channel that is there twice the last."""
-    channels = [name for layout, _ in tables for name in layout.channels]
-    values = np.concatenate([values for _, values in tables], axis=1)
-    columns = {name: at for at, name in enumerate(channels)}
-    if len(columns) < len(channels):
-        values = values[:, list(columns.values())]
-    return Arrival(stream, tuple(columns), times, values)
+            key = stream, layout.channels[at]
+            table[:, at] = conversion.convert(key, moments, table[:, at])
+        of_part = [column_of.setdefault(name, len(column_of)) for name in layout.channels]
+        times.append(np.repeat(moments, len(of_part)))
+        columns.append(np.tile(of_part, len(moments)))
+        values.append(table.ravel())
+    return pivot.arrivals(
+        stream, [*column_of], np.concatenate(times), np.concatenate(columns), np.concatenate(values)
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
@@ -244,9 +245,6 @@ def from_long(
 ) -> list[Arrival]:
     """Return values that came one by one as arrivals: those of one time are one sample.
 
-    Where a channel has two values of the same time, the samples of its stream stay apart, one
-    arrival a channel, so that the second is counted as a duplicate.
-
     Parameters
     ----------
     streams, channels
@@ -270,15 +268,6 @@ def from_long(
         )
         names = tuple(columns_of)
         check_channels(names, limits, where(stream_rows[0]))
-        steps, at = np.unique(times[stream_rows], return_inverse=True)
-        table = np.full((len(steps), len(names)), np.nan)
-        cells = at * len(names) + columns
-        if len(np.unique(cells)) == len(cells):
-            table.reshape(-1)[cells] = values[stream_rows]
-            arrivals.append(Arrival(name, names, steps, table))
-            continue
         picked = np.array(stream_rows)
-        for column, channel in enumerate(names):
-            mine = picked[columns == column]
-            arrivals.append(Arrival(name, (channel,), times[mine], values[mine][:, None]))
+        arrivals += pivot.arrivals(name, names, times[picked], columns, values[picked])
     return arrivals

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.counters import CounterRates, RateConversion
 from newnormal.arrivals.naming import Naming
@@ -189,15 +190,22 @@ class SeriesValues:
                     f"{distinct}; have the sender leave some out, or raise limits.channels",
                     len(values),
                 )
-            elif distinct == len(channels) and len(set(times)) == 1:
+                continue
+            if distinct == len(channels) and len(set(times)) == 1:
                 # By far the most frequent: one value of each channel, all of one time.
-                row = np.array([values])
-                if not np.isnan(row).all():
-                    made.append(
-                        Arrival(stream, tuple(channels), np.array(times[:1], np.int64), row)
-                    )
-            elif channels:
-                made += _arrivals(stream, channels, times, values)
+                moments, row = np.array(times[:1], np.int64), np.array([values])
+                parts = [Arrival(stream, tuple(channels), moments, row)]
+            else:
+                column_of = {name: column for column, name in enumerate(dict.fromkeys(channels))}
+                columns = np.array([column_of[name] for name in channels], np.int64)
+                moments = np.array(times, np.int64)
+                parts = pivot.arrivals(
+                    stream, [*column_of], moments, columns, np.array(values), _TOGETHER
+                )
+            for part in parts:  # without samples that hold nothing
+                held = ~np.isnan(part.values).all(axis=1)
+                if held.any():
+                    made.append(part._replace(times=part.times[held], values=part.values[held]))
         made.refused = self._refused, self._why
         return made
 
@@ -224,49 +232,3 @@ class SeriesDecoder(Decoder):
     @abstractmethod
     def _answer(self, decoded: Decoded, refused: int, why: str) -> Reply:
         """Return the answer to a body of which so many values were refused."""
-
-
-def _arrivals(
-    stream: str, channels: Sequence[str], times: Sequence[int], values: Sequence[float]
-) -> list[Arrival]:
-    """Return the samples of a stream, those that follow each other with the same channels as one.
-
-    A sample has the channels that were sent for it and no others: a stream whose channels come in
-    several requests is put together by the service, which must see what a request does not have.
-    """
-    samples: list[tuple[int, dict[str, float]]] = []
-    again: list[int] = []  # second values of the same channel and time: the service counts them
-    begun = 0
-    at_time: dict[str, int] = {}
-    current: dict[str, float] = {}
-    for at in sorted(range(len(times)), key=times.__getitem__):
-        time, channel = times[at], channels[at]
-        if at_time.get(channel) == time:
-            again.append(at)
-            continue
-        if not current or time - begun > _TOGETHER or channel in current:
-            current, at_time, begun = {}, {}, time
-            samples.append((time, current))
-        current[channel], at_time[channel] = values[at], time
-    arrivals: list[Arrival] = []
-    first = 0
-    for at in range(1, len(samples) + 1):
-        if at == len(samples) or samples[at][1].keys() != samples[first][1].keys():
-            arrivals += _block(stream, samples[first:at])
-            first = at
-    doubled: dict[str, list[int]] = {}
-    for at in again:
-        doubled.setdefault(channels[at], []).append(at)
-    for channel, rows in doubled.items():
-        column = [(times[at], {channel: values[at]}) for at in rows]
-        arrivals += _block(stream, column)
-    return arrivals
-
-
-def _block(stream: str, samples: Sequence[tuple[int, dict[str, Any]]]) -> list[Arrival]:
-    """Return samples with the same channels, without those that hold nothing."""
-    names = tuple(samples[0][1])
-    values = np.array([[row[name] for name in names] for _, row in samples])
-    times = np.array([time for time, _ in samples], np.int64)
-    held = ~np.isnan(values).all(axis=1)
-    return [Arrival(stream, names, times[held], values[held])] if held.any() else []

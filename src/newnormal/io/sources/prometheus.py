@@ -315,8 +315,8 @@ class PrometheusSource(PullSource):
         labels = shared[0].labels
         stream, channel = self._named(name, labels)
         return (
-            f"{name}: {len(shared):,} series left out, as another is the channel {channel} of the "
-            f"stream {stream}: {series_name('', labels):.{_SHOWN}} ({self._one_each()})"
+            f"{name}: {len(shared):,} series counts for another, as both are the channel {channel} "
+            f"of the stream {stream}: {series_name('', labels):.{_SHOWN}} ({self._one_each()})"
         )
 
     def _one_each(self) -> str:

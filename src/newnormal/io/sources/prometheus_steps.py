@@ -67,14 +67,14 @@ class RangeSamples:
     def add(self, stream: str, channel: str, values: Floats) -> bool:
         """Add a series; return whether another one has values of this channel at the same times.
 
-        Those of the first one hold: series that follow each other are one channel.
+        Those of the last one count: series that follow each other are one channel.
         """
         own = self._found.setdefault(stream, {})
         if (known := own.get(channel)) is None:
             own[channel] = values
             return False
         there, new = ~np.isnan(known), ~np.isnan(values)
-        own[channel] = np.where(there, known, values)
+        own[channel] = np.where(new, values, known)
         return bool((there & new).any())
 
     def finish(self, channels: StreamChannels, *, given: int = 0, after: str | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.arrivals.naming import Naming, fitting_name
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed
@@ -124,9 +125,8 @@ def _written(
     for row in range(0, len(starts) - 1, many):
         bounds = starts[row : row + many + 1]
         part = order[bounds[0] : bounds[-1]]
-        cells = np.full((len(bounds) - 1, width), np.nan)
-        rows = np.repeat(np.arange(len(cells)), np.diff(bounds))
-        cells[rows, points.columns[part]] = points.values[part]
+        rows = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+        _, cells = pivot.table(rows, points.columns[part], points.values[part], width)
         moments = (times[bounds[:-1]] + shift).view("datetime64[ns]")
         texts = np.datetime_as_string(moments, unit=unit).tolist()
         lines = []

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.errors import InputError
 from newnormal.tabular.columns import listed, match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
@@ -236,11 +237,13 @@ def _pivot(
     missing = np.isnat(moments)
     if missing.any():
         raise InputError(f"row {rows[missing.argmax()]}: expected a time, found none (NaT)")
-    different, time_codes = np.unique(moments, return_inverse=True)
     present, column = np.unique(row_tags, return_inverse=True)
     report = InputProfile()
-    shape = (len(different), len(present))
-    table = _cells(values[rows], time_codes * len(present) + column, shape, reading, report)
+    ns = moments.view(np.int64)
+    steps, table = pivot.table(ns, column, values[rows], len(present))
+    if reading is not None:
+        cells = np.searchsorted(steps, ns) * len(present) + column
+        table = _repeated(table, values[rows], cells, reading, report)
     columns = [names.names[tag] for tag in present]
     if wanted is not None:  # a channel without any row is missing throughout
         absent = [name for name in wanted if name not in columns]
@@ -250,25 +253,24 @@ def _pivot(
     check_finite(chosen, channels or ())
     last = rows[moments.argmax() : moments.argmax() + 1]
     zone = times.zone(last)
-    return Table(chosen, channels, different, None, zone, None if reading is None else report)
+    return Table(
+        chosen,
+        channels,
+        steps.view("datetime64[ns]"),
+        None,
+        zone,
+        None if reading is None else report,
+    )
 
 
-def _cells(
-    values: Floats,
-    cells: Ints,
-    shape: tuple[int, int],
-    reading: Reading | None,
-    profile: InputProfile,
+def _repeated(
+    table: Floats, values: Floats, cells: Ints, reading: Reading, profile: InputProfile
 ) -> Floats:
-    """Return a table of values by their places, one of each place."""
-    table = np.full(shape[0] * shape[1], np.nan)
-    table[cells] = values  # of several for one place NumPy keeps the last
-    if reading is None:
-        return table.reshape(shape)
-    taken = np.bincount(cells, minlength=len(table))
+    """Return a table of values, given their places in it, of which some may have several."""
+    taken = np.bincount(cells, minlength=table.size)
     again = int(np.maximum(taken - 1, 0).sum())
     if again == 0:
-        return table.reshape(shape)
+        return table
     how = reading.on_duplicate
     if how == "error":
         raise InputError(
@@ -277,14 +279,14 @@ def _cells(
         )
     if how == "mean":
         there = (~np.isnan(values)).astype(np.float64)
-        sums, counts = means(values[:, None], there[:, None], cells, len(table))
+        sums, counts = means(values[:, None], there[:, None], cells, table.size)
         with np.errstate(invalid="ignore", divide="ignore"):
-            table = (sums / counts)[:, 0]
+            table = (sums / counts).reshape(table.shape)
     profile.duplicates = again
     some = "1 value has" if again == 1 else f"{again} values have"
     counted = "their mean counts" if how == "mean" else "the last one counts"
     profile.notes.append(f"{some} the channel and time of another: {counted}")
-    return table.reshape(shape)
+    return table
 
 
 def _unique_times(cells: Sequence[Any]) -> Times:
