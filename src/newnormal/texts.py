@@ -18,6 +18,7 @@ _PREFIXED = {*"BbAFHJLNVWglms", "bit", "bps", "Bps", "Hz", "Wh", "VA", "Ah", "Pa
 _PLAIN = {True: (0.1, 1e4), False: (1e-4, 1e5)}  # written without prefix; True: of those units
 _EXACT = Context(prec=60)
 _ALIKE_DIGITS = 7  # of numbers beside each other, of which some resemble each other
+MOST_LISTED = 8  # names in a message
 _MOST_DIGITS = 17  # of one that is the same as another with fewer: as many as a float has
 
 
@@ -62,6 +63,19 @@ def did_you_mean(name: str, names: Iterable[str]) -> str | None:
     """
     close = get_close_matches(name, list(names), n=1)
     return f"did you mean {close[0]}?" if close else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, the first few if there are many.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    >>> listed([str(n) for n in range(30)])
+    "'0', '1', '2', '3', '4', '5', '6', '7' and 22 more"
+    """
+    quoted = ", ".join(repr(name) for name in names[:MOST_LISTED])
+    more = len(names) - MOST_LISTED
+    return f"{quoted} and {more} more" if more > 0 else quoted or "none"
 
 
 def counted(count: int, what: str) -> str:

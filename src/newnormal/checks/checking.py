@@ -31,8 +31,8 @@ from newnormal.core.scaling import Scaler
 from newnormal.detector import Detector, load
 from newnormal.models.channels import history_faults
 from newnormal.tabular import InputProfile, Table, default_channels
-from newnormal.tabular.columns import alike, listed
-from newnormal.texts import share_text, shown
+from newnormal.tabular.columns import alike
+from newnormal.texts import listed, share_text, shown
 from newnormal.types import Floats
 
 # What notes of these two have in them.

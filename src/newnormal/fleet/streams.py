@@ -14,7 +14,8 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.fitting import move_limits
 from newnormal.fleet.group import CompiledGroup, Group
 from newnormal.fleet.stream import FitBlock, Shape, Stream
-from newnormal.tabular.columns import alike, listed
+from newnormal.tabular.columns import alike
+from newnormal.texts import listed
 from newnormal.types import Ints
 
 

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 from newnormal.errors import InputError
 from newnormal.fleet.results import FleetVerdicts
-from newnormal.tabular.columns import listed
-from newnormal.texts import counted
+from newnormal.texts import counted, listed
 from newnormal.types import IncidentEvent, Timeline, Verdicts
 
 

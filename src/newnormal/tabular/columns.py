@@ -9,8 +9,7 @@ from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.table import default_channels
-
-_SHOWN = 8
+from newnormal.texts import MOST_LISTED, listed
 
 
 @dataclass(frozen=True)
@@ -201,24 +200,11 @@ def check_unique(names: Sequence[str]) -> None:
         )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names in quotes, the first few if there are many.
-
-    >>> listed(["a", "b"])
-    "'a', 'b'"
-    >>> listed([str(n) for n in range(30)])
-    "'0', '1', '2', '3', '4', '5', '6', '7' and 22 more"
-    """
-    shown = ", ".join(repr(name) for name in names[:_SHOWN])
-    more = len(names) - _SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown or "none"
-
-
 def alike(wanted: Sequence[str], names: Sequence[str]) -> str | None:
     """Return a hint with the names most like the wanted ones, or None if nothing is."""
     pairs = [
         f"{name!r} may be {' or '.join(map(repr, close))}"
-        for name in wanted[:_SHOWN]
+        for name in wanted[:MOST_LISTED]
         if (close := get_close_matches(name, names, n=2))
     ]
     return "; ".join(pairs) or None

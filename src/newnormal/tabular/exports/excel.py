@@ -8,8 +8,8 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.wide import csv_line
+from newnormal.texts import listed
 
 OLE = bytes.fromhex("D0CF11E0A1B11AE1")
 ZIP = b"PK\x03\x04"

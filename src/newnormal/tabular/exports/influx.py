@@ -13,7 +13,6 @@ import numpy as np
 from newnormal.arrivals.cells import numbers
 from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError
-from newnormal.tabular.columns import listed
 from newnormal.tabular.exports.points import (
     Clock,
     SeriesPart,
@@ -23,6 +22,7 @@ from newnormal.tabular.exports.points import (
     shown,
 )
 from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
+from newnormal.texts import listed
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 

@@ -5,8 +5,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.tabular.columns import listed
 from newnormal.tabular.reading import Reading
+from newnormal.texts import listed
 
 if TYPE_CHECKING:
     import polars as pl

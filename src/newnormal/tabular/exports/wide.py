@@ -12,7 +12,7 @@ import numpy as np
 from newnormal.arrivals import pivot
 from newnormal.arrivals.naming import Naming, fitting_name
 from newnormal.errors import InputError
-from newnormal.tabular.columns import listed
+from newnormal.texts import listed
 from newnormal.types import Floats, Ints
 
 _CELLS = 500_000  # cells written at a time

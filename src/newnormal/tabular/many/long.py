@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from newnormal.errors import InputError
-from newnormal.tabular.columns import Selection, listed
+from newnormal.tabular.columns import Selection
+from newnormal.texts import listed
 
 _NAMES = {
     "time": ("time", "timestamp", "ts", "datetime"),

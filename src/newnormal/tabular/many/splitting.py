@@ -8,13 +8,14 @@ import numpy as np
 
 from newnormal.arrivals import pivot
 from newnormal.errors import InputError
-from newnormal.tabular.columns import listed, match_count, match_names
+from newnormal.tabular.columns import match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
 from newnormal.tabular.ordering.grid import means
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times
 from newnormal.tabular.zones import zone_of
+from newnormal.texts import listed
 from newnormal.types import Bools, Floats, Ints, Times
 
 Channels = Mapping[str, Sequence[str]]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.columns import Selection, listed, match_names
+from newnormal.tabular.columns import Selection, match_names
 from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.parsing.blocks import ParsedSamples
@@ -25,6 +25,7 @@ from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.texts import listed
 from newnormal.types import Bools, Floats, Ints, Times, time_text
 
 

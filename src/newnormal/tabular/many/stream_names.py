@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from newnormal.errors import InputError
-from newnormal.tabular.columns import listed
+from newnormal.texts import listed
 from newnormal.types import Ints
 
 MISSING = -1

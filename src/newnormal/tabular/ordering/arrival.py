@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.counters import ColumnRates
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, StateError
-from newnormal.tabular.ordering.arranging import ColumnRates, check_timeless
+from newnormal.tabular.ordering.arranging import check_timeless
 from newnormal.tabular.ordering.grid import ResampledSteps, Resampler
 from newnormal.tabular.ordering.jumps import DAY, PERIODS, is_future, not_confirmed, ordinary, sift
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows

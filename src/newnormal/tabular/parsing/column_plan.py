@@ -8,7 +8,7 @@ from typing import Any
 from newnormal.arrivals.cells import Cell, shown
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError
-from newnormal.tabular.columns import Roles, Selection, alike, listed, match_count
+from newnormal.tabular.columns import Roles, Selection, alike, match_count
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.parsing.time_columns import (
@@ -23,6 +23,7 @@ from newnormal.tabular.parsing.time_columns import (
 )
 from newnormal.tabular.parsing.units import column_unit
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.texts import listed
 
 _ENOUGH = 8  # lines by which a column is known to hold text
 
