@@ -127,7 +127,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
         ({"query": None, "channels": {"a": " "}}, "a query for each channel, found none 'a'"),
         ({"query": None, "channels": {"a": 1}}, "channels: expected a table of texts"),
         ({"every": "soon"}, "every: expected a duration above zero, such as"),
-        ({"every": "1us"}, "every: expected whole milliseconds, found '1us'"),
+        ({"every": "1us"}, "every: expected whole milliseconds, found 1,000 ns"),
         ({"start": "0s"}, "start: expected a duration above zero, such as \"10s\", \"5m\" or "
          "\"1d\", found '0s'"),
         ({"by": ["a"], "without": ["a"]}, "expected a label in by or in without"),

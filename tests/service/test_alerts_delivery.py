@@ -540,7 +540,7 @@ class Signalling(MemoryAlertSink):
     hold = threading.Event()
 
     def send(self, alert: Alert) -> None:
-        if self.options.get("hangs"):
+        if self.options.flag("hangs"):
             self.hold.wait(60)
         with self.changed:
             self.taken.setdefault(self.name, []).append(alert.key)

@@ -299,8 +299,7 @@ class Configured(MemoryPullSource):
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(arrivals(), name, options)
-        if options.get("password") != "swordfish":
-            raise ParameterError(f"source {name}: expected a password, found another")
+        self.password = self.options.text("password")
 
     def close(self) -> None:
         self.ended.set()
@@ -308,7 +307,8 @@ class Configured(MemoryPullSource):
 
 def test_a_source_is_made_with_its_secrets() -> None:
     config = SourceConfig("plant", f"{__name__}:Configured", {"password_env": "PW"})
-    assert make_source(config, {"PW": "swordfish"}).options == {"password": "swordfish"}
+    source = make_source(config, {"PW": "swordfish"})
+    assert isinstance(source, Configured) and source.password == "swordfish"
     with pytest.raises(ParameterError, match=r"\[sources\.plant\] password_env: expected a secret"):
         make_source(config, {})
 
@@ -326,7 +326,7 @@ def test_each_source_runs_in_a_thread_of_its_own_until_it_ends(tmp_path: Path) -
     assert set(sources.states()) == {"good"}
     sources.stop()
     assert taker.samples == ALL
-    assert ("source bad", False, "expected a password, found another") in taker.reports
+    assert ("source bad", False, "expected the option password, found none") in taker.reports
     assert ("source bad", True, "removed from the configuration") in taker.reports
     assert not [each for each in threading.enumerate() if each.name.startswith("source ")]
 

@@ -6,6 +6,8 @@ from abc import ABC
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from newnormal.io.options import Options
+
 
 class Connector(ABC):  # noqa: B024 - those that derive from it have abstract methods
     """A source or a sink of the service, as a table of the configuration describes it.
@@ -15,11 +17,13 @@ class Connector(ABC):  # noqa: B024 - those that derive from it have abstract me
     name
         Of its table in the configuration.
     options
-        The other keys of the table. `newnormal.io.Options` checks them. Options that `secrets`
-        names arrive as texts: the service has read their files and variables.
+        The other keys of the table. Options that `secrets` names arrive as texts: the service has
+        read their files and variables.
 
     Attributes
     ----------
+    options
+        `newnormal.io.Options`: take each, and then call `end`.
     secrets
         Options that are secrets: the configuration names them as ``{option}_file`` or
         ``{option}_env`` and must not hold them.
@@ -28,12 +32,13 @@ class Connector(ABC):  # noqa: B024 - those that derive from it have abstract me
         them or names them in these ways.
     """
 
+    role: ClassVar[str] = "sink"  # what messages call it
     secrets: ClassVar[tuple[str, ...]] = ()
     private: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name
-        self.options = options
+        self.options = Options(f"{self.role} {name}", options)
 
     def check(self) -> str:
         """Try the connection without sending anything; return what was found in one sentence.

@@ -43,7 +43,7 @@ def address_of(where: str, url: str, *, secrets: str, example: str | None = None
     return parts
 
 
-def authorization(given: Options) -> str | None:
+def authorization(options: Options) -> str | None:
     """Take the options `user`, `password` and `token`; return the header Authorization, if any.
 
     >>> authorization(Options("sink a", {"token": "swordfish"}))
@@ -54,25 +54,25 @@ def authorization(given: Options) -> str | None:
     newnormal.errors.ParameterError: sink a: expected user and password, found a user alone
     hint: set password_file or password_env, too
     """
-    user: str | None = given.text("user", None)
-    password = given.secret("password")
-    token = given.secret("token")
+    user: str | None = options.text("user", None)
+    password = options.secret("password")
+    token = options.secret("token")
     if (user is None) != (password is None):
         found, other = ("a user", "password_file or password_env"), ("a password", "user")
         what, missing = found if password is None else other
         raise ParameterError(
-            f"{given.where}: expected user and password, found {what} alone",
+            f"{options.where}: expected user and password, found {what} alone",
             hint=f"set {missing}, too",
         )
     if user is not None and token is not None:
         raise ParameterError(
-            f"{given.where}: expected user and password, or a token, found both",
+            f"{options.where}: expected user and password, or a token, found both",
             hint="leave one out",
         )
     if token is not None:
         if not _is_plain(token):
             raise ParameterError(
-                f"{given.where}: token: expected plain text, found other characters"
+                f"{options.where}: token: expected plain text, found other characters"
             )
         return f"Bearer {token}"
     if user is None:

@@ -45,33 +45,33 @@ class KafkaCluster:
     SCRAM-SHA-512); `tls`, `ca_file`, `cert_file`, `key_file` and `key_password`; `options`, other
     settings of librdkafka.
 
-    `given`: the options of the source or the sink; those of this class are taken from it.
+    `options`: the options of the source or the sink; those of this class are taken from it.
 
     Examples
     --------
-    >>> given = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
-    >>> cluster = KafkaCluster(Options("source bus", given))
+    >>> table = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
+    >>> cluster = KafkaCluster(Options("source bus", table))
     >>> cluster.servers, cluster.protection
     ('kafka-1:9093', 'TLS, user nn')
     """
 
     secrets = ("password", "key_password")
 
-    def __init__(self, given: Options) -> None:
-        self.where = given.where
-        self.servers = ", ".join(_servers(given))  # the addresses, as messages show them
+    def __init__(self, options: Options) -> None:
+        self.where = options.where
+        self.servers = ", ".join(_servers(options))  # the addresses, as messages show them
         self.troubles = KafkaTroubles(self.servers)  # what librdkafka reported of the connection
-        user: str | None = given.text("user", None)
-        password = given.secret("password")
-        mechanism = given.choice("sasl", *_MECHANISMS)
+        user: str | None = options.text("user", None)
+        password = options.secret("password")
+        mechanism = options.choice("sasl", *_MECHANISMS)
         files: dict[str, str | None] = {
-            "ssl.ca.location": given.text("ca_file", None),
-            "ssl.certificate.location": given.text("cert_file", None),
-            "ssl.key.location": given.text("key_file", None),
-            "ssl.key.password": given.secret("key_password"),
+            "ssl.ca.location": options.text("ca_file", None),
+            "ssl.certificate.location": options.text("cert_file", None),
+            "ssl.key.location": options.text("key_file", None),
+            "ssl.key.password": options.secret("key_password"),
         }
-        tls = given.flag("tls", any(files.values()))
-        self._chosen: dict[str, str] = given.table("options", {})
+        tls = options.flag("tls", any(files.values()))
+        self._chosen: dict[str, str] = options.table("options", {})
         if any(files.values()) and not tls:
             raise ParameterError(
                 f"{self.where}: expected tls = true with ca_file, cert_file or key_file, "
@@ -226,14 +226,14 @@ def _flat(table: Mapping[str, Any], before: str) -> dict[str, Any]:
     return settings
 
 
-def _servers(given: Options) -> list[str]:
-    listed: tuple[str, ...] = given.texts("servers")
+def _servers(options: Options) -> list[str]:
+    listed: tuple[str, ...] = options.texts("servers")
     servers = [server.strip() for text in listed for server in text.split(",")]
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or "/" in server or not port.isdecimal():
             raise ParameterError(
-                f"{given.where}: servers: expected host:port, found {server!r}",
+                f"{options.where}: servers: expected host:port, found {server!r}",
                 hint="such as those of bootstrap.servers",
             )
     return servers

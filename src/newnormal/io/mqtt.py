@@ -350,18 +350,18 @@ class MqttBroker:
     `given`: the options of a source or a sink; those of this class are taken from it.
     """
 
-    def __init__(self, given: Options) -> None:
-        self._scheme, self._host, port, self._path = _place(given)
+    def __init__(self, options: Options) -> None:
+        self._scheme, self._host, port, self._path = _place(options)
         # TOML has a number 5 and no number 3.1.1.
-        version = _VERSION._replace(read=lambda given: _VERSION.read(str(given)))
-        self.version: str = given.take("version", version, "5")
-        self._user: str | None = given.text("user", None)
-        self._password = given.secret("password")
+        version = _VERSION._replace(read=lambda value: _VERSION.read(str(value)))
+        self.version: str = options.take("version", version, "5")
+        self._user: str | None = options.text("user", None)
+        self._password = options.secret("password")
         if self._password is not None and self._user is None:
-            raise ParameterError(f"{given.where}: expected user beside the password, found none")
+            raise ParameterError(f"{options.where}: expected user beside the password, found none")
         # seconds to wait for an answer
-        self.timeout: float = given.seconds("timeout", "10s", least="100ms")
-        self._tls = _context(given, self._scheme in _ENCRYPTED)
+        self.timeout: float = options.seconds("timeout", "10s", least="100ms")
+        self._tls = _context(options, self._scheme in _ENCRYPTED)
         scheme = "mqtts" if self._tls and self._scheme == "mqtt" else self._scheme
         self._port = _PORTS[scheme] if port is None else port
         shown = f"[{self._host}]" if ":" in self._host else self._host
@@ -440,12 +440,12 @@ class _Socket(ssl.SSLSocket):
             raise
 
 
-def _place(given: Options) -> tuple[str, str, int | None, str]:
+def _place(options: Options) -> tuple[str, str, int | None, str]:
     """Return scheme, host, port and path of a broker."""
-    where = given.where
-    url: str | None = given.text("url", None)
-    host: str | None = given.text("host", None)
-    port: int | None = given.integer("port", None, least=1, most=65_535)
+    where = options.where
+    url: str | None = options.text("url", None)
+    host: str | None = options.text("host", None)
+    port: int | None = options.integer("port", None, least=1, most=65_535)
     if url is None:
         if host is None:
             raise ParameterError(f"{where}: expected the option host or url, found none")
@@ -473,20 +473,20 @@ def _place(given: Options) -> tuple[str, str, int | None, str]:
     return parts.scheme, parts.hostname, found, parts.path or "/mqtt"
 
 
-def _context(given: Options, is_encrypted: bool) -> ssl.SSLContext | None:
+def _context(options: Options, is_encrypted: bool) -> ssl.SSLContext | None:
     """Return how TLS is spoken; None: not at all."""
-    ca_file: str | None = given.text("ca_file", None)
-    cert_file: str | None = given.text("cert_file", None)
-    key_file: str | None = given.text("key_file", None)
-    if not (given.flag("tls") or is_encrypted or ca_file or cert_file or key_file):
+    ca_file: str | None = options.text("ca_file", None)
+    cert_file: str | None = options.text("cert_file", None)
+    key_file: str | None = options.text("key_file", None)
+    if not (options.flag("tls") or is_encrypted or ca_file or cert_file or key_file):
         return None
     if key_file is not None and cert_file is None:
-        raise ParameterError(f"{given.where}: expected cert_file beside key_file, found none")
+        raise ParameterError(f"{options.where}: expected cert_file beside key_file, found none")
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise ParameterError(
-            f"{given.where}: ca_file: expected a file of certificates, found {error}"
+            f"{options.where}: ca_file: expected a file of certificates, found {error}"
         ) from error
     context.sslsocket_class = _Socket
     if cert_file is not None:
@@ -495,7 +495,7 @@ def _context(given: Options, is_encrypted: bool) -> ssl.SSLContext | None:
             context.load_cert_chain(cert_file, key_file, password="")
         except OSError as error:
             raise ParameterError(
-                f"{given.where}: cert_file: expected a certificate and its key, found {error}",
+                f"{options.where}: cert_file: expected a certificate and its key, found {error}",
                 hint="key_file names the key if it has a file of its own; it must have no password",
             ) from error
     return context

@@ -67,16 +67,16 @@ class Payloads:
     [('motor.rpm', 1767225600000000000, 900.0), ('motor.on', 1767225600000000000, 1.0)]
     """
 
-    def __init__(self, given: Options) -> None:
-        self._stream: str | None = given.text("stream", None)
-        self._time: str | None = given.text("time", None)
-        self._channel: str | None = given.text("channel", None)
-        self._value: str | None = given.text("value", None)
-        fields: tuple[str, ...] | None = given.texts("fields", None)
+    def __init__(self, options: Options) -> None:
+        self._stream: str | None = options.text("stream", None)
+        self._time: str | None = options.text("time", None)
+        self._channel: str | None = options.text("channel", None)
+        self._value: str | None = options.text("value", None)
+        fields: tuple[str, ...] | None = options.texts("fields", None)
         self._fields = None if fields is None else frozenset(fields)
         if self._channel is not None and self._value is None:
             raise ParameterError(
-                f"{given.where}: channel: expected the option value beside it, found none",
+                f"{options.where}: channel: expected the option value beside it, found none",
                 hint="channel is the field that names the channel, value the one with its number",
             )
 

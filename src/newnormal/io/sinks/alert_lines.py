@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertSink, SinkDownError
 from newnormal.state.targets import check_file, what_is
 
@@ -29,9 +28,8 @@ class AlertLinesSink(AlertSink):
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
-        given = Options(f"sink {name}", options)
-        self._path = Path(given.text("path"))
-        given.end()
+        self._path = Path(self.options.text("path"))
+        self.options.end()
         self._handle: int | None = None
         self._keys: OrderedDict[str, None] = OrderedDict()
 

@@ -62,19 +62,18 @@ class AlertmanagerSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        urls = _addresses(where, given)
-        header = authorization(given)
-        self._labels = _checked_labels(where, given.table("labels", {}))
-        self._severities = _severities(where, given, options)
+        where = self.options.where
+        urls = _addresses(where, self.options)
+        header = authorization(self.options)
+        self._labels = _checked_labels(where, self.options.table("labels", {}))
+        self._severities = _severities(where, self.options, options.get("severity"))
         self._fired: dict[str, str] = {}  # severities of open items, by their keys
-        self.repeat_every = given.seconds("repeat_every", "1m", least="1s")
+        self.repeat_every = self.options.seconds("repeat_every", "1m", least="1s")
         usual = f"{_EXPIRES_AFTER * self.repeat_every:f}s"
-        self._expires = given.seconds("expires_after", usual)
-        seconds: float = given.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = given.text("ca_file", None)
-        given.end()
+        self._expires = self.options.seconds("expires_after", usual)
+        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
+        ca_file: str | None = self.options.text("ca_file", None)
+        self.options.end()
         if self._expires < 2 * self.repeat_every:
             raise ParameterError(
                 f"{where}: expires_after: expected at least twice repeat_every, "
@@ -203,9 +202,9 @@ class AlertmanagerSink(AlertSink):
         return labels
 
 
-def _addresses(where: str, given: Options) -> tuple[str, ...]:
-    one: str | None = given.text("url", None)
-    several: tuple[str, ...] = given.texts("urls", ())
+def _addresses(where: str, options: Options) -> tuple[str, ...]:
+    one: str | None = options.text("url", None)
+    several: tuple[str, ...] = options.texts("urls", ())
     if (one is None) == (not several):
         found = "none" if one is None else "both"
         raise ParameterError(
@@ -234,10 +233,10 @@ def _checked_labels(where: str, labels: Mapping[str, str]) -> dict[str, str]:
     return dict(labels)
 
 
-def _severities(where: str, given: Options, options: Mapping[str, Any]) -> dict[str, str]:
-    if isinstance(options.get("severity"), str):
-        return dict.fromkeys(SEVERITIES, given.text("severity"))
-    chosen: dict[str, str] = given.table("severity", {})
+def _severities(where: str, options: Options, severity: object) -> dict[str, str]:
+    if isinstance(severity, str):
+        return dict.fromkeys(SEVERITIES, options.text("severity"))
+    chosen: dict[str, str] = options.table("severity", {})
     if unknown := sorted(set(chosen) - set(SEVERITIES)):
         raise ParameterError(
             f"{where}: severity: expected kinds among {', '.join(SEVERITIES)}, "

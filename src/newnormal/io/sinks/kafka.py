@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import InputError
 from newnormal.io.kafka import KafkaCluster, flattened, said
-from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
 
 if TYPE_CHECKING:
@@ -39,12 +38,11 @@ class KafkaSink(AlertSink):
     secrets = KafkaCluster.secrets
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        super().__init__(name, options)
-        given = Options(f"sink {name}", flattened(options))
-        self._cluster = KafkaCluster(given)
-        self._topic: str = given.text("topic")
-        self._seconds: float = given.seconds("timeout", "10s", least="1s")
-        given.end()
+        super().__init__(name, flattened(options))
+        self._cluster = KafkaCluster(self.options)
+        self._topic: str = self.options.text("topic")
+        self._seconds: float = self.options.seconds("timeout", "10s", least="1s")
+        self.options.end()
         self.timeout = self._seconds + 2 * _MORE
         self._lock = threading.Lock()
         self._closed = False

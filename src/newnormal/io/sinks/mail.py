@@ -18,7 +18,6 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 from newnormal.io.http import LOOPBACK, trusted
-from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import (
     FIRED,
     RESOLVED,
@@ -59,18 +58,17 @@ class MailSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        self._host: str = given.text("host")
-        self._security = given.choice("security", *PORTS)
-        self._port = given.integer("port", PORTS[self._security], least=1, most=_MOST_PORT)
-        self._from = _address(where, "from", given.text("from"))
-        self._to = [_address(where, "to", each) for each in given.texts("to")]
-        self._user: str | None = given.text("user", None)
-        self._password = given.secret("password")
-        self._seconds: float = given.seconds("timeout", "20s", least="100ms")
-        ca_file: str | None = given.text("ca_file", None)
-        given.end()
+        where = self.options.where
+        self._host: str = self.options.text("host")
+        self._security = self.options.choice("security", *PORTS)
+        self._port = self.options.integer("port", PORTS[self._security], least=1, most=_MOST_PORT)
+        self._from = _address(where, "from", self.options.text("from"))
+        self._to = [_address(where, "to", each) for each in self.options.texts("to")]
+        self._user: str | None = self.options.text("user", None)
+        self._password = self.options.secret("password")
+        self._seconds: float = self.options.seconds("timeout", "20s", least="100ms")
+        ca_file: str | None = self.options.text("ca_file", None)
+        self.options.end()
         self._check_login(where)
         self._trusted = None if self._security == "none" else trusted(where, ca_file)
         self.timeout = 3 * self._seconds
@@ -81,9 +79,9 @@ class MailSink(AlertSink):
 
     def _check_login(self, where: str) -> None:
         if (self._user is None) != (self._password is None):
-            given = "a user" if self._password is None else "a password"
+            one = "a user" if self._password is None else "a password"
             raise ParameterError(
-                f"{where}: expected user and password, found {given} alone",
+                f"{where}: expected user and password, found {one} alone",
                 hint="set user, and password_file or password_env",
             )
         for option, text in (("user", self._user), ("password", self._password)):

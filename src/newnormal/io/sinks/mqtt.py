@@ -14,7 +14,6 @@ from newnormal.io.mqtt import (
     MqttBroker,
     MqttConnection,
 )
-from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.io.topics import TopicTemplate
 
@@ -48,13 +47,12 @@ class MqttSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        self._broker = MqttBroker(given)
-        self._topic = TopicTemplate(where, given.text("topic", _TOPIC), _NAMES)
-        self._retain = given.flag("retain")
-        self._client_id: str = given.text("client_id", f"newnormal-{name}-{token_hex(4)}")
-        given.end()
+        where = self.options.where
+        self._broker = MqttBroker(self.options)
+        self._topic = TopicTemplate(where, self.options.text("topic", _TOPIC), _NAMES)
+        self._retain = self.options.flag("retain")
+        self._client_id: str = self.options.text("client_id", f"newnormal-{name}-{token_hex(4)}")
+        self.options.end()
         if self._retain and self._topic.has("status"):
             raise ParameterError(
                 f"{where}: topic: expected no {{status}} beside retain, found it",

@@ -8,7 +8,6 @@ from typing import Any
 
 from newnormal.errors import ParameterError
 from newnormal.io.http import authorization, checked_headers
-from newnormal.io.options import Options
 from newnormal.io.remote_write import HEADERS, pack, request_kind
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.io.sinks.http import HttpReceiver
@@ -52,19 +51,18 @@ class RemoteWriteSink(ScoreSink):
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        url: str = given.text("url")
-        header = authorization(given)
-        self._labels: dict[str, str] = _checked_labels(where, given.table("labels", {}))
-        headers = checked_headers(where, given.table("headers", {}))
+        where = self.options.where
+        url: str = self.options.text("url")
+        header = authorization(self.options)
+        self._labels: dict[str, str] = _checked_labels(where, self.options.table("labels", {}))
+        headers = checked_headers(where, self.options.table("headers", {}))
         # Times of samples are in ms: two stretches must not have one in common.
-        self.every = math.ceil(given.seconds("every", "1s", least="1ms") * 1000) / 1000
-        self.keep = given.seconds("keep", "50m", least="1s")
-        self.channels = given.flag("channels", default=True)
-        seconds: float = given.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = given.text("ca_file", None)
-        given.end()
+        self.every = math.ceil(self.options.seconds("every", "1s", least="1ms") * 1000) / 1000
+        self.keep = self.options.seconds("keep", "50m", least="1s")
+        self.channels = self.options.flag("channels", default=True)
+        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
+        ca_file: str | None = self.options.text("ca_file", None)
+        self.options.end()
         self.timeout = 3 * seconds + _IN_PARTS
         self._receiver = HttpReceiver(
             where,

@@ -59,14 +59,13 @@ class SlackSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        url: str = given.text("url")
-        self._format = given.choice("format", *FORMATS)
-        self._extra = _extra(given)
-        seconds: float = given.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = given.text("ca_file", None)
-        given.end()
+        where = self.options.where
+        url: str = self.options.text("url")
+        self._format = self.options.choice("format", *FORMATS)
+        self._extra = _extra(self.options)
+        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
+        ca_file: str | None = self.options.text("ca_file", None)
+        self.options.end()
         if self._extra and self._format == "teams":
             raise ParameterError(
                 f"{where}: expected no channel, username or icon for Teams, found one",
@@ -112,16 +111,12 @@ class SlackSink(AlertSink):
         self._receiver.close()
 
 
-def _extra(given: Options) -> dict[str, str]:
+def _extra(options: Options) -> dict[str, str]:
     """Return what a message has besides its text."""
-    icon: str | None = given.text("icon", None)
+    icon: str | None = options.text("icon", None)
     key = "icon_url" if icon and icon.startswith(("http://", "https://")) else "icon_emoji"
-    options = {
-        "channel": given.text("channel", None),
-        "username": given.text("username", None),
-        key: icon,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    extra = {name: options.text(name, None) for name in ("channel", "username")} | {key: icon}
+    return {name: text for name, text in extra.items() if text is not None}
 
 
 def _hint(answer: HttpAnswer) -> str | None:

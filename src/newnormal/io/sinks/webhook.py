@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import Alert, AlertSink
 from newnormal.io.sinks.http import HttpReceiver
 
@@ -43,14 +42,13 @@ class WebhookSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = f"sink {name}"
-        given = Options(where, options)
-        url: str = given.text("url")
-        self._secret = given.secret("secret")
-        token = given.secret("token")
-        seconds: float = given.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = given.text("ca_file", None)
-        given.end()
+        where = self.options.where
+        url: str = self.options.text("url")
+        self._secret = self.options.secret("secret")
+        token = self.options.secret("token")
+        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
+        ca_file: str | None = self.options.text("ca_file", None)
+        self.options.end()
         self._clock = clock
         # Each wait of a request may take that long: to connect, to write, and for each answer.
         self.timeout = 3 * seconds

@@ -19,7 +19,6 @@ import numpy as np
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.naming import fitting_name
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
-from newnormal.io.options import Options
 from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.sources.tailed import Tailed, TailedLines
@@ -274,15 +273,14 @@ class FilesSource(PullSource):
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
-        given = Options(f"source {name}", options)
-        self._paths: tuple[str, ...] = given.texts("paths")
-        by: tuple[str, ...] = given.texts("by", ())
-        stream: str | None = given.text("stream", None)
-        self._from_end = given.choice("start", "beginning", "end") == "end"
-        reading = {each: given.text(each, None) for each in _READING}
-        reading |= {each: given.texts(each, None) for each in _LISTS}
-        given.end()
-        where = f"source {name}"
+        self._paths: tuple[str, ...] = self.options.texts("paths")
+        by: tuple[str, ...] = self.options.texts("by", ())
+        stream: str | None = self.options.text("stream", None)
+        self._from_end = self.options.choice("start", "beginning", "end") == "end"
+        reading = {each: self.options.text(each, None) for each in _READING}
+        reading |= {each: self.options.texts(each, None) for each in _LISTS}
+        self.options.end()
+        where = self.options.where
         if by and stream is not None:
             raise ParameterError(
                 f"{where}: expected stream or by, found both",

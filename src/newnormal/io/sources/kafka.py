@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.kafka import KafkaCluster, flattened
-from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, together
 from newnormal.io.sources.kafka_group import (
     BEGINNING,
@@ -180,14 +179,13 @@ class KafkaSource(PullSource):
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        super().__init__(name, options)
-        given = Options(f"source {name}", flattened(options))
-        self._cluster = KafkaCluster(given)
-        self._topics = KafkaTopics(given.where, given.texts("topics"))
-        group: str = given.text("group", "newnormal")
-        start = given.choice("start", BEGINNING, END)
-        self._samples = KafkaSamples(Payloads(given), clock)
-        given.end()
+        super().__init__(name, flattened(options))
+        self._cluster = KafkaCluster(self.options)
+        self._topics = KafkaTopics(self.options.where, self.options.texts("topics"))
+        group: str = self.options.text("group", "newnormal")
+        start = self.options.choice("start", BEGINNING, END)
+        self._samples = KafkaSamples(Payloads(self.options), clock)
+        self.options.end()
         self._clock = clock
         self._lock = threading.Lock()  # the library takes one call at a time
         self._closed = False

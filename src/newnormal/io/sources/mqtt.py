@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
 from newnormal.io import mqtt
-from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.topics import TopicPatterns, covers
@@ -254,16 +253,15 @@ class MqttSource(PullSource):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(name, options)
-        where = f"source {name}"
-        given = Options(where, options)
-        self._broker = mqtt.MqttBroker(given)
-        self._payloads = Payloads(given)
-        self._topics = TopicPatterns(where, given.texts("topics"))
-        self._takes_retained = given.choice("retained", "ignore", "take") == "take"
-        keep: str = given.text("keep", _KEEP)
-        self._keep = 0.0 if keep == "none" else given.seconds("keep", _KEEP)
-        self._given_id: str | None = given.text("client_id", None)
-        given.end()
+        where = self.options.where
+        self._broker = mqtt.MqttBroker(self.options)
+        self._payloads = Payloads(self.options)
+        self._topics = TopicPatterns(where, self.options.texts("topics"))
+        self._takes_retained = self.options.choice("retained", "ignore", "take") == "take"
+        keep: str = self.options.text("keep", _KEEP)
+        self._keep = 0.0 if keep == "none" else self.options.seconds("keep", _KEEP)
+        self._given_id: str | None = self.options.text("client_id", None)
+        self.options.end()
         self._overlapping = self._topics.overlapping()
         if self._overlapping is not None and self._broker.version != "5":
             raise self._twice()

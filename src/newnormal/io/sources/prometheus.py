@@ -51,56 +51,49 @@ class PrometheusOptions(NamedTuple):
     connection: dict[str, Any]  # arguments of `PrometheusApi`
 
 
-def read_options(name: str, options: Mapping[str, Any]) -> PrometheusOptions:
-    """Return the options of a table of the configuration.
-
-    Raises
-    ------
-    ParameterError
-        If one cannot work.
-    """
-    where = f"source {name}"
-    given = Options(where, options)
-    url: str = given.text("url")
-    queries = _queries(given)
-    by: tuple[str, ...] = given.texts("by", ())
-    without: tuple[str, ...] = given.texts("without", ())
-    every = given.duration("every", "1m")
+def _checked(name: str, options: Options) -> PrometheusOptions:
+    """Return the options of a table of the configuration."""
+    where = options.where
+    url: str = options.text("url")
+    queries = _queries(options)
+    by: tuple[str, ...] = options.texts("by", ())
+    without: tuple[str, ...] = options.texts("without", ())
+    every = options.duration("every", "1m")
     checked = PrometheusOptions(
         url=url,
         queries=queries,
-        is_one="query" in options,
+        is_one=options.text("query", None) is not None,
         by=by,
         naming=_naming(where, by, without, name),
-        prefix=given.text("prefix", ""),
+        prefix=options.text("prefix", ""),
         every=every,
-        start=given.duration("start", f"{_HISTORY * every}ns"),
-        delay=given.duration("delay", "5s"),
+        start=options.duration("start", f"{_HISTORY * every}ns"),
+        delay=options.duration("delay", "5s"),
         connection={
-            "authorization": authorization(given),
-            "timeout": given.seconds("timeout", "30s", least="100ms"),
-            "ca_file": given.text("ca_file", None),
-            "headers": checked_headers(where, given.table("headers", {})),
-            "parameters": given.table("parameters", {}),
+            "authorization": authorization(options),
+            "timeout": options.seconds("timeout", "30s", least="100ms"),
+            "ca_file": options.text("ca_file", None),
+            "headers": checked_headers(where, options.table("headers", {})),
+            "parameters": options.table("parameters", {}),
         },
     )
-    given.end()
+    options.end()
     if checked.every % _MILLISECOND:
         raise ParameterError(
-            f"{where}: every: expected whole milliseconds, found {options['every']!r}",
+            f"{where}: every: expected whole milliseconds, found {every:,} ns",
             hint="set the scrape_interval of prometheus.yml",
         )
     return checked
 
 
-def _queries(given: Options) -> dict[str, str]:
+def _queries(options: Options) -> dict[str, str]:
     """Return the queries by name."""
-    query: str | None = given.text("query", None)
-    channels: dict[str, str] | None = given.table("channels", None)
+    query: str | None = options.text("query", None)
+    channels: dict[str, str] | None = options.table("channels", None)
     if (query is None) == (channels is None):
         found = "none" if query is None else "both"
         raise ParameterError(
-            f"{given.where}: expected query or channels, found {found}",
+            f"{options.where}: expected query or channels, found {found}",
             hint="query has one query, whose series are channels; [sources.NAME.channels] has a "
             "query for each channel",
         )
@@ -111,7 +104,7 @@ def _queries(given: Options) -> dict[str, str]:
     if empty or not channels:
         which = f" {empty[0]!r}" if empty else ""
         raise ParameterError(
-            f"{given.where}: channels: expected a query for each channel, found none{which}",
+            f"{options.where}: channels: expected a query for each channel, found none{which}",
             hint='such as load = "node_load1"',
         )
     return channels
@@ -147,27 +140,27 @@ class PrometheusSource(PullSource):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], int] = time.time_ns
     ) -> None:
         super().__init__(name, options)
-        self._where = f"source {name}"
-        self._given = given = read_options(name, options)
-        self._every = given.every
-        self._api = PrometheusApi(self._where, given.url, clock=clock, **given.connection)
+        self._where = self.options.where
+        self._chosen = chosen = _checked(name, self.options)
+        self._every = chosen.every
+        self._api = PrometheusApi(self._where, chosen.url, clock=clock, **chosen.connection)
         # An address may be a secret, and a position is shown to those who look into the log.
         self._input = {
-            "server": hashlib.sha256(given.url.encode()).hexdigest()[:16],
-            "by": list(given.by),
+            "server": hashlib.sha256(chosen.url.encode()).hexdigest()[:16],
+            "by": list(chosen.by),
         }
         self._closed = threading.Event()
         self._channels = StreamChannels()
         self._steps: RangeSamples | None = None  # a range that is not all given out
         self._size = _FIRST_SIZE  # times of the next range
         # The place: all was given out up to a time, and of the next one up to a stream.
-        self._time = self._newest() - given.start // self._every * self._every
+        self._time = self._newest() - chosen.start // self._every * self._every
         self._stream: str | None = None
         self._began: int | None = None  # the newest time at the first start: before it is the past
         self._absent: dict[str, list[str]] = {}
         self._resumed = False  # and nothing was fetched since
         self._troubles: list[str] = []
-        self._ranges = {each: longest_range(query) for each, query in given.queries.items()}
+        self._ranges = {each: longest_range(query) for each, query in chosen.queries.items()}
         self._longest_range = max(self._ranges.values())
         self._gaps = Gaps()
 
@@ -200,7 +193,7 @@ class PrometheusSource(PullSource):
         newest = self._newest() if self._time >= self._began else self._began
         left = (newest - self._time) // self._every
         if left < 1:
-            wait = self._time + self._every + self._given.delay - self._api.now()
+            wait = self._time + self._every + self._chosen.delay - self._api.now()
             self._closed.wait(min(wait / _SECOND, _WAIT_S))
             return None
         count = min(left, self._size)
@@ -210,7 +203,7 @@ class PrometheusSource(PullSource):
 
     def _newest(self) -> int:
         """Return the newest time that can be asked for."""
-        return (self._api.now() - self._given.delay) // self._every * self._every
+        return (self._api.now() - self._chosen.delay) // self._every * self._every
 
     def _tried(self, grid: QueryGrid) -> RangeSamples | None:
         """Return the values of all queries; None: the next range is another, or shorter."""
@@ -241,7 +234,7 @@ class PrometheusSource(PullSource):
         gaps = self._gaps_of(grid)
         nothing = int(gaps.missing.sum())
         troubles = [f"Prometheus scraped nothing at {nothing:,} times"] if nothing else []
-        for name, query in self._given.queries.items():
+        for name, query in self._chosen.queries.items():
             try:
                 answer = self._api.query_range(name, query, grid)
             except RangeError as error:
@@ -304,10 +297,10 @@ class PrometheusSource(PullSource):
         """Return the stream and the channel of a series."""
         own = dict(labels)
         metric = own.pop("__name__", "")
-        stream, channel = self._given.naming(metric, own)
-        if self._given.prefix:
-            stream = fitting_name(f"{self._given.prefix}{stream}")
-        if not self._given.is_one:
+        stream, channel = self._chosen.naming(metric, own)
+        if self._chosen.prefix:
+            stream = fitting_name(f"{self._chosen.prefix}{stream}")
+        if not self._chosen.is_one:
             return stream, name
         return stream, "value" if channel == _NAMELESS and not metric else channel
 
@@ -321,9 +314,9 @@ class PrometheusSource(PullSource):
 
     def _one_each(self) -> str:
         """Return what to do where several series are one channel."""
-        if self._given.is_one:
+        if self._chosen.is_one:
             return "leave fewer labels out by without"
-        labels = ", ".join(self._given.by)
+        labels = ", ".join(self._chosen.by)
         return f"aggregate them, such as avg by ({labels}) (…)" if labels else "set by"
 
     # ------------------------------------------------------------------ positions
@@ -364,7 +357,7 @@ class PrometheusSource(PullSource):
         known = f"Prometheus {version} at {self._api.host}" if version else self._api.host
         streams: set[str] = set()
         total, notes = 0, []
-        for name, query in self._given.queries.items():
+        for name, query in self._chosen.queries.items():
             grid = QueryGrid(self._newest(), 1, self._every)
             series = self._api.query_range(name, query, grid).series
             total += len(series)
@@ -381,9 +374,9 @@ class PrometheusSource(PullSource):
             return [f"warning: {name} gives none"]
         names = Counter(self._named(name, each.labels) for each in series)
         ((stream, channel), count), *_ = names.most_common(1)
-        by = " or ".join(self._given.by)
+        by = " or ".join(self._chosen.by)
         labels = sorted({*series[0].labels} - {"__name__"})
-        lacks = by and not any(label in each.labels for each in series for label in self._given.by)
+        lacks = by and not any(label in each.labels for each in series for label in self._chosen.by)
         if count > 1 and lacks:
             raise InputError(
                 f"{self._where}, {name}: expected series with the label {by}, found "

@@ -49,6 +49,7 @@ class PullSource(Connector):
     after 1 s, later after 30 s.
     """
 
+    role = "source"
     past: bool = False
 
     @abstractmethod
