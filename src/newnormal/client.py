@@ -1,6 +1,7 @@
 """A client of the service: push samples, follow what happens, and decide.
 
 It needs the extra `serve`, of which it uses httpx alone.
+One module because it is one class, whose calls share a connection and its retries.
 """
 
 import gzip
@@ -8,6 +9,7 @@ import json
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from urllib.parse import quote
 
@@ -19,6 +21,8 @@ from newnormal.types import Floats, Times
 
 if TYPE_CHECKING:
     import httpx
+
+    from newnormal.base import BaseDetector
 
 __all__ = ["Client", "Happened", "ServiceError"]
 
@@ -171,6 +175,34 @@ class Client:
         query = {"stream": stream, **options}
         return self._object("POST", "streams/history", query=query, content=content, repeat=True)
 
+    # ------------------------------------------------------------------ models
+
+    def put(self, stream: str, model: "str | Path | BaseDetector") -> None:
+        """Put a model into a stream, which may be new and goes on where the model is.
+
+        Parameters
+        ----------
+        stream
+            Its name.
+        model
+            A `Detector` that was fitted on samples with times, or the path of its state file.
+        """
+        with TemporaryDirectory(prefix="newnormal-model-") as folder:
+            path = Path(model) if isinstance(model, str | Path) else Path(folder, "model.nn")
+            if not isinstance(model, str | Path):
+                model.save(path)
+            self._send("PUT", "streams/model", query={"stream": stream}, content=path.read_bytes())
+
+    def take(self, stream: str) -> "BaseDetector":
+        """Return a copy of the model of a stream, as it is now."""
+        from newnormal.detector import load
+
+        answer = self._answer("GET", f"streams/{self.stream(stream)['id']}/model")
+        with TemporaryDirectory(prefix="newnormal-model-") as folder:
+            path = Path(folder, "model.nn")
+            path.write_bytes(answer.content)
+            return load(path)
+
     # ------------------------------------------------------------------ what there is
 
     def streams(self, **query: Any) -> Iterator[dict[str, Any]]:
@@ -297,7 +329,12 @@ class Client:
                 return
             asked["cursor"] = page["cursor"]
 
-    def _send(
+    def _send(self, method: str, path: str, **request: Any) -> Any:
+        """Send a request and return the JSON of its answer; options as for `_answer`."""
+        answer = self._answer(method, path, **request)
+        return answer.json() if answer.content else {}
+
+    def _answer(
         self,
         method: str,
         path: str,
@@ -306,7 +343,7 @@ class Client:
         body: Any = None,
         content: bytes | None = None,
         repeat: bool = False,
-    ) -> Any:
+    ) -> "httpx.Response":
         """Send a request and return its answer; `repeat`: it is harmless if it arrives twice."""
         headers = {}
         if content is None and body is not None:
@@ -327,7 +364,7 @@ class Client:
                     raise self._unreachable(error) from error
             else:
                 if answer.is_success:
-                    return answer.json() if answer.content else {}
+                    return answer
                 if wait is None or answer.status_code not in _BUSY:
                     raise _refusal(answer)
                 wait = _asked_wait(answer, wait)  # noqa: PLW2901

@@ -39,6 +39,7 @@ from newnormal.service.engine.streams import (
 )
 from newnormal.service.hub import Hub, Tick
 from newnormal.service.limits import SharedLimit
+from newnormal.service.service import Service
 from newnormal.service.store import Store
 from newnormal.service.store.samples import SampleTable
 from newnormal.service.store.stream_reader import StreamReader
@@ -497,13 +498,13 @@ def _failed(error: Exception) -> Future[Any]:
     return made
 
 
-def app_of(service: FakeService) -> FastAPI:
+def app_of(service: FakeService | Service) -> FastAPI:
     """Return the app of a service."""
     return make_app(cast("Any", service))
 
 
 @contextmanager
-def served(service: FakeService, port: int = 0) -> Iterator[str]:
+def served(service: FakeService | Service, port: int = 0) -> Iterator[str]:
     """Serve the API and the page of a service on 127.0.0.1; give its address."""
     import uvicorn
 

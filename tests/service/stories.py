@@ -1,6 +1,7 @@
 """Random logs of the service: streams that come and go, fits, people, and the clock."""
 
 import warnings
+from base64 import b64encode
 from collections.abc import Iterator
 
 import numpy as np
@@ -68,6 +69,11 @@ class Story:
             return [self._uploaded()]
         if chance < 0.985:
             return [log.Configured((("m-[12]", None, None, float(self.rng.integers(1, 40))),))]
+        models = sorted(applier.models.glob("*.nn"))
+        if chance < 0.99 and models:
+            content = models[self.rng.integers(len(models))].read_bytes()
+            name = str(self.rng.choice([*self.names, "put"]))
+            return [log.ModelPut(name, b64encode(content).decode(), START)]
         source = f"source-{self.rng.integers(2)}"
         place, past = {"at": int(self.rng.integers(1000))}, bool(self.rng.integers(2))
         return [log.SamplesArrived((self._arrival(),), source, place, past=past)]

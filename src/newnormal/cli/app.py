@@ -20,6 +20,7 @@ from newnormal.cli.fit import fit
 from newnormal.cli.fleet import fleet_app
 from newnormal.cli.help import Command, CommandGroup
 from newnormal.cli.inspect import inspect
+from newnormal.cli.models import put, take
 from newnormal.cli.plot import plot, report
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
@@ -58,6 +59,7 @@ _COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     _LOOK: (alarms, report, plot, inspect),
     _DECIDE: (accept, reject, undo),
     _MEASURE: (score, evaluate),
+    _SERVE: (put, take),
     _MORE: (demo,),
 }
 for group, commands in _COMMANDS.items():

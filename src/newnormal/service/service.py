@@ -6,11 +6,14 @@ One module because it is one class, whose methods share its threads and locks.
 import logging
 import threading
 import time
+from base64 import b64encode
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from newnormal.arrivals.arrival import Arrival
@@ -270,6 +273,32 @@ class Service:
         """Go back to an earlier model."""
         self._record(stream)
         return self._engine.submit(log.Restored(stream, generation)).applied
+
+    def put_model(self, stream: str, content: bytes, writer: str = "") -> Future[None]:
+        """Put a model, as the content of its state file, into a stream, which may be new."""
+        streams, limits, now = self._engine.applier.streams, self.config.limits, self.clock()
+        newest = modelling.read_model(stream, content)
+        with ExitStack() as taken:
+            if applied := self._arriving.admit([newest], streams, limits, now, writer):
+                taken.callback(applied)
+            entry = log.ModelPut(stream, b64encode(content).decode(), now, writer)
+            submitted = self._engine.submit(entry)
+            given_back = taken.pop_all().close
+        submitted.applied.add_done_callback(lambda _: given_back())
+        return submitted.applied
+
+    def take_model(self, stream: int) -> bytes:
+        """Return the model of a stream as it is now, as the content of a state file."""
+        record = self._record(stream)
+        if not record.is_live:
+            raise InputError(
+                f"expected a stream with a model, found {record.name!r} without one",
+                hint="wait until it is live",
+            )
+        with TemporaryDirectory(prefix="newnormal-model-") as folder:
+            path = Path(folder, "model.nn")
+            self.applier.fleet.take_out(record.name, path)
+            return path.read_bytes()
 
     def remove(self, stream: int) -> Future[None]:
         """Remove a stream, with all that is kept of it."""

@@ -9,7 +9,16 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from newnormal import __version__
-from newnormal.service.api import events, files, history, items, operations, session, streams
+from newnormal.service.api import (
+    events,
+    files,
+    history,
+    items,
+    models,
+    operations,
+    session,
+    streams,
+)
 from newnormal.service.api.access import Access
 from newnormal.service.api.guard import Guard
 from newnormal.service.api.parameters import READS
@@ -61,7 +70,7 @@ def make_app(service: Service) -> FastAPI:
     mount_decoders(app, PREFIX)  # first, since routes are tried in their order
     app.include_router(files.router)
     app.include_router(operations.root)
-    for module in (history, streams, items, events, session, operations):
+    for module in (history, models, streams, items, events, session, operations):
         app.include_router(module.router, prefix=PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=READS)

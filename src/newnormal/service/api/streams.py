@@ -10,7 +10,6 @@ from fastapi.responses import Response
 
 from newnormal.errors import InputError
 from newnormal.service.api import schemas
-from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import (
     OPERATES,
     READS,
@@ -27,7 +26,7 @@ from newnormal.service.api.parameters import (
 from newnormal.service.api.pictures import picture_json, series_json
 from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.shown import answer, item_json, model_json, stream_json
+from newnormal.service.api.shown import answer, item_json, stream_json
 from newnormal.service.api.times import nanoseconds
 from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 
@@ -249,49 +248,6 @@ async def picture(
     start, end = _range(begin, to)
     limits = (None if begin is None else start, None if to is None else end)
     return answer(await reading(picture_json, service, view, *limits))
-
-
-@router.get("/{id}/models", dependencies=READS, responses=gives(schemas.ModelList))
-async def models(view: AStream, service: TheService, reading: Threads) -> Response:
-    """List the models that a stream has had, newest first."""
-    fitted = [model_json(model) for model in await reading(service.models, view.id)]
-    fitted.sort(key=lambda model: -model["generation"])
-    return answer({"items": fitted, "generation": view.generation})
-
-
-@router.post(
-    "/{id}/models/{generation}/restore", dependencies=OPERATES, responses=gives(schemas.Done)
-)
-async def restore(view: AStream, service: TheService, generation: int) -> Response:
-    """Go back to an older model."""
-    if not 0 <= generation < 2**31:
-        raise HttpProblem(422, f"generation: expected a number, found {str(generation)[:40]}")
-    await applied(lambda: service.restore_model(view.id, generation))
-    return answer({"done": True})
-
-
-@router.post(
-    "/{id}/refit",
-    dependencies=OPERATES,
-    responses=gives(schemas.Done),
-    openapi_extra=schemas.takes(schemas.Refit),
-)
-async def refit(
-    view: AStream, service: TheService, body: Annotated[schemas.Refit, body_of(schemas.Refit)]
-) -> Response:
-    """Fit again, on the newest history or on the samples `first` to `last`."""
-    numbers = body.model_dump(exclude_none=True)
-    for name, number in numbers.items():
-        if number >= view.samples:
-            raise HttpProblem(
-                422,
-                f"{name}: expected the number of a sample of {view.name!r}, found {number}",
-                f"it has {view.samples:,} samples, counted from 0",
-            )
-    if numbers.get("last", view.samples) < numbers.get("first", 0):
-        raise HttpProblem(422, "expected first before last, found it after", "exchange them")
-    await applied(lambda: service.refit(view.id, **numbers))
-    return answer({"done": True})
 
 
 @router.post(

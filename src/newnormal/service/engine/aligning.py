@@ -81,6 +81,11 @@ class Aligner:
         self._period = period
         self._set_reach()
 
+    def begin(self, channels: tuple[str, ...], closed: int = NO_TIME) -> None:
+        """Begin with these channels, behind a time; what is open or held is closed."""
+        self._columns_of(channels)
+        self.newest, self.closed = max(self.newest, closed), max(self.closed, closed)
+
     def follow(self, period: int) -> None:
         """Take another period: steps of channels that come apart are found anew."""
         self.period = period

@@ -6,6 +6,7 @@ a name that follows from the log, so that applying an entry again changes nothin
 """
 
 import logging
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -27,6 +28,7 @@ from newnormal.service.engine.modelling import (
     begin_generations,
     fail_fit,
     follow_limits,
+    put_model,
     restore_model,
     take_fit,
 )
@@ -84,6 +86,7 @@ class Applier:
             log.Silent: self._silent,
             log.Removed: self._removed,
             log.Restored: self._restored,
+            log.ModelPut: self._model_put,
             log.Started: self._started,
         }
 
@@ -129,7 +132,9 @@ class Applier:
         for arrival in entry.arrivals:
             if not len(arrival.times):
                 continue
-            stream = self.streams.named(arrival.stream) or self._appear(arrival)
+            stream = self.streams.named(arrival.stream) or self._appear(
+                arrival.stream, int(arrival.times.max())
+            )
             stream.source = entry.source
             if entry.past:
                 stream.past = max(stream.past, int(arrival.times.max()))
@@ -146,15 +151,15 @@ class Applier:
         if stream is not None:
             self._take(stream, stream.aligner.close(entry.until))
 
-    def _appear(self, arrival: Arrival) -> StreamRecord:
+    def _appear(self, name: str, now: int) -> StreamRecord:
         """Begin a stream that was not known."""
-        period, lateness, _ = self.configured(arrival.stream)
+        period, lateness, _ = self.configured(name)
         number = self.streams.next_id
         self.store.samples.truncate(number, 0)
-        stream = StreamRecord(number, arrival.stream, Aligner(period, lateness))
+        stream = StreamRecord(number, name, Aligner(period, lateness))
         stream.period_given = period is not None
         self.streams.add(stream)
-        self.report.state_of(stream, int(arrival.times.max()))
+        self.report.state_of(stream, now)
         return stream
 
     def configured(self, name: str) -> list[Any]:
@@ -254,6 +259,21 @@ class Applier:
     def _restored(self, entry: log.Restored) -> None:
         restore_model(self, self._stream(entry.stream), entry.generation)
 
+    def _model_put(self, entry: log.ModelPut) -> None:
+        stream = self.streams.named(entry.stream)
+        if stream is None:
+            stream = self._appear(entry.stream, entry.now)
+        elif stream.fit is not None:
+            raise InputError(
+                f"expected no fit of {stream.name!r} under way, found one",
+                hint="wait until it has finished",
+            )
+        self._take(stream, stream.aligner.close(_NEVER))
+        self._judge()
+        self.touched[stream.id] = stream
+        put_model(self, stream, b64decode(entry.model), entry.now)
+        self.streams.count_names(stream, entry.writer)
+
     # ------------------------------------------------------------------ people and the clock
 
     def _feedback(self, entry: log.FeedbackGiven) -> Item | None:
@@ -298,7 +318,7 @@ class Applier:
                 hint="it was decided, or the channels are those of the model again",
             )
         new, gone = (list(pending.body[name]) for name in ("new", "gone"))
-        now = stream.aligner.closed
+        now = stream.now
         if entry.verb == items.ACCEPT:
             kept = [name for name in stream.model.channels if name not in gone]
             first = max((stream.since.get(name, 0) for name in new), default=0)
@@ -319,7 +339,7 @@ class Applier:
         stream = self._stream(entry.stream)
         if stream.name in self.fleet:
             self.fleet.remove(stream.name)
-        now = stream.aligner.closed
+        now = stream.now
         leave(self, stream, now, "stream removed")
         for item in list(stream.items.values()):
             ended = items.ended(item, "closed", now, self.position, reason="stream removed")

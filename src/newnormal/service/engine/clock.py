@@ -120,7 +120,7 @@ class StreamClock:
 
     def _is_silent(self, stream: StreamRecord, now: float, part: float) -> bool:
         """Whether a stream has been silent for a part of what is allowed, and is not reported."""
-        if not stream.is_live or not stream.aligner.period:
+        if not stream.is_live or not stream.aligner.period or not stream.count:
             return False
         if now - self._since(stream, now) <= part * _longest(stream.aligner.period):
             return False

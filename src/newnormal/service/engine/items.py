@@ -74,7 +74,7 @@ def event_item(stream: StreamRecord, event: Event, position: int) -> Item | None
     else:
         kind, state, ratio = ALARM, "open" if about.open else "closed", about.peak.ratio
         is_open = about.open
-    now = _ns(event.time, stream.aligner.closed)
+    now = _ns(event.time, stream.now)
     return Item(
         *_identity(stream, kind, about.number),
         state,
@@ -157,7 +157,7 @@ def channels_item(
         parts.append(f"{counted(len(gone), 'channel')} without values: {', '.join(gone[:5])}")
     if not parts:
         parts.append("the channels are those of the model again")
-    now = stream.aligner.closed
+    now = stream.now
     state = PENDING if new or gone else "reverted"
     return Item(
         *_identity(stream, CHANNELS, number),

@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newnormal import detector as detectors
+from newnormal.arrivals.arrival import Arrival
 from newnormal.base import BaseDetector
 from newnormal.config import samples_per_day
 from newnormal.core.history import median_period
@@ -26,8 +29,9 @@ from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.streams import FittedModel, PendingFit, StreamRecord
 from newnormal.service.log.entries import FitBegan, FitFailed, FitTaken
 from newnormal.service.values import FAILED, FITTING, LIVE
+from newnormal.state.files import replace_file
 from newnormal.tabular import Table
-from newnormal.types import CHANGED, OPENED, Alarm, Event
+from newnormal.types import CHANGED, NO_TIME, OPENED, Alarm, Event
 
 if TYPE_CHECKING:
     from newnormal.service.config import StreamDefaults
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
 
 _OTHER_PERIOD = 1.5  # times a period, from which on it is another one
 _SAMPLES_AN_ALARM = 10  # at least; Detector takes no limit above the samples of a day
-_OURS = re.compile(r"\d+-\d+(-kept)?\.nn")  # files of models
+_OURS = re.compile(r"\d+-\d+(-kept|-put)?\.nn")  # files of models
 
 
 def model_file(stream: StreamRecord, fit: PendingFit) -> str:
@@ -92,7 +96,7 @@ def begin_fit(applier: Applier, stream: StreamRecord, entry: FitBegan) -> None:
     if not stream.is_live:
         stream.state = FITTING
     applier.started.append(stream)
-    applier.report.state_of(stream, stream.aligner.closed)
+    applier.report.state_of(stream, stream.now)
 
 
 def history_of(applier: Applier, stream: StreamRecord) -> Table:
@@ -159,7 +163,7 @@ def fail_fit(applier: Applier, stream: StreamRecord, entry: FitFailed) -> None:
     stream.problem = entry.message if entry.hint is None else f"{entry.message}; {entry.hint}"
     if not stream.is_live:
         stream.state = FAILED
-    applier.report.state_of(stream, stream.aligner.closed)
+    applier.report.state_of(stream, stream.now)
 
 
 def take_fit(applier: Applier, stream: StreamRecord, entry: FitTaken) -> None:
@@ -199,16 +203,84 @@ def restore_model(applier: Applier, stream: StreamRecord, generation: int) -> No
             f"expected an earlier model of {stream.name!r}, found {generation}",
             hint=f"there are {numbers}" if numbers else "it has had one model only",
         )
-    try:
-        detector = detectors.load(applier.models / earlier[generation].file)
-    except StateError as error:  # of this model alone: the service goes on
-        raise InputError(error.message, hint=error.hint) from error
+    detector = _load(applier.models / earlier[generation].file)
     detector.restart()  # the samples since then were another model's
     _replace(applier, stream, detector)
     number = stream.generation + 1
     stream.models.append(replace(earlier[generation], generation=number, reason="restored"))
     _go_live(applier, stream, stream.count, detector)
     _report_open(applier, stream)
+
+
+def put_model(applier: Applier, stream: StreamRecord, content: bytes, now: int) -> None:
+    """Put a model from elsewhere into a stream, where all samples that came are closed and judged.
+
+    A stream without a model goes on where this one is: samples that it has judged are late, and
+    later ones that are stored are judged. One with a model goes on with its next sample; so does
+    one whose new model has judged none.
+    """
+    file = f"{stream.id}-{applier.position}-put.nn"
+    replace_file(applier.models / file, content)
+    detector, first = _load(applier.models / file), stream.count
+    if stream.is_live:
+        detector.restart()
+    newest = _newest(detector)
+    oldest = applier.store.samples.first_kept(stream.id)
+    if not stream.is_live and newest > NO_TIME and oldest < first:
+        times = applier.store.samples.rows(stream.id, oldest, first - 1, ()).times
+        first = oldest + int(np.searchsorted(times, newest, side="right"))
+    stream.aligner.begin(detector.channels_, newest)
+    _replace(applier, stream, detector)
+    time = now if stream.aligner.closed == NO_TIME else stream.aligner.closed
+    generation = stream.generation + 1
+    model = FittedModel(generation, file, detector.channels_, first, first - 1, "put", time)
+    stream.models.append(model)
+    stream.excused_after = stream.aligner.newest
+    _go_live(applier, stream, first, detector)
+    _report_open(applier, stream)
+    _catch_up(applier, stream)
+
+
+def read_model(stream: str, content: bytes) -> Arrival:
+    """Return a missing sample of a model's channels at its newest time, from its state file.
+
+    Raise an InputError unless it is the model of a `Detector` for samples with times.
+    """
+    with TemporaryDirectory(prefix="newnormal-model-") as folder:
+        path = Path(folder, "model.nn")
+        path.write_bytes(content)
+        try:
+            detector = _load(path)
+        except InputError as error:
+            raise InputError(
+                error.message.replace(str(path), "the model"), hint=error.hint
+            ) from None
+    if not isinstance(detector, detectors.Detector):
+        raise InputError(
+            f"expected a Detector, found {type(detector).__name__}: it judges whole windows",
+            hint="newnormal watch runs it",
+        )
+    if detector.period_ is None:
+        raise InputError(
+            "expected a detector that was fitted on samples with times, found one without",
+            hint="fit it on data with a column of times",
+        )
+    times = np.array([] if detector.last_time_ is None else [_newest(detector)], np.int64)
+    channels = detector.channels_
+    return Arrival(stream, channels, times, np.full((len(times), len(channels)), np.nan))
+
+
+def _newest(detector: BaseDetector) -> int:
+    """Return the time of the newest sample that a detector has taken, in ns; NO_TIME if none."""
+    last = detector.last_time_
+    return NO_TIME if last is None else int(last.astype("datetime64[ns]").astype(np.int64))
+
+
+def _load(path: Path) -> BaseDetector:
+    try:
+        return detectors.load(path)
+    except StateError as error:  # of this model alone: the service goes on
+        raise InputError(error.message, hint=error.hint) from error
 
 
 def remove_models(applier: Applier) -> None:
@@ -246,7 +318,7 @@ def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: Base
         _follow_period(stream, int(period.astype("timedelta64[ns]").astype(np.int64)))
     stream.columns, stream.problem, stream.offset, stream.state = None, "", offset, LIVE
     stream.since, stream.absent, stream.ignored, stream.quiet = {}, {}, (), ()
-    applier.report.state_of(stream, stream.aligner.closed)
+    applier.report.state_of(stream, stream.now)
 
 
 def begin_generations(applier: Applier, stream: StreamRecord, after: int) -> None:
@@ -269,7 +341,7 @@ def _follow_period(stream: StreamRecord, period: int) -> None:
 
 def _report_open(applier: Applier, stream: StreamRecord) -> None:
     """Report what a detector has open: it was ended when another one took its place."""
-    now = np.datetime64(stream.aligner.closed, "ns")
+    now = np.datetime64(stream.now, "ns")
     for opened in applier.fleet.opened([stream.name]).get(stream.name, ()):
         if isinstance(opened, Alarm):
             event = Event(OPENED, stream.count, now, alarm=opened)
@@ -280,7 +352,7 @@ def _report_open(applier: Applier, stream: StreamRecord) -> None:
 
 def _end_items(applier: Applier, stream: StreamRecord) -> None:
     """End what is open: its alarms and changes are the old model's."""
-    now = stream.aligner.closed
+    now = stream.now
     for item in list(stream.items.values()):
         if item.kind != items.SILENT:
             state = "closed" if item.kind == items.ALARM else "reverted"

@@ -124,7 +124,7 @@ class Reporter:
         for of_fleet in happened:
             event = of_fleet.event
             item = items.event_item(stream, event, self._position)
-            now = item.updated if item is not None else stream.aligner.closed
+            now = item.updated if item is not None else stream.now
             if item is None:
                 body = {"stream": stream.name, "kind": event.kind}
                 self._event(event.kind, now, stream.id, None, body)
@@ -177,7 +177,7 @@ class Reporter:
 
     def removed(self, stream: StreamRecord) -> None:
         """Report that a stream is gone."""
-        self._event("removed", stream.aligner.closed, stream.id, None, {"stream": stream.name})
+        self._event("removed", stream.now, stream.id, None, {"stream": stream.name})
 
     def feedback(self, stream: StreamRecord, entry: FeedbackGiven, item: Item | None) -> None:
         """Report what a person decided."""
@@ -188,4 +188,4 @@ class Reporter:
             "comment": entry.comment,
             "sentence": "" if item is None else item.sentence,
         }
-        self._event("feedback", stream.aligner.closed, stream.id, entry.item, body)
+        self._event("feedback", stream.now, stream.id, entry.item, body)

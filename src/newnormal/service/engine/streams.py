@@ -11,7 +11,7 @@ import numpy as np
 from newnormal.errors import InputError
 from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
-from newnormal.types import Alarm, Bools, Floats, Ints
+from newnormal.types import NO_TIME, Alarm, Bools, Floats, Ints
 
 NO_PAST = -(1 << 63)
 
@@ -116,6 +116,12 @@ class StreamRecord:
     def is_live(self) -> bool:
         """Whether a model judges it, also while another is fitted."""
         return bool(self.models)
+
+    @property
+    def now(self) -> int:
+        """The time of its newest closed step in ns; before the first, that of its model."""
+        closed, model = self.aligner.closed, self.model
+        return closed if closed != NO_TIME or model is None else model.time
 
     @property
     def silence(self) -> Item | None:

@@ -120,6 +120,17 @@ class Restored:
 
 
 @dataclass(frozen=True)
+class ModelPut:
+    """A model from elsewhere is put into a stream, which begins with it if it is new."""
+
+    kind: ClassVar[str] = "model_put"
+    stream: str
+    model: str  # its state file, base64
+    now: int  # in ns
+    writer: str = ""  # who put it
+
+
+@dataclass(frozen=True)
 class Started:
     """The service started, at a time in ns: until then it could not take samples in."""
 
@@ -155,6 +166,7 @@ Entry = (
     | FitTaken
     | FitFailed
     | FeedbackGiven
+    | ModelPut
     | PositionsLost
     | Silent
     | Removed
