@@ -153,3 +153,29 @@ def test_a_series_has_the_same_names_by_every_door(tmp_path: Path) -> None:
         in_file(tmp_path / "a.json", json.dumps([{"metric": metric, "values": [[1, "1"]]}])),
         *(in_file(tmp_path / f"{at}.csv", text) for at, text in enumerate(rows)),
     } == {("db/a", 'node_load{cpu="0"}')}
+
+
+# --- CSV: a file, history that is uploaded, and samples that are posted
+
+TABLES = [
+    "stream,time,a,b\nx,2026-01-01T00:00:00Z,0.5,true\ny,2026-01-01T00:00:01Z,7,\n",
+    "stream;datetime;a;b\nx;31.12.2026 00:00;0,5;\ny;31.12.2026 00:01;7;1.234,5\n",
+    "Plant 7\nstream\tts\ta\n\t\t\xb0C\nx\t12/31/2026 11:59 PM\t0.5\nx\t12/31/2026 11:59 AM\t7\n",
+    'ts,"a b",stream\r\n1767225600,0.5 %,x\r\n\r\n1767225601,7 %,"x"\r\n',
+    "Stream,Date,Clock,a\nx,2026-12-31,11:59,1\ny,2026-12-31,12:00,5e3\n",
+]
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_csv_that_is_posted_is_read_as_a_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "sent.csv"
+    path.write_text(text)
+    found = {each.stream: each for each in SamplesDecoder().decode(text.encode(), {})}
+    by = "Stream" if "Stream" in text else "stream"
+    tables = read_tables(path, by=by, on_duplicate="error").tables
+    assert found.keys() == tables.keys()
+    for name, table in tables.items():
+        order = np.argsort(found[name].times)
+        columns = [found[name].channels.index(channel) for channel in present(table.channels)]
+        np.testing.assert_array_equal(found[name].values[order][:, columns], table.values)
+        np.testing.assert_array_equal(found[name].times[order], present(table.times).view(np.int64))

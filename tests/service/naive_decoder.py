@@ -1,6 +1,5 @@
-"""A slow twin of the decoder of samples: one cell at a time, a float at a time."""
+"""A slow twin of the decoder of samples in JSON: one cell at a time, a float at a time."""
 
-import csv
 import json
 import math
 from typing import Any
@@ -23,15 +22,12 @@ def cells_of(body: bytes, kind: str = "", stream: str | None = None) -> list[Cel
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RefusedError from error
-    if kind == "text/csv" or (kind == "" and text.lstrip()[:1] not in ("{", "[")):
-        found = _csv(text, stream)
-    else:
-        found = _json(text, kind, stream)
+    found = _json(text, kind, stream)
     if not found:
         raise RefusedError("nothing")
     timeless: dict[str, int] = {}
-    cells = {}
-    for row, (name, time, values, *long) in enumerate(found):
+    cells = []
+    for name, time, values in found:
         _check_name(name)
         if not values:
             raise RefusedError("no channel")
@@ -42,9 +38,10 @@ def cells_of(body: bytes, kind: str = "", stream: str | None = None) -> list[Cel
         moment = NOW if time is None else _time(time)
         for channel, value in values:
             _check_name(channel)
-            # Of values that came one by one the last counts; samples that came twice stay two.
-            cells[name, moment, channel, row * (not long)] = _number(value)
-    return sorted((*key[:3], value) for key, value in cells.items() if not math.isnan(value))
+            number = _number(value)
+            if not math.isnan(number):
+                cells.append((name, moment, channel, number))
+    return sorted(cells)
 
 
 def _json(text: str, kind: str, stream: str | None) -> list[Any]:
@@ -96,40 +93,6 @@ def _block(name: Any, times: Any, channels: Any, values: Any) -> list[Any]:
         if not isinstance(row, list) or len(row) != len(channels) or time is None:
             raise RefusedError("a row")
         found.append((name, time, list(zip(channels, row, strict=True))))
-    return found
-
-
-def _csv(text: str, stream: str | None) -> list[Any]:
-    first = text.split("\n", maxsplit=1)[0]
-    delimiter = max(",;\t", key=first.count)
-    try:
-        lines = list(csv.reader(text.splitlines(keepends=True), delimiter=delimiter, strict=True))
-    except csv.Error as error:
-        raise RefusedError from error
-    header = [each.strip() for each in lines[0]]
-    names = [each.lower() for each in header]
-    rows = [line for line in lines[1:] if line]
-    if any(len(line) != len(header) for line in rows):
-        raise RefusedError("cells")
-    time_at = next((k for k, each in enumerate(names) if each in ("time", "timestamp", "ts")), None)
-    stream_at = names.index("stream") if "stream" in names else None
-    others = [k for k in range(len(header)) if k not in (time_at, stream_at)]
-    found: list[Any] = []
-    long = sorted(names[k] for k in others) == ["channel", "value"]
-    if not long and (not others or len({header[k] for k in others}) < len(others)):
-        raise RefusedError("channels")
-    timeless = 0
-    for line in rows:
-        name = stream if stream_at is None else line[stream_at]
-        time = None if time_at is None else line[time_at] or None
-        timeless += time is None
-        if long:
-            cell = (line[names.index("channel")], line[names.index("value")])
-            found.append((name, NOW // 10**9 if time is None else time, [cell], True))
-        else:
-            found.append((name, time, [(header[k], line[k]) for k in others]))
-    if long and 0 < timeless < len(rows):
-        raise RefusedError("some without a time")
     return found
 
 

@@ -197,13 +197,17 @@ class SampleRows:
         for group in groups:
             for time, row in zip(group.times, group.rows, strict=True):
                 if time is None and group.stream in seen:
-                    raise InputError(
-                        f"{self.where(row)}: expected a time, since there are several samples of "
-                        f"{group.stream!r}, found none",
-                        hint="only a single sample gets the time at which it came",
-                    )
+                    raise without_time(group.stream, self.where(row))
                 if time is None:
                     seen.add(group.stream)
+
+
+def without_time(stream: str, where: str) -> InputError:
+    """Return the error of a sample without a time that is not the only one of its stream."""
+    return InputError(
+        f"{where}: expected a time, since there are several samples of {stream!r}, found none",
+        hint="only a single sample gets the time at which it came",
+    )
 
 
 def check_channels(channels: Sequence[str], limits: DecoderLimits, where: str) -> None:
@@ -214,10 +218,7 @@ def check_channels(channels: Sequence[str], limits: DecoderLimits, where: str) -
             hint='such as "values": {"temperature": 21.5}',
         )
     if len(channels) > limits.channels:
-        raise TooManyError(
-            f"{where}: expected at most {limits.channels} channels, found {len(channels)}",
-            hint="make several streams of them, or raise limits.channels",
-        )
+        raise too_many_channels(len(channels), limits, where)
     for name in channels:
         check_name(name, "channel", where)
     if len(set(channels)) < len(channels):
@@ -225,6 +226,14 @@ def check_channels(channels: Sequence[str], limits: DecoderLimits, where: str) -
         raise InputError(
             f"{where}: expected each channel once, found {twice!r} twice", hint="rename one of them"
         )
+
+
+def too_many_channels(count: int, limits: DecoderLimits, where: str) -> TooManyError:
+    """Return the error of a sample with too many channels."""
+    return TooManyError(
+        f"{where}: expected at most {limits.channels} channels, found {count}",
+        hint="make several streams of them, or raise limits.channels",
+    )
 
 
 def too_many_samples(limits: DecoderLimits) -> TooManyError:

@@ -1,24 +1,32 @@
 """The service's own form of samples: JSON, JSON lines and CSV."""
 
-import csv
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
+import numpy as np
+
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError
+from newnormal.io.decoders.base import QUERY, Decoder, UnknownFormError, check_name
 from newnormal.io.decoders.rows import (
     SampleRows,
     check_channels,
     from_long,
     numbers_of,
     times_of,
+    too_many_channels,
     too_many_samples,
+    without_time,
 )
+from newnormal.tabular import LineParser, Long, Reading
+from newnormal.tabular.columns import Selection
+from newnormal.tabular.many.long import find_long
+from newnormal.tabular.parsing.blocks import joined
+from newnormal.tabular.parsing.dialect import find_head
+from newnormal.tabular.parsing.time_columns import TIME_NAMES
 
 _JSON = ("application/json", "text/json")
 _LINES = (
@@ -30,8 +38,11 @@ _LINES = (
 )
 _CSV = ("text/csv", "application/csv", "text/tab-separated-values")
 _ANY = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
-_TIMES = ("time", "timestamp", "ts")
-_DELIMITERS = ",;\t"
+_ENDS = re.compile(r"\r\n|\r|\n")
+_HEAD = 100  # lines before the samples, at most
+_MANY = 4096  # lines that are read at once
+_LONG = {"stream", "channel", "value", *TIME_NAMES}
+_AS_FILES = "CSV is read as files are: the first line names the columns, and every line has them"
 _EXAMPLE = '{"stream": "press-1", "time": "2026-01-31T12:00:00Z", "values": {"temperature": 21.5}}'
 
 
@@ -45,7 +56,8 @@ class SamplesDecoder(Decoder):
       list for each time; or with ``"values": {CHANNEL: [...], ...}``, a list for each channel.
 
     CSV has a header of ``stream``, ``time`` and the channels, or of ``stream``, ``time``,
-    ``channel`` and ``value``. ``?stream=NAME`` names the stream where the body does not.
+    ``channel`` and ``value``, or, with ``?long=true``, other names of these. It is read as files
+    are. ``?stream=NAME`` names the stream where the body does not.
 
     A time is ISO 8601 or Unix time; a single sample without one gets that at which it came. null,
     NaN and an empty cell are missing values.
@@ -67,7 +79,8 @@ class SamplesDecoder(Decoder):
                 f"found {kind[:60]!r}",
                 hint="name the form of the body; JSON, JSON lines and CSV are read",
             )
-        stream = parse_qs(headers.get(QUERY, "")).get("stream", [None])[-1]
+        asked = parse_qs(headers.get(QUERY, ""))
+        stream = asked.get("stream", [None])[-1]
         try:
             text = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -80,7 +93,7 @@ class SamplesDecoder(Decoder):
             raise InputError("expected samples, found an empty body", hint=f"such as {_EXAMPLE}")
         as_json = kind in (*_JSON, *_LINES) or (kind in _ANY and start[0] in "{[")
         if not as_json:
-            arrivals = self._csv(text, stream)
+            arrivals = self._csv(text, stream, asked.get("long", [""])[-1] == "true")
         else:
             samples = _parsed(text, lines=kind in _LINES)
             try:
@@ -104,7 +117,10 @@ class SamplesDecoder(Decoder):
             if "times" in sample or "channels" in sample:
                 blocks.append(self._block(sample, stream, rows.where(row)))
             elif type(values) is dict:
-                rows.add(row, stream, sample.get("time"), tuple(values), tuple(values.values()))
+                time = sample.get("time")
+                if time is None:
+                    time = next((sample[name] for name in sample if name in TIME_NAMES), None)
+                rows.add(row, stream, time, tuple(values), tuple(values.values()))
             else:
                 raise _not_a_sample(rows.where(row), sample)
         arrivals = rows.arrivals() + blocks
@@ -159,77 +175,73 @@ class SamplesDecoder(Decoder):
 
     # --- CSV
 
-    def _csv(self, text: str, given: str | None) -> list[Arrival]:
-        lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
-        table = []
-        try:
-            header = [each.strip() for each in next(lines)]
-            stream_at, time_at = _column(header, ("stream",)), _column(header, _TIMES)
-            others = [at for at in range(len(header)) if at not in (stream_at, time_at)]
-            names = tuple(header[at] for at in others)
-            is_long = [name.lower() for name in names] in (
-                ["channel", "value"],
-                ["value", "channel"],
-            )
-            if not is_long:
-                check_channels(names, self.limits, "line 1")
-            for line in filter(None, lines):
-                table.append(line)
-                if len(table) > self.limits.samples:
-                    raise too_many_samples(self.limits)
-        except (csv.Error, StopIteration) as error:
-            raise InputError(
-                f"line {lines.line_num}: expected CSV, found something else: {error}",
-                hint="the first line names the columns: stream, time and the channels",
-            ) from None
-        for row, line in enumerate(table):
-            if len(line) != len(header):
-                raise InputError(
-                    f"line {row + 2}: expected {len(header)} cells, found {len(line)}",
-                    hint="every line has the columns that the first one names",
-                )
-        streams: list[Any] = (
-            [given] * len(table) if stream_at is None else [line[stream_at] for line in table]
-        )
-        times: list[Any] = [None if time_at is None else line[time_at] or None for line in table]
-        if is_long:
-            channel_at, value_at = _column(header, ("channel",)), _column(header, ("value",))
-            assert channel_at is not None and value_at is not None
-            return self._long(
-                streams,
-                times,
-                [line[channel_at] for line in table],
-                [line[value_at] for line in table],
-            )
-        rows = SampleRows(self.limits, self.clock(), "line", 2)
-        for row, (stream, time, line) in enumerate(zip(streams, times, table, strict=True)):
-            rows.add(row, stream, time, names, [line[at] for at in others])
-        return rows.arrivals()
+    def _csv(self, text: str, given: str | None, is_long: bool) -> list[Arrival]:
+        lines = _ENDS.split(text)
+        if len(lines) > self.limits.samples + _HEAD:
+            raise too_many_samples(self.limits)
+        widest = max(line.count(mark) for line in lines[:_HEAD] for mark in ",;\t|")
+        if widest > self.limits.channels + len(_LONG):
+            raise too_many_channels(widest, self.limits, "line 1")
+        columns, long = _csv_columns(lines, is_long)
+        parser = LineParser(Reading(), selection=columns, strict=True)
+        parts = []
+        for start in range(0, len(lines), _MANY):
+            end = start + _MANY
+            part = parser.parse_many(lines[start:end], start + 1, final=end >= len(lines))
+            for row, _, error in part.errors:
+                raise InputError(f"line {start + row + 1}: {error.message}", hint=_AS_FILES)
+            parts.append((start, part))
+        samples = joined(parts, 0, len(parser.channels or ()), parser.columns.plan)
+        count = len(samples.rows)
+        if count > self.limits.samples:
+            raise too_many_samples(self.limits)
+        if not count:
+            return []
 
-    def _long(
-        self, streams: list[Any], times: list[Any], channels: list[str], values: list[str]
-    ) -> list[Arrival]:
         def where(row: int) -> str:
-            return f"line {row + 2}"
+            return f"line {samples.rows[row] + 1}"
 
-        now = self.clock()
-        without = [row for row, time in enumerate(times) if time is None]
-        if without and len(without) < len(times):
-            raise InputError(
-                f"{where(without[0])}: expected a time as on other lines, found none",
-                hint="give every line a time, or none: then all get that at which they came",
-            )
-        if not all(streams):
-            row = next(row for row, stream in enumerate(streams) if not stream)
-            raise InputError(
-                f"{where(row)}: expected the name of a stream, found none",
-                hint="add a column stream, or ?stream=NAME to the address",
-            )
-        moments = times_of([0] * len(times) if without else times, where)
-        numbers = numbers_of(values, lambda at: f"{where(at)}: channel {channels[at]!r}")
-        if without:
-            moments[:] = now
-        return from_long(streams, channels, moments, numbers, self.limits, where)
+        keys = samples.keys or [()] * count
+        cells = [key if isinstance(key, tuple) else (key,) for key in keys]
+        named = bool(columns.by[:-1] if long else columns.by)
+        streams = [str(key[0]).strip() if named else given or "" for key in cells]
+        times = None if samples.times is None else samples.times.astype(np.int64)
+        if long:
+            times = np.full(count, self.clock()) if times is None else times
+            tags = [str(key[-1]).strip() for key in cells]
+            return from_long(streams, tags, times, samples.values[:, 0], self.limits, where)
+        channels = parser.channels or ()
+        check_channels(channels, self.limits, "line 1")
+        rows_of: dict[str, list[int]] = {}
+        for row, name in enumerate(streams):
+            rows_of.setdefault(name, []).append(row)
+        arrivals = []
+        for name, rows in rows_of.items():
+            check_name(name, "stream", where(rows[0]))
+            if times is None and len(rows) > 1:
+                raise without_time(name, where(rows[1]))
+            moments = np.array([self.clock()]) if times is None else times[rows]
+            arrivals.append(Arrival(name, channels, moments, samples.values[rows]))
+        return arrivals
+
+
+def _csv_columns(lines: Sequence[str], is_long: bool) -> tuple[Selection, bool]:
+    """Return the columns of CSV, and whether a line is a value of a channel."""
+    head = find_head(lines, Reading())
+    if head is None or not head.named:
+        raise InputError(
+            "line 1: expected the names of the columns, found something else",
+            hint="the first line names the columns: stream, time and the channels",
+        )
+    names = {name.strip().lower(): name for name in head.names}
+    by = (names["stream"],) if "stream" in names else ()
+    named = [name for lower, name in names.items() if lower in TIME_NAMES]
+    time = named[0] if len(named) == 1 and "date" not in names else None
+    if not is_long and not {"channel", "value"} <= names.keys() <= _LONG:
+        return Selection(time, by=by), False
+    if named or is_long:
+        return find_long(head.names, Long(), by).selection(by), True
+    return Selection(columns=(names["value"],), by=(*by, names["channel"])), True
 
 
 def _parsed(text: str, *, lines: bool) -> list[Any]:
@@ -284,13 +296,3 @@ def _check_lengths(parts: Sequence[Any], length: int, where: str, each: str) -> 
                 f"{where}: expected {length:,} values for {each}, found {length_found} in row {at}",
                 hint="values has a row for each time and a column for each channel",
             )
-
-
-def _delimiter(text: str) -> str:
-    first = text[: text.find("\n")] if "\n" in text else text
-    return max(_DELIMITERS, key=first.count)
-
-
-def _column(header: Sequence[str], names: Sequence[str]) -> int | None:
-    columns = [at for at, each in enumerate(header) if each.lower() in names]
-    return columns[0] if columns else None
