@@ -125,7 +125,7 @@ def test_check_names_a_missing_secret_and_shows_none(newnormal: Command, tmp_pat
     text = '[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:1/in"\nsecret_file = "none"\n'
     (tmp_path / "service.toml").write_text(text)
     done = newnormal("serve", "service.toml", "--check", status=1)
-    assert "[sinks.chat] secret_file: expected a file with a secret" in done.stdout
+    assert "sink chat: secret_file: expected a file with a secret" in done.stdout
 
 
 def test_a_token_is_shown_once_and_its_hash_is_kept(newnormal: Command, tmp_path: Path) -> None:

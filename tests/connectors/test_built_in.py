@@ -123,6 +123,6 @@ def test_the_configurations_of_the_guides_can_be_used(tmp_path: Path) -> None:
 
 def made(group: str, *table: Any) -> Any:
     if group == "sources":
-        return make_source(SourceConfig(*table), {})
+        return make_source(SourceConfig(*table))
     make: Any = make_score_sink if is_score_sink(table[1]) else make_sink
-    return make(SinkConfig(*table), {})
+    return make(SinkConfig(*table))

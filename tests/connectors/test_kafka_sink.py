@@ -298,7 +298,6 @@ def test_what_the_library_reports_is_put_into_words() -> None:
 
 
 def test_what_is_shown_of_a_cluster_has_no_secret() -> None:
-    assert KafkaSink.secrets == ("password", "key_password")
     given = {"servers": "k:1", "user": "nn", "password": SECRET}
     cluster = KafkaCluster(Options("sink topic", given))
     assert cluster.protection == "no TLS, user nn"

@@ -168,4 +168,3 @@ def test_no_message_of_a_sink_shows_the_password(broker: FakeBroker) -> None:
     broker.reason = 135
     error = raised(BrokerError, sink_of(broker, user="me", password="swordfish").check)
     assert "swordfish" not in str(error)
-    assert "password" in MqttSink.secrets

@@ -589,23 +589,28 @@ def test_a_proxy_that_takes_no_post_is_asked_with_get(fake: FakeApi) -> None:
     assert fake.asked[1].form["query"] == "load"
 
 
-def test_secrets_headers_and_parameters_are_sent_with_each_query(fake: FakeApi) -> None:
+def test_secrets_headers_and_parameters_are_sent_with_each_query(
+    fake: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "swordfish")
     options: dict[str, Any] = {
         "url": f"{fake.url}/prometheus/",
         "query": "load",
         "headers": {"X-Scope-OrgID": "team-a"},
         "parameters": {"partial_response": "false"},
     }
-    config = SourceConfig("hosts", "prometheus", {**options, "token_env": "TOKEN"})
-    with closing(make_source(config, {"TOKEN": "swordfish"})) as source:
+    config = SourceConfig("hosts", "prometheus", {**options, "token_env": "SECRET"})
+    with closing(make_source(config)) as source:
         source.check()
     for each in (*fake.asked, *fake.others):
         assert each.path.startswith("/prometheus/api/v1/")
         assert each.headers["authorization"] == "Bearer swordfish"
         assert each.headers["x-scope-orgid"] == "team-a"
     assert fake.asked[0].form["partial_response"] == "false"
-    config = SourceConfig("hosts", "prometheus", {**options, "user": "me", "password_env": "PW"})
-    with closing(make_source(config, {"PW": "swordfish"})) as source:
+    config = SourceConfig(
+        "hosts", "prometheus", {**options, "user": "me", "password_env": "SECRET"}
+    )
+    with closing(make_source(config)) as source:
         source.check()
     assert fake.asked[-1].headers["authorization"] == "Basic bWU6c3dvcmRmaXNo"
 

@@ -244,11 +244,14 @@ def test_options_have_defaults_that_prometheus_takes(listener: Listener) -> None
     sink.close()
 
 
-def test_secrets_come_from_files_and_are_never_shown(listener: Listener, tmp_path: Path) -> None:
+def test_secrets_come_from_files_and_are_never_shown(
+    listener: Listener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WRITE_URL", f"{listener.url}/key-in-the-address")
     (tmp_path / "password").write_text("swordfish\n")
     options = {"url_env": "WRITE_URL", "user": "me", "password_file": str(tmp_path / "password")}
     config = SinkConfig("prom", "remote_write", options)
-    sink = make_score_sink(config, {"WRITE_URL": f"{listener.url}/key-in-the-address"})
+    sink = make_score_sink(config)
     basic = base64.b64encode(b"me:swordfish").decode()
     listener.answer = lambda heard: (
         400,

@@ -176,7 +176,6 @@ Listed = source(
 )
 Silent = source(check=lambda self: "")
 Trusting = resumed(lambda self, found: {"input": self.name})
-Wrong = source(secrets="password")
 
 
 class Moving(MemoryPullSource):
@@ -198,7 +197,6 @@ class Moving(MemoryPullSource):
         (Listed, "expected a sequence of newnormal.io.Arrival"),
         (Silent, "expected check to return a sentence, or to raise"),
         (Trusting, "expected resume to return False for the snapshot of another input"),
-        (Wrong, "expected secrets to be a tuple of names of options, found 'password'"),
     ],
 )
 def test_the_check_finds_errors_of_a_source(kind: type[MemoryPullSource], message: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from newnormal.errors import ParameterError
-from newnormal.io.options import DURATION
+from newnormal.io.options import DURATION, Options
 from newnormal.service.config import (
     Limits,
     Override,
@@ -20,7 +20,7 @@ from newnormal.service.config import (
     needs_restart,
 )
 from newnormal.service.config_file import PREFIX, known_settings, load_config
-from newnormal.service.secrets import Secret, hash_token, new_token, read_secret, token_matches
+from newnormal.service.secrets import hash_token, new_token, token_matches
 
 SECOND = 10**9
 FULL = """
@@ -281,20 +281,20 @@ def test_tokens_come_from_files_and_variables(tmp_path: Path) -> None:
 
 
 def test_a_secret_comes_from_a_file_or_a_variable_and_is_not_shown(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("swordfish\n")
-    found = read_secret({"secret_file": str(tmp_path / "key")}, "secret", where="[sinks.a]")
-    assert found == Secret("swordfish")
-    assert "swordfish" not in f"{found!r} {found}"
-    assert read_secret({}, "secret", where="") is None
-    environ = {"KEY": "swordfish"}
-    assert read_secret({"secret_env": "KEY"}, "secret", where="", environ=environ) == found
-    with pytest.raises(ParameterError, match=r"\[sinks.a\] secret_env: expected a secret in the"):
-        read_secret({"secret_env": "NONE"}, "secret", where="[sinks.a]", environ=environ)
-    (tmp_path / "key").write_text("\n")
+    def secret_of(**given: str) -> str | None:
+        return Options("sink a", given, {"KEY": "swordfish"}).secret("secret")
+
+    key = tmp_path / "key"
+    key.write_text("swordfish\n")
+    assert secret_of(secret_file=str(key)) == secret_of(secret_env="KEY") == "swordfish"
+    assert secret_of() is None
+    with pytest.raises(ParameterError, match="sink a: secret_env: expected a secret in the env"):
+        secret_of(secret_env="NONE")
+    key.write_text("\n")
     with pytest.raises(ParameterError, match="found an empty file"):
-        read_secret({"secret_file": str(tmp_path / "key")}, "secret", where="[sinks.a]")
-    with pytest.raises(ParameterError, match="found both"):
-        read_secret({"secret_file": "a", "secret_env": "b"}, "secret", where="[sinks.a]")
+        secret_of(secret_file=str(key))
+    with pytest.raises(ParameterError, match="expected secret_file or secret_env, found both"):
+        secret_of(secret_file="a", secret_env="b")
 
 
 def test_no_two_tokens_are_the_same() -> None:

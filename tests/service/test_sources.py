@@ -294,23 +294,24 @@ def test_an_acknowledgement_that_fails_does_not_bring_samples_twice() -> None:
 class Configured(MemoryPullSource):
     """Made by the configuration; needs a password."""
 
-    secrets = ("password",)
     ended: ClassVar[threading.Event] = threading.Event()
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(arrivals(), name, options)
-        self.password = self.options.text("password")
+        self.password = self.options.private("password")
 
     def close(self) -> None:
         self.ended.set()
 
 
-def test_a_source_is_made_with_its_secrets() -> None:
+def test_a_source_is_made_with_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PW", "swordfish")
     config = SourceConfig("plant", f"{__name__}:Configured", {"password_env": "PW"})
-    source = make_source(config, {"PW": "swordfish"})
+    source = make_source(config)
     assert isinstance(source, Configured) and source.password == "swordfish"
-    with pytest.raises(ParameterError, match=r"\[sources\.plant\] password_env: expected a secret"):
-        make_source(config, {})
+    monkeypatch.delenv("PW")
+    with pytest.raises(ParameterError, match="source plant: password_env: expected a secret"):
+        make_source(config)
 
 
 def test_each_source_runs_in_a_thread_of_its_own_until_it_ends(tmp_path: Path) -> None:

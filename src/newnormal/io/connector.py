@@ -17,24 +17,15 @@ class Connector(ABC):  # noqa: B024 - those that derive from it have abstract me
     name
         Of its table in the configuration.
     options
-        The other keys of the table. Options that `secrets` names arrive as texts: the service has
-        read their files and variables.
+        The other keys of the table.
 
     Attributes
     ----------
     options
         `newnormal.io.Options`: take each, and then call `end`.
-    secrets
-        Options that are secrets: the configuration names them as ``{option}_file`` or
-        ``{option}_env`` and must not hold them.
-    private
-        Options that may be secrets, such as an address with a key in it: the configuration holds
-        them or names them in these ways.
     """
 
     role: ClassVar[str] = "sink"  # what messages call it
-    secrets: ClassVar[tuple[str, ...]] = ()
-    private: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name

@@ -55,8 +55,6 @@ class KafkaCluster:
     ('kafka-1:9093', 'TLS, user nn')
     """
 
-    secrets = ("password", "key_password")
-
     def __init__(self, options: Options) -> None:
         self.where = options.where
         self.servers = ", ".join(_servers(options))  # the addresses, as messages show them

@@ -36,7 +36,6 @@ _HINTS = {
     134: "user, and password_file or password_env, set them",
     135: "check user and password, and what the broker allows this user to do",
 }
-SECRETS = ("password",)
 _VERSION = one_of("5", "3.1.1")
 _PORTS = {"mqtt": 1883, "mqtts": 8883, "ws": 80, "wss": 443}
 _ENCRYPTED = ("mqtts", "wss")

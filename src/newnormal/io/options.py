@@ -3,6 +3,7 @@
 A `Kind` is what an option takes. A connector takes its options one by one from `Options`. Of the
 service, an option is a `setting`: a field of a frozen dataclass, so that the reference, the
 environment and the command line know it, too.
+One module because there is one grammar: kinds, and the two that read them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
@@ -29,6 +31,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _FLAGS = {"true": True, "1": True, "yes": True, "on": True}
 _FLAGS |= {"false": False, "0": False, "no": False, "off": False}
 _MOST = 2**62
+_MOST_SECRET = 65_536  # bytes of its file
 _SECOND = 1_000_000_000
 
 
@@ -270,6 +273,25 @@ def unknown(where: str, name: str, known: Iterable[str]) -> ParameterError:
     )
 
 
+def secret_of_file(path: Path, where: str) -> str:
+    """Return the first line of a file, without the space around it."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_SECRET).decode("utf-8").strip()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ParameterError(
+            f"{where}: expected a file with a secret at {path}, could not read it: {why}",
+            hint="the file must exist and the service's user must be allowed to read it",
+        ) from None
+    if not text:
+        raise ParameterError(
+            f"{where}: expected a secret in {path}, found an empty file",
+            hint="write the secret into it, on a line of its own",
+        )
+    return text.splitlines()[0].strip()
+
+
 class Options:
     """Options by name, as a table of the configuration has them.
 
@@ -282,6 +304,8 @@ class Options:
         What messages begin with, such as ``"sink chat"``.
     given
         The values. A text that may be a secret is not shown in a message.
+    environ
+        Where variables of secrets are; None: the environment of this process.
 
     Examples
     --------
@@ -295,11 +319,12 @@ class Options:
     hint: did you mean timeout?
     """
 
-    def __init__(self, where: str, given: Any) -> None:
+    def __init__(self, where: str, given: Any, environ: Mapping[str, str] | None = None) -> None:
         if not isinstance(given, Mapping):
             raise ParameterError(f"{where}: expected a table, found another {type(given).__name__}")
         self.where = where
         self._given = given
+        self._environ = os.environ if environ is None else environ
         self._taken: set[str] = set()
         self._secret: set[str] = set()
 
@@ -326,10 +351,36 @@ class Options:
         return self.take(name, TEXT, default)
 
     def secret(self, name: str) -> str | None:
-        """Return a secret, or None; the configuration has its file or its variable."""
+        """Return a secret, or None: of the file ``{name}_file`` or the variable ``{name}_env``.
+
+        Where the service reads a configuration, it refuses one in `name` itself.
+        """
         self._secret.add(name)
-        secret: str | None = self.text(name, None)
+        secret: str | None = self.private(name, None)
         return secret
+
+    def private(self, name: str, default: Any = _REQUIRED) -> Any:
+        """Return a text that may be a secret: itself, or of a file or a variable as a `secret`."""
+        ways = (name, f"{name}_file", f"{name}_env")
+        self._taken |= {*ways}
+        chosen = [way for way in ways if way in self._given]
+        if len(chosen) > 1:
+            raise ParameterError(
+                f"{self.where}: expected {chosen[0]} or {chosen[1]}, found both",
+                hint="leave one out",
+            )
+        if not chosen or chosen[0] == name:
+            return self.text(name, default)
+        [way] = chosen
+        source, where = self.text(way), f"{self.where}: {way}"
+        if way.endswith("_file"):
+            return secret_of_file(Path(source), where)
+        if text := self._environ.get(source, "").strip():
+            return text
+        raise ParameterError(
+            f"{where}: expected a secret in the environment variable {source}, found none",
+            hint=f"set {source} for the service, or use {name}_file",
+        )
 
     def number(self, name: str, default: Any = _REQUIRED, *, least: float = 0.0) -> Any:
         """Return a number of at least `least`."""
@@ -409,6 +460,4 @@ class Options:
         """Raise a `ParameterError` for an option that was not taken."""
         for name in self._given:
             if name not in self._taken:
-                known = self._taken - self._secret
-                known |= {f"{each}_{way}" for each in self._secret for way in ("env", "file")}
-                raise unknown(f"{self.where}: ", name, known)
+                raise unknown(f"{self.where}: ", name, self._taken - self._secret)

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
-from newnormal.io.options import Options, Setting, one_of, settings_of, unknown
+from newnormal.io.options import (
+    Options,
+    Setting,
+    one_of,
+    secret_of_file,
+    settings_of,
+    unknown,
+)
 from newnormal.service.config import (
     OPERATE,
     ROLES,
@@ -24,7 +31,7 @@ from newnormal.service.config import (
     StreamDefaults,
     TokenConfig,
 )
-from newnormal.service.secrets import hash_token, is_token_hash, read_secret, read_secret_file
+from newnormal.service.secrets import hash_token, is_token_hash
 
 PREFIX = "NEWNORMAL_SERVE_"
 _SECTIONS: dict[str, type] = {
@@ -195,16 +202,13 @@ def _override(given: Options) -> Override:
     return override
 
 
-def _token(given: Options, base: Path, environ: Mapping[str, str]) -> TokenConfig:
-    pointer = given.rest("token", "token_file", "token_env")
-    if "token_file" in pointer:
-        pointer["token_file"] = base / str(pointer["token_file"])
+def _token(listed: Options, base: Path, environ: Mapping[str, str]) -> TokenConfig:
+    given = Options(listed.where, _checked(listed, base), environ)
+    token, hashed = given.secret("token"), given.text("hash", None)
     name, role = given.text("name"), given.take("role", one_of(*ROLES))
-    hashed = given.text("hash", None)
     given.end()
-    secret = read_secret(pointer, "token", where=given.where, environ=environ)
-    if secret is not None:
-        hashed = hash_token(secret.reveal())
+    if token is not None:
+        hashed = hash_token(token)
     if hashed is None or not is_token_hash(hashed):
         raise ParameterError(
             f"{given.where}: expected token_file, token_env or hash, found "
@@ -216,8 +220,8 @@ def _token(given: Options, base: Path, environ: Mapping[str, str]) -> TokenConfi
 
 def _given_tokens(file: object, text: str | None) -> Iterator[TokenConfig]:
     if file is not None:
-        secret = read_secret_file(Path(str(file)), "--token-file")
-        yield TokenConfig("token file", OPERATE, hash_token(secret.reveal()))
+        token = secret_of_file(Path(str(file)), "--token-file")
+        yield TokenConfig("token file", OPERATE, hash_token(token))
     if text:
         yield TokenConfig("environment", OPERATE, hash_token(text.strip()))
 
@@ -228,12 +232,17 @@ def _connections(
     """Give name, kind and options of each sink or source."""
     for key, given in several[name].sections(name).items():
         kind = given.text("kind")
-        options = given.rest()
-        for option, value in options.items():
-            _refuse_secret(option, value, given.where)
-            if option.endswith("_file") and isinstance(value, str):
-                options[option] = str(base / value)
-        yield key, kind, options
+        yield key, kind, _checked(given, base)
+
+
+def _checked(given: Options, base: Path) -> dict[str, Any]:
+    """Return the options that are left: no secret, and files with the folder that they lie in."""
+    options = given.rest()
+    for name, value in options.items():
+        _refuse_secret(name, value, given.where)
+        if name.endswith("_file") and isinstance(value, str):
+            options[name] = str(base / value)
+    return options
 
 
 def _refuse_secret(key: str, value: object, where: str) -> None:

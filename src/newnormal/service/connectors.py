@@ -1,14 +1,12 @@
-"""Sinks and sources of the configuration as objects, with their secrets."""
+"""Sinks and sources of the configuration as objects."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from newnormal.io.registry import find_alert_sink, find_pull_source, find_score_sink, is_score_sink
 from newnormal.io.sinks.alerts import AlertSink
 from newnormal.io.sinks.scores import ScoreSink
 from newnormal.io.sources.pull import PullSource
 from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig
-from newnormal.service.secrets import read_secret
 
 
 def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
@@ -16,21 +14,17 @@ def alert_sinks(sinks: Iterable[SinkConfig]) -> tuple[SinkConfig, ...]:
     return tuple(sink for sink in sinks if not is_score_sink(sink.kind))
 
 
-def make_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> AlertSink:
+def make_sink(config: SinkConfig) -> AlertSink:
     """Return the sink of alerts of a table of the configuration; it connects when it is used.
 
     An unknown kind, an option that cannot work or a secret that cannot be read is a ParameterError.
     """
-    kind = find_alert_sink(config.kind)
-    where = f"[sinks.{config.name}]"
-    return kind(config.name, _with_secrets(kind, config.options, where, environ))
+    return find_alert_sink(config.kind)(config.name, config.options)
 
 
-def make_score_sink(config: SinkConfig, environ: Mapping[str, str] | None = None) -> ScoreSink:
+def make_score_sink(config: SinkConfig) -> ScoreSink:
     """Return the sink of scores of a table of the configuration; errors as those of `make_sink`."""
-    kind = find_score_sink(config.kind)
-    where = f"[sinks.{config.name}]"
-    return kind(config.name, _with_secrets(kind, config.options, where, environ))
+    return find_score_sink(config.kind)(config.name, config.options)
 
 
 def make_any_sink(config: SinkConfig) -> AlertSink | ScoreSink:
@@ -38,11 +32,9 @@ def make_any_sink(config: SinkConfig) -> AlertSink | ScoreSink:
     return make_score_sink(config) if is_score_sink(config.kind) else make_sink(config)
 
 
-def make_source(config: SourceConfig, environ: Mapping[str, str] | None = None) -> PullSource:
+def make_source(config: SourceConfig) -> PullSource:
     """Return the source of a table of the configuration; errors as those of `make_sink`."""
-    kind = find_pull_source(config.kind)
-    where = f"[sources.{config.name}]"
-    return kind(config.name, _with_secrets(kind, config.options, where, environ))
+    return find_pull_source(config.kind)(config.name, config.options)
 
 
 def check_connections(config: ServiceConfig) -> None:
@@ -54,22 +46,3 @@ def check_connections(config: ServiceConfig) -> None:
             make_source(source).close()
         except OSError:  # somebody else's that connects when it is made: it is tried again
             continue
-
-
-def _with_secrets(
-    kind: type[AlertSink] | type[ScoreSink] | type[PullSource],
-    options: Mapping[str, Any],
-    where: str,
-    environ: Mapping[str, str] | None,
-) -> dict[str, Any]:
-    """Return options in which each secret stands under its own name."""
-    whole = dict(options)
-    for name in (*kind.secrets, *kind.private):
-        if name in kind.private and name in options:
-            continue
-        secret = read_secret(options, name, where=where, environ=environ)
-        whole.pop(f"{name}_file", None)
-        whole.pop(f"{name}_env", None)
-        if secret is not None:
-            whole[name] = secret.reveal()
-    return whole

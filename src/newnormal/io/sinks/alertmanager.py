@@ -54,8 +54,6 @@ class AlertmanagerSink(AlertSink):
     when one has taken it.
     """
 
-    secrets = ("password", "token")
-    private = ("url",)
     at_once = 100
 
     def __init__(
@@ -65,6 +63,7 @@ class AlertmanagerSink(AlertSink):
         where = self.options.where
         urls = _addresses(where, self.options)
         header = authorization(self.options)
+        secrets = (self.options.secret("password"), self.options.secret("token"))
         self._labels = _checked_labels(where, self.options.table("labels", {}))
         self._severities = _severities(where, self.options, options.get("severity"))
         self._fired: dict[str, str] = {}  # severities of open items, by their keys
@@ -89,7 +88,7 @@ class AlertmanagerSink(AlertSink):
                 timeout=seconds,
                 ca_file=ca_file,
                 authorization=header,
-                hidden=(options.get("password"), options.get("token")),
+                hidden=secrets,
                 hints=_HINTS,
                 port=True,
                 clock=clock,
@@ -203,7 +202,7 @@ class AlertmanagerSink(AlertSink):
 
 
 def _addresses(where: str, options: Options) -> tuple[str, ...]:
-    one: str | None = options.text("url", None)
+    one: str | None = options.private("url", None)
     several: tuple[str, ...] = options.texts("urls", ())
     if (one is None) == (not several):
         found = "none" if one is None else "both"

@@ -35,8 +35,6 @@ class KafkaSink(AlertSink):
     Options: those of `newnormal.io.kafka.KafkaCluster`; `topic`; `timeout` (10s).
     """
 
-    secrets = KafkaCluster.secrets
-
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, flattened(options))
         self._cluster = KafkaCluster(self.options)

@@ -52,8 +52,6 @@ class MailSink(AlertSink):
     `clock` returns Unix seconds.
     """
 
-    secrets = ("password",)
-
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:

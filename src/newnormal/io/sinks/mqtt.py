@@ -9,7 +9,6 @@ from typing import Any
 from newnormal.errors import ParameterError
 from newnormal.io.mqtt import (
     LEAST_ERROR,
-    SECRETS,
     BrokerError,
     MqttBroker,
     MqttConnection,
@@ -40,8 +39,6 @@ class MqttSink(AlertSink):
 
     `clock` gives seconds.
     """
-
-    secrets = SECRETS
 
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic

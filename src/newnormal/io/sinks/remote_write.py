@@ -45,15 +45,14 @@ class RemoteWriteSink(ScoreSink):
     `timeout` (10s); `ca_file`, certificates to trust instead of the system's.
     """
 
-    secrets = ("token", "password")
-    private = ("url",)
     at_once = 1000  # two samples each, and four a channel
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__(name, options)
         where = self.options.where
-        url: str = self.options.text("url")
+        url: str = self.options.private("url")
         header = authorization(self.options)
+        secrets = (self.options.secret("password"), self.options.secret("token"))
         self._labels: dict[str, str] = _checked_labels(where, self.options.table("labels", {}))
         headers = checked_headers(where, self.options.table("headers", {}))
         # Times of samples are in ms: two stretches must not have one in common.
@@ -71,7 +70,7 @@ class RemoteWriteSink(ScoreSink):
             ca_file=ca_file,
             headers={**headers, **HEADERS},
             authorization=header,
-            hidden=(options.get("token"), options.get("password")),
+            hidden=secrets,
             hints=_HINTS,
             port=True,
         )

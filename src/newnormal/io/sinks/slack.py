@@ -53,14 +53,12 @@ class SlackSink(AlertSink):
     `clock` returns Unix seconds.
     """
 
-    private = ("url",)
-
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
         where = self.options.where
-        url: str = self.options.text("url")
+        url: str = self.options.private("url")
         self._format = self.options.choice("format", *FORMATS)
         self._extra = _extra(self.options)
         seconds: float = self.options.seconds("timeout", "10s", least="100ms")

@@ -35,15 +35,12 @@ class WebhookSink(AlertSink):
     `clock` returns Unix seconds.
     """
 
-    secrets = ("secret", "token")
-    private = ("url",)
-
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
         where = self.options.where
-        url: str = self.options.text("url")
+        url: str = self.options.private("url")
         self._secret = self.options.secret("secret")
         token = self.options.secret("token")
         seconds: float = self.options.seconds("timeout", "10s", least="100ms")

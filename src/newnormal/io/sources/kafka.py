@@ -174,8 +174,6 @@ class KafkaSource(PullSource):
     they are not read. After a rebalance, a partition goes on at the offset behind the last batch.
     """
 
-    secrets = KafkaCluster.secrets
-
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -247,8 +247,6 @@ class MqttSource(PullSource):
     `clock` gives seconds.
     """
 
-    secrets = mqtt.SECRETS
-
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -54,7 +54,7 @@ class PrometheusOptions(NamedTuple):
 def _checked(name: str, options: Options) -> PrometheusOptions:
     """Return the options of a table of the configuration."""
     where = options.where
-    url: str = options.text("url")
+    url: str = options.private("url")
     queries = _queries(options)
     by: tuple[str, ...] = options.texts("by", ())
     without: tuple[str, ...] = options.texts("without", ())
@@ -132,9 +132,6 @@ class PrometheusSource(PullSource):
 
     `clock` gives the time in ns.
     """
-
-    secrets = ("token", "password")
-    private = ("url",)
 
     def __init__(
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], int] = time.time_ns
