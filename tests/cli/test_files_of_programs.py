@@ -140,6 +140,8 @@ def test_long_data_is_checked_by_columns(files: dict[str, Written], newnormal: C
     warning, fault = (each for each in found["findings"] if each["level"] == "warning")
     assert fault["code"] == "faults" and warning["channel"] == "Value"
     assert warning["option"] == "--na='I/O Timeout'"
+    wide = newnormal("check", path).stdout.replace("\n  ", " ")
+    assert "of the channel that 'Tag' names: read it with --long" in wide
 
 
 @pytest.fixture(scope="session")

@@ -189,10 +189,6 @@ def test_a_text_is_told_from_a_message_that_is_broken(payload: bytes) -> None:
         read(payload)
 
 
-def test_broken_json_is_no_plain_text() -> None:
-    assert not isinstance(raised(InputError, lambda: read(b'{"a":')), PlainTextError)
-
-
 def test_an_error_shows_the_beginning_of_a_long_message() -> None:
     for body in ([["x" * 10**6]], [[[0] * 10**6]], b"x" * 10**6, b"[" + b"x" * 10**6):
         assert len(raised(InputError, read, body).message) < 250

@@ -231,6 +231,10 @@ def test_irregular_times_are_a_warning() -> None:
     found = found_in(noise(600), times=times)["irregular", None]
     assert found.level == "warning"
     assert found.option is not None and found.option.startswith("resample the data to ")
+    values = np.full((600, 15), np.nan)  # of a historian: a tag every four seconds, each a minute
+    values[np.arange(600), np.arange(600) % 15] = noise(600)[:, 0]
+    times = START + np.arange(600) * np.timedelta64(4, "s")
+    assert found_in(values, times=times)["apart", None].option == "resample the data to 1m"
 
 
 def test_times_of_python_data_that_fit_refuses_are_errors() -> None:

@@ -11,7 +11,13 @@ import numpy as np
 
 from newnormal.base import BaseDetector
 from newnormal.checks.channels import channel_facts, channel_finding, twin_findings
-from newnormal.checks.facts import ChannelFacts, InputFacts, Sampling, sampling_findings
+from newnormal.checks.facts import (
+    ChannelFacts,
+    InputFacts,
+    Sampling,
+    channel_period,
+    sampling_findings,
+)
 from newnormal.checks.findings import Finding, Level, Remedies, length, worst_first
 from newnormal.checks.loading import Loaded, loaded, of_table
 from newnormal.checks.plan import (
@@ -226,7 +232,9 @@ def _looked_at(
         *loaded.findings,
         *read,
         *_order_findings(counts, table.profile, remedies),
-        *sampling_findings(facts.sampling, facts.samples, table.zone, remedies),
+        *sampling_findings(
+            facts.sampling, facts.samples, table.zone, remedies, channel_period(table)
+        ),
         *history_findings(needs, facts.samples, period, rhythm),
         *limit_findings(config, spec, period, remedies),
         *_far_findings(outliers, channels, table, set(measured), remedies),

@@ -9,13 +9,14 @@ from newnormal.checks.findings import Finding, Remedies, length, seconds
 from newnormal.core.history import median_period
 from newnormal.core.phases import SampleClock
 from newnormal.core.rhythm import Rhythm
-from newnormal.tabular import InputProfile
+from newnormal.tabular import InputProfile, Table
 from newnormal.texts import counted, share_text
 from newnormal.types import Times, time_text
 
 _SAME = 0.01  # of the period: a step this near to it is equal to it
 _NEAR = 0.5  # of the period: a step this near to it lost no sample
 _REGULAR = 0.8  # of the steps are near the period, or the sampling is irregular
+_APART = 1.5  # periods: channels whose values are further apart come at times of their own
 _GAP = 10  # periods: a gap where the sampling is irregular
 _LARGEST = 3  # gaps that are listed
 # Of the samples that gaps miss, for a warning: where one is long, and where samples miss singly.
@@ -110,16 +111,35 @@ class Sampling:
         }
 
 
+def channel_period(table: Table) -> np.timedelta64 | None:
+    """Return the median time between two values of a channel: the shortest of all channels."""
+    if table.times is None:
+        return None
+    there = ~np.isnan(table.values)
+    periods = [median_period(table.times[column]) for column in there.T]
+    return min((period for period in periods if period is not None), default=None)
+
+
 def sampling_findings(
-    sampling: Sampling | None, samples: int, zone: str | None, remedies: Remedies
+    sampling: Sampling | None,
+    samples: int,
+    zone: str | None,
+    remedies: Remedies,
+    own: np.timedelta64 | None = None,
 ) -> list[Finding]:
-    """Return what is suspicious about the times of a series."""
+    """Return what is suspicious about the times of a series, given the period of its channels."""
     if sampling is None:
         sentence = "there are no times: a day is taken to have 1,440 samples"
         return [Finding("note", "no_times", None, sentence, remedies.period())]
     findings = []
     period = sampling.period
-    if period is not None and not sampling.is_regular:
+    if period is not None and own is not None and own > _APART * period:
+        sentence = (
+            f"the channels come at times of their own, each every {length(own)} or less often"
+        )
+        option = remedies.resample(length(own).replace(" ", ""))
+        findings.append(Finding("warning", "apart", None, sentence, option))
+    elif period is not None and not sampling.is_regular:
         sentence = (
             f"the times are irregular: only {share_text(sampling.near)} of the steps are near "
             f"their median, {length(period)}"

@@ -78,6 +78,18 @@ def find_long(names: Sequence[str], long: Long, by: Sequence[str] = ()) -> LongC
     )
 
 
+def tag_of(names: Sequence[str]) -> str | None:
+    """Return the column of the tag where columns look as those of long data; else None.
+
+    >>> tag_of(["Tag", "Timestamp", "Value", "Quality"]), tag_of(["time", "name", "load"])
+    ('Tag', None)
+    """
+    try:
+        return find_long(names, Long()).tag
+    except InputError:
+        return None
+
+
 def _column_of(role: str, chosen: str | None, names: Sequence[str], free: Sequence[str]) -> str:
     choose = f'name it with --{role} NAME (from Python long=Long({role}="..."))'
     if chosen is not None:

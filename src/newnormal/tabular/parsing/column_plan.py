@@ -9,6 +9,7 @@ from newnormal.arrivals.cells import Cell, shown
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Roles, Selection, alike, match_count
+from newnormal.tabular.many.long import tag_of
 from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.parsing.time_columns import (
@@ -117,7 +118,7 @@ class ColumnInference:
         position = {name: column for column, name in enumerate(names)}
         numbers = self._numbers(roles, there)
         if not self._known and not self._texts and len(rows) >= _ENOUGH:
-            check_texts(self._text_columns(roles, cells, numbers))
+            check_texts(self._text_columns(roles, cells, numbers), names)
         times = self._times(roles, there)
         self._note(columns, roles)
         return ColumnPlan(
@@ -352,17 +353,22 @@ class ColumnInference:
             del profile.written["time_unit"]
 
 
-def check_texts(columns: dict[str, list[Cell]]) -> None:
-    """Raise an InputError that names all columns that hold text, by their cells."""
+def check_texts(columns: dict[str, list[Cell]], names: Sequence[str]) -> None:
+    """Raise an InputError that names all columns that hold text, by their cells.
+
+    `names` are those of all columns.
+    """
     if not columns:
         return
-    names = list(columns)
+    texts = list(columns)
     examples = ", ".join(shown(cells[0]) for cells in columns.values())
-    word = "column" if len(names) == 1 else "columns"
-    hint = f"leave {'it' if len(names) == 1 else 'them'} out with --drop {','.join(names)} (drop=)"
-    if streams := [name for name in names if _names_streams(columns[name])]:
+    word = "column" if len(texts) == 1 else "columns"
+    hint = f"leave {'it' if len(texts) == 1 else 'them'} out with --drop {','.join(texts)} (drop=)"
+    if (tag := tag_of(names)) in columns:
+        hint = f"a row is one value, of the channel that {tag!r} names: read it with --long (long=)"
+    elif streams := [name for name in texts if _names_streams(columns[name])]:
         hint += f"; or, if {streams[0]!r} names what a sample is of, --by {streams[0]} (by=)"
-    raise InputError(f"{word} {listed(names)}: expected numbers, found {examples}", hint=hint)
+    raise InputError(f"{word} {listed(texts)}: expected numbers, found {examples}", hint=hint)
 
 
 def _names_streams(cells: Sequence[Cell]) -> bool:

@@ -241,7 +241,8 @@ class LineParser:
                 for column, bad in profile.bad_cells.items()
                 if bad.count > self._numbers.get(column, 0)
             }
-            check_texts(texts)
+            names = () if self.columns.splitter is None else self.columns.splitter.columns.names
+            check_texts(texts, names)
         if profile.bad_lines * 2 > profile.lines:
             hint = None if self._bad is None else self._bad.hint
             count = (
