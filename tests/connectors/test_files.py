@@ -125,7 +125,7 @@ def test_options_say_how_files_are_written(tmp_path: Path) -> None:
 def test_columns_name_the_streams(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         f"time,hall,machine,x,y\n{BEGIN},1,a,1,\n{BEGIN},1,b,,2\n{BEGIN + 1},1,a,3,\n"
-        f"{BEGIN + 1},1,,5,\n{BEGIN + 2},1,a,,\n"
+        f"{BEGIN + 1},,,5,\n{BEGIN + 2},1,a,,\n"
     )
     source = following(tmp_path, by=["hall", "machine"])
     found = source.next_batch(5000)
