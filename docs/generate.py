@@ -21,7 +21,6 @@ import sys
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum
 from pathlib import Path
 from statistics import mean
 from types import FunctionType
@@ -310,7 +309,7 @@ def _cli_page() -> str:
 
     root: Any = typer.main.get_command(app)
     blocks = [_CLI_INTRO, *_help(root.help), *_help(root.epilog), *_parameters(root)]
-    blocks.append("Every command takes `-h` or `--help`.")
+    blocks.append("Every command takes `-h` or `--help`, without what is under --help-all.")
     for words, command in _commands("newnormal", root):
         usage = [words, "[OPTIONS]", *(each.metavar for each in _arguments(command))]
         blocks += [f"## `{words}`", _fenced("text", " ".join(usage)), *_help(command.help)]
@@ -369,10 +368,10 @@ def _spelled(option: Any, hints: dict[str, Any]) -> str:
 
 
 def _word(hint: Any) -> str:
-    kinds = [each for each in typing.get_args(hint) or (hint,) if each is not type(None)]
-    kind = kinds[0]
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "|".join(str(each.value) for each in kind)
+    for kind in (hint, *typing.get_args(hint)):
+        if typing.get_origin(kind) is typing.Literal:
+            return "|".join(typing.get_args(kind))
+    kind = next(each for each in typing.get_args(hint) or (hint,) if each is not type(None))
     return _WORDS[kind]
 
 

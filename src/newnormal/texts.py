@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from difflib import get_close_matches
 
+UNBROKEN = 100_000  # characters of a line of what is no terminal
+
 # Controls, marks of direction, separators of lines, joiners that nobody sees, lone surrogates.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"

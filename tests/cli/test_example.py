@@ -87,7 +87,7 @@ def test_the_plant_shows_faults_and_a_change_that_waits(tried: Path, newnormal: 
     text = run(newnormal, watch, "--format", "text")
     assert "2026-03-09 09:20:00  ALARM 1 opened: temperature high\n    temperature  77.7, " in text
     assert "2026-03-09 20:05:00  ALARM 2 opened: flow low\n" in text
-    assert "  CHANGE 1 pending: power, temperature, pressure and 1 more\n" in text
+    assert "CHANGE 1 pending: power, temperature, pressure and 1 more since 08:00:00, with" in text
     assert text.count(" opened: ") == 3
     assert "for 7 h; it goes on as change 1\n" in text
     listed = run(newnormal, alarms)

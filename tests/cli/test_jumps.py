@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from newnormal.base import BaseDetector
-from newnormal.cli.options import Classes
-from newnormal.cli.watch import FleetOutput, watch_fleet
 from newnormal.errors import InputError
-from newnormal.io import SinkOptions, SourceOptions
+from newnormal.io import SourceOptions
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.streams import StreamOptions
 from newnormal.runtime import checkpoint
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.watch import Watch
@@ -226,22 +223,7 @@ def test_a_fleet_refuses_an_input_of_nothing_but_bad_lines(site: Site, newnormal
     assert "expected samples, found 5 lines that hold none" in done.stderr
 
 
-def run_fleet(site: Site, capsys: pytest.CaptureFixture[str], **options: Any) -> list[str]:
-    lines = SourceOptions((), Reading.of(options), unfinished=True)
-    output = FleetOutput("-", SinkOptions(), False, 1000, False, False, True)
-    watch_fleet(
-        site.fleet,
-        str(site.live),
-        StreamOptions(("host",), None, lines),
-        output,
-        Classes.of(None, None),
-    )
-    return capsys.readouterr().out.splitlines()
-
-
-def test_late_samples_of_a_fleet_over_starts(
-    site: Site, capsys: pytest.CaptureFixture[str], newnormal: Command
-) -> None:
+def test_late_samples_of_a_fleet_over_starts(site: Site, newnormal: Command) -> None:
     copy = site.folder / "copy.fleet"
     shutil.copytree(site.fleet, copy)
     expected = newnormal("watch", copy, site.live, "--by", "host").stdout.splitlines()
@@ -251,17 +233,19 @@ def test_late_samples_of_a_fleet_over_starts(
     found: list[str] = []
     for cut in (43, 44, 45, 200, len(lines)):
         site.write(lines[:cut])
-        found += run_fleet(site, capsys, reorder=1)
+        done = newnormal("watch", site.fleet, site.live, "--by", "host", "--reorder", 1)
+        found += done.stdout.splitlines()
     streams = site.by_stream(found)
     for name, verdicts in site.by_stream(expected).items():
         assert streams[name] == verdicts[:-1], "the newest waits"
 
 
-def test_a_fleet_ends_at_a_repeated_time(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fleet_ends_at_a_repeated_time(site: Site, newnormal: Command) -> None:
     site.write([*site.lines[:40], site.lines[36], *site.lines[40:]])
-    with pytest.raises(InputError, match="line 42: stream 'web-1': expected each time once"):
-        run_fleet(site, capsys, on_duplicate="error")
-    assert len(capsys.readouterr().out.splitlines()) == 40
+    arguments = ("watch", site.fleet, site.live, "--by", "host", "--on-duplicate", "error")
+    done = newnormal(*arguments, status=1)
+    assert "line 42: stream 'web-1': expected each time once" in done.stderr
+    assert len(done.stdout.splitlines()) == 40
 
 
 def test_zones_are_kept_where_samples_are_held_back(plant: Plant, newnormal: Command) -> None:

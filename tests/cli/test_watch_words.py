@@ -45,7 +45,7 @@ def test_text_is_what_happened_to_alarms_and_changes(newnormal: Command, moved: 
     )
     assert "newnormal accept" not in done.stdout
     assert "\x1b" not in done.stdout
-    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    assert max(map(len, done.stdout.splitlines())) > 80  # no sentence is broken
     assert "alarm" in done.stderr.splitlines()[-1]
 
 
@@ -80,7 +80,7 @@ def test_what_format_may_be(newnormal: Command, plant: Plant) -> None:
         assert newnormal("watch", plant.model, plant.live, *more).stdout == expected, more
     for word in ("xml", "csv"):  # nor the format of the input
         wrong = newnormal("watch", plant.model, plant.live, "--format", word, status=2)
-        assert f"'{word}' is not one of text, json" in wrong.stderr
+        assert f"'{word}' is not one of 'text', 'json'" in wrong.stderr
     wrong = newnormal("watch", plant.model, plant.live, "--format", "text", "--sink", "jsonl")
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("error: --format text: expected no --sink, found jsonl\nhint: ")
@@ -114,7 +114,7 @@ def test_a_terminal_gets_text_in_colour_and_a_pipe_json(newnormal: Command, move
     lines = plain(done.stdout).splitlines()
     assert lines[0].startswith("watching ")
     assert lines[-1].startswith("judged 1,800 samples")
-    assert "\n".join(lines[1:-1]) + "\n" == expected
+    assert " ".join(lines[1:-1]).split() == expected.split()
     for more in (("--format", "json"), ("--sink", "jsonl"), ("--output", "-")):
         done = on_terminal("watch", moved.model, moved.live, *more)
         assert json.loads(done.stdout.splitlines()[1])["sample"] == 0, more
@@ -160,7 +160,7 @@ def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
     ).stdout.replace(str(site.folder / "copy"), str(site.fleet))
     done = on_terminal("watch", site.fleet, site.live, "--by", "host", "-q")
     assert done.returncode == 0
-    assert plain(done.stdout) == expected
+    assert plain(done.stdout).split() == expected.split()
 
 
 def test_a_terminal_that_is_gone_is_an_error_not_a_loss(moved: Plant, newnormal: Command) -> None:

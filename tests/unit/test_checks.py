@@ -444,12 +444,6 @@ def test_names_are_shown_and_never_interpreted() -> None:
     assert "vfs.fs.size[/var,free]\\x1b[2J" in str(check)
 
 
-def test_no_line_of_the_text_is_wider_than_a_terminal() -> None:
-    check = newnormal.check(with_column("anomaly", flags(600, 0.1)))
-    assert max(map(len, str(check).splitlines())) <= 80
-    assert "fit would:" in str(check)
-
-
 def odd_data() -> Iterator[tuple[str, Any, Any]]:
     rng = np.random.default_rng(0)
     yield "all missing", np.full((100, 2), np.nan), None

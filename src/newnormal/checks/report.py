@@ -1,6 +1,5 @@
 """A check as text."""
 
-import textwrap
 from collections.abc import Sequence
 
 from newnormal.alarms.words import channels_text
@@ -10,7 +9,6 @@ from newnormal.checks.plan import FitPlan, Need
 from newnormal.texts import counted, number_text, share_text, shown
 from newnormal.types import time_text
 
-_WIDTH = 80
 _APART = 3  # findings of one kind that have a line each
 _TOGETHER = 6  # channels in one option
 _KINDS = {  # of several channels in one line
@@ -123,15 +121,14 @@ def text_of(
     plan: FitPlan | None,
     findings: Sequence[Finding],
 ) -> str:
-    """Return a check as lines of at most 80 characters."""
+    """Return a check in lines."""
     lines = [shown(name)] if name is not None else []
     if facts is not None:
         lines += _rows(fact_rows(facts, needs))
     lines.append("")
     if not findings:
         lines.append("Nothing is suspicious.")
-    for level, line in grouped(findings):
-        lines += textwrap.wrap(shown(f"{level}: {line}"), _WIDTH, subsequent_indent="  ")
+    lines += [shown(f"{level}: {line}") for level, line in grouped(findings)]
     lines.append("")
     if plan is None:
         lines.append("fit would refuse this.")
@@ -142,16 +139,7 @@ def text_of(
 
 def _rows(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows) + 2
-    lines = []
-    for name, text in rows:
-        indent = " " * (width + 2)
-        lines += textwrap.wrap(
-            f"  {name.ljust(width)}{shown(text)}",
-            _WIDTH,
-            subsequent_indent=indent,
-            drop_whitespace=True,
-        )
-    return lines
+    return [f"  {name.ljust(width)}{shown(text)}" for name, text in rows]
 
 
 def fact_rows(facts: InputFacts, needs: Sequence[Need]) -> list[tuple[str, str]]:

@@ -10,23 +10,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from newnormal.cli.console import FAILED, put
+from newnormal.cli.console import FAILED, broken, print_text, put
 from newnormal.cli.options import InputOptions, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import read_streams
 from newnormal.errors import ParameterError
-from newnormal.texts import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import Console
-
     from newnormal.base import BaseDetector
-    from newnormal.checks import Check, Finding
+    from newnormal.checks import Check
 
 WARNED = 4  # the exit code of --strict where there is a warning
-_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
-_NARROWEST = 60  # columns of a terminal
 
 
 @with_shared
@@ -70,7 +65,7 @@ def _report(check: Check, as_json: bool, strict: bool) -> None:
     if as_json:
         typer.echo(json.dumps(check.as_dict(), indent=2))
     else:
-        _show(check)
+        put(broken(str(check), sys.stdout))
     _exit([check], strict)
 
 
@@ -114,74 +109,14 @@ def _exit(checks: Sequence[Check], strict: bool) -> None:
         sys.exit(WARNED)
 
 
-def _console() -> Console:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    console.width = max(console.width, _NARROWEST)
-    return console
-
-
-def _show(check: Check) -> None:
-    from newnormal.checks.report import fact_rows, plan_rows
-
-    console = _console()
-    if not console.is_terminal:
-        put(str(check))
-        return
-    _heading(console, shown(check.name or "standard input"))
-    if check.facts is not None:
-        _grid(console, [(name, text, "cyan") for name, text in fact_rows(check.facts, check.needs)])
-    _findings(console, check.findings)
-    if check.plan is None:
-        _heading(console, "fit would refuse this")
-        return
-    _heading(console, "fit would")
-    _grid(console, [(name, text, "cyan") for name, text in plan_rows(check.plan)])
-
-
-def _findings(console: Console, findings: Sequence[Finding]) -> None:
-    from newnormal.checks.report import grouped
-
-    if not findings:
-        _heading(console, "nothing is suspicious")
-        return
-    _heading(console, "found")
-    _grid(console, [(level, line, _STYLES[level]) for level, line in grouped(findings)])
-
-
 def _show_streams(checks: Mapping[str, Check]) -> None:
     from newnormal.checks import summary_of
 
-    console = _console()
     summary = summary_of(checks)
-    _heading(console, summary.lines(1)[0])
-    rows = [
-        (level, f"{code.replace('_', ' ')}: {count:,} of {len(checks):,} streams", _STYLES[level])
-        for (level, code), count in summary.by_code.items()
-    ]
-    if rows:
-        _grid(console, rows)
+    print_text(summary.lines(1)[0], bold=True)
+    for (level, code), count in summary.by_code.items():
+        print_text(f"  {level:7}  {code.replace('_', ' ')}: {count:,} of {len(checks):,} streams")
     if summary.worst:
-        _heading(console, "worst streams")
-        worst = [(shown(name) or "(no stream)", line, "cyan") for name, line in summary.worst]
-        _grid(console, worst)
-
-
-def _heading(console: Console, text: str) -> None:
-    from rich.text import Text
-
-    console.print(Text(text, style="bold"))
-
-
-def _grid(console: Console, rows: Sequence[tuple[str, str, str]]) -> None:
-    """Print names and texts in two columns; no text is read as markup, nor any escape sent."""
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    grid = Grid(show_header=False, box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, max_width=24, overflow="ellipsis")
-    grid.add_column(overflow="fold")
-    for name, text, style in rows:
-        grid.add_row(Text(f"  {name}", style=style), Text(shown(text)))
-    console.print(grid)
+        print_text("worst streams", bold=True)
+    for name, line in summary.worst:
+        print_text(f"  {name or '(no stream)'}  {line}")

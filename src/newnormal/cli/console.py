@@ -4,7 +4,11 @@ Names of channels, streams and files are the user's: `shown` is what a terminal 
 """
 
 import logging
+import os
+import re
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -135,14 +139,42 @@ def print_table(
     _print(title, grid)
 
 
-def _print(title: str, grid: "Table") -> None:
+def has_width() -> bool:
+    """Whether lines must fit a width: that of a terminal, or COLUMNS. Others are not broken."""
+    return sys.stdout.isatty() or bool(os.environ.get("COLUMNS") or os.environ.get("FORCE_COLOR"))
+
+
+def output_console() -> "Console":
+    """Return what gives standard output its colour and width."""
     from rich.console import Console
 
-    console = Console()
+    from newnormal.io.sinks.text import UNBROKEN
+
+    width = None if has_width() else UNBROKEN
+    return Console(highlight=False, legacy_windows=False, width=width)
+
+
+def broken(text: str, stream: TextIO) -> str:
+    """Return text whose lines are broken at words for a terminal; as it is for anything else."""
+    if not stream.isatty():
+        return text
+    width, lines = shutil.get_terminal_size().columns, []
+    for line in text.splitlines():
+        begun = re.match(r" *(\S+( \S+)*  +)?", line)  # what follows is below the second column
+        indent = " " * (begun.end() if begun else 0)
+        lines += textwrap.wrap(line, width, subsequent_indent=indent) or [""]
+    return "\n".join(lines)
+
+
+def _print(title: str, grid: "Table") -> None:
+    console = output_console()
     heading = _cell(title)
     heading.stylize("table.title")
     console.print(heading, soft_wrap=True)  # a path can be copied from it
-    console.print(grid)
+    with console.capture() as captured:
+        console.print(grid)
+    for line in captured.get().splitlines():
+        print(line.rstrip())  # noqa: T201
 
 
 def _cell(text: str, *, highlight: bool = False) -> "Text":
@@ -195,7 +227,7 @@ def print_notes(notes: "Iterable[Note | tuple[Note, str]]", name_width: int = 0)
     from newnormal.alarms.words import Note
     from newnormal.io.sinks.text import note_lines
 
-    console = _line_console()
+    console = output_console()
     for each in notes:
         note, stream = (each, None) if isinstance(each, Note) else each
         for line in note_lines(note, console, stream, name_width):
@@ -206,10 +238,4 @@ def print_text(text: str, *, bold: bool = False) -> None:
     """Print a line for a person on standard output, which is not broken: it may hold a path."""
     from rich.text import Text
 
-    _line_console().print(Text(shown(text, lines=True), "bold" if bold else ""), soft_wrap=True)
-
-
-def _line_console() -> "Console":
-    from newnormal.io.sinks.text import text_console
-
-    return text_console(sys.stdout.isatty())
+    output_console().print(Text(shown(text, lines=True), "bold" if bold else ""), soft_wrap=True)

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from newnormal.cli.console import print_text, say
+from newnormal.cli.help import Command
 from newnormal.cli.options import option
 from newnormal.errors import InputError
 
@@ -18,7 +19,7 @@ def _data() -> None:
     pass
 
 
-@data_app.command("list")
+@data_app.command("list", cls=Command)
 def data_list(
     root: list[Path] | None = option(
         "Look for data here; may be repeated.", "--data", metavar="DIR", envvar="NEWNORMAL_DATA"

@@ -2,13 +2,13 @@
 
 import sys
 import warnings
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from newnormal.cli.bars import compile_first, fit_progress, stream_progress
-from newnormal.cli.console import FAILED, announce_compiling, say
+from newnormal.cli.console import FAILED, announce_compiling, broken, say
+from newnormal.cli.help import MORE
 from newnormal.cli.options import (
     InputOptions,
     argument,
@@ -28,15 +28,9 @@ if TYPE_CHECKING:
     from newnormal.tabular import StreamTables
 
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
-_paper = partial(option, panel="Options of --method m2n2")
-_fleet = partial(option, panel="Many streams")
-
-
-class Method(StrEnum):
-    """The two detectors."""
-
-    detector = "detector"
-    m2n2 = "m2n2"
+_more = partial(option, panel=f"{MORE}threshold and training")
+_paper = partial(option, panel=f"{MORE}--method m2n2")
+_fleet = partial(option, panel=f"{MORE}many streams")
 
 
 @with_shared
@@ -53,31 +47,31 @@ def fit(
         metavar="MODEL",
         default=...,
     ),
-    method: Method = option(
+    method: Literal["detector", "m2n2"] = option(
         "detector chooses its settings from history; m2n2 is the paper's method.",
-        default=Method.detector,
+        default="detector",
     ),
     alarms_per_day: float | None = option(
         "The most false alarms a day that normal operation may cost.", shown="1; m2n2: none"
     ),
-    risk: float | None = option("Instead: the highest chance of a false alarm at any one sample."),
-    threshold: str | None = option(
+    risk: float | None = _more("Instead: the highest chance of a false alarm at any one sample."),
+    threshold: str | None = _more(
         "Instead: the quantile of history's scores that is anomalous, or a rule of your "
         "own, package.module:Class.",
         metavar="QUANTILE",
         shown="none; m2n2: 0.99",
     ),
-    fixed_threshold: float | None = option("Instead: the score that is anomalous."),
+    fixed_threshold: float | None = _more("Instead: the score that is anomalous."),
     accept_after: str | None = option(
         "A change that lasts this long may become normal: samples, 1d, or never.",
         metavar="TIME",
         shown="1d, or 1440 samples",
     ),
-    epochs: int | None = option("Passes over history in training.", shown="chosen; m2n2: 10"),
-    batch: int | None = option("Windows in a training step.", shown="64"),
-    period: str | None = option("Time between samples, such as 30s.", shown="from the times"),
-    seed: int = option("The same seed gives the same detector.", default=0),
-    units: list[str] | None = option(
+    epochs: int | None = _more("Passes over history in training.", shown="chosen; m2n2: 10"),
+    batch: int | None = _more("Windows in a training step.", shown="64"),
+    period: str | None = _more("Time between samples, such as 30s.", shown="from the times"),
+    seed: int = _more("The same seed gives the same detector.", default=0),
+    units: list[str] | None = _more(
         "The unit of a channel, for words; once for each, or a row of units in the file.",
         metavar="CHANNEL=UNIT",
     ),
@@ -132,7 +126,7 @@ def fit(
         adapt=adapt,
         model=None if model is None else importable(model),
     )
-    if method is Method.detector and settings:
+    if method == "detector" and settings:
         _refuse(*next(iter(settings.items())))
     _check_one(
         threshold=threshold,
@@ -142,11 +136,11 @@ def fit(
         **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
     )
     _check_savable(settings.get("model", "mlp"))
-    if method is Method.detector:
+    if method == "detector":
         compile_first("fit")
     else:
         announce_compiling()
-    kind: Any = M2N2 if method is Method.m2n2 else Detector
+    kind: Any = M2N2 if method == "m2n2" else Detector
     detector = kind(
         **settings,
         **_chosen(epochs=epochs, batch=batch),
@@ -172,8 +166,8 @@ def fit(
         detector.fit(table, **callbacks)
     detector.save(output)
     loss = min(detector.losses_, default=None)  # a model need not have any
-    if method is Method.detector:
-        say(f"{detector.explain()}\n")
+    if method == "detector":
+        say(broken(detector.explain(), sys.stderr) + "\n")
     elif loss is not None and loss > _LITTLE_LEARNED:
         say(
             f"the model learned little more than the mean (loss {number_text(loss)} of 1): "

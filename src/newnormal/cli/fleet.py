@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from newnormal.cli.console import FAILED, put, say
+from newnormal.cli.help import Command
 from newnormal.cli.options import Classes, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load, load_fleet
 from newnormal.errors import StateError
@@ -23,7 +24,7 @@ Folder = Annotated[
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 @with_shared
 def check(
     folder: Folder,
@@ -42,7 +43,7 @@ def check(
         sys.exit(FAILED)
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 @with_shared
 def extract(
     folder: Folder,
@@ -61,7 +62,7 @@ def extract(
     say(f"wrote {output}")
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 @with_shared
 def insert(
     folder: Folder,
@@ -79,7 +80,7 @@ def insert(
         say(f"added {shown(stream)} to {shown(folder)}: {len(fleet):,} streams")
 
 
-@fleet_app.command()
+@fleet_app.command(cls=Command)
 @with_shared
 def remove(folder: Folder, stream: Stream, *, classes: Classes) -> None:
     """Remove a stream. `extract` keeps it."""

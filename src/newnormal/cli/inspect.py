@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from newnormal.cli.console import print_facts, print_table, put
+from newnormal.cli.console import broken, print_facts, print_table, put
 from newnormal.cli.options import (
     Classes,
     Model,
@@ -82,7 +83,7 @@ def _show(title: str, shown: WrittenStream, waiting: bool, as_json: bool) -> Non
         return
     print_facts(title, grouped(_facts(shown, waiting)))
     if isinstance(shown.detector, Detector):
-        typer.echo(f"\n{shown.detector.explain()}")
+        put("\n" + broken(shown.detector.explain(), sys.stdout))
 
 
 def _facts(shown: WrittenStream, waiting: bool) -> dict[str, Any]:

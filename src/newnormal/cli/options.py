@@ -6,13 +6,21 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_type_hints,
+)
 
 import typer
 
+from newnormal.cli.help import MORE, show_all
 from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,25 +31,9 @@ if TYPE_CHECKING:
 _COMMA = re.compile(r",(?![^\[({]*[\])}])")
 
 
-class FileFormat(StrEnum):
-    """The formats of input."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-    excel = "excel"
-    prometheus = "prometheus"
-
-
-class OnDuplicate(StrEnum):
-    """What counts of several samples of one time."""
-
-    last = "last"
-    mean = "mean"
-    error = "error"
-
-
-OWN_CLASSES = "Classes of your own"  # a panel of the help
+_FORMATS = Literal["csv", "jsonl", "parquet", "excel", "prometheus"]
+_DUPLICATES = Literal["last", "mean", "error"]
+OWN_CLASSES = f"{MORE}classes of your own"
 
 
 def option(
@@ -104,11 +96,6 @@ def names(values: list[str] | None) -> list[str] | None:
         return None
     parts = [name for value in values for name in _COMMA.split(value)]
     return [name.strip() for name in parts if name.strip()]
-
-
-def format_name(value: StrEnum | None) -> Any:
-    """Return the name that was chosen, None if none was."""
-    return None if value is None else value.value
 
 
 def samples_or_time(value: str | None) -> float | str | None:
@@ -209,12 +196,11 @@ def stream_text(name: str) -> str:
     return f"stream {name!r}" if name else "lines without a stream"
 
 
-_many = partial(option, panel="How the input is read: many streams")
-_taken = partial(option, panel="How the input is read: what is taken")
-_written = partial(
-    option, panel="How the input is read: how it is written (found by itself where it can be)"
-)
-_ordered = partial(option, panel="How the input is read: order and time")
+_read = partial(option, panel="How the input is read")
+_many = partial(option, panel=f"{MORE}many streams")
+_taken = partial(option, panel=f"{MORE}what is read")
+_written = partial(option, panel=f"{MORE}how it is written (found by itself where it can be)")
+_ordered = partial(option, panel=f"{MORE}order and time")
 
 
 class InputOptions(NamedTuple):
@@ -263,10 +249,13 @@ def with_shared(command: Callable[..., None]) -> Callable[..., None]:
         if name not in shared
     ]
     parameters += [option for options, _ in shared.values() for option in options.values()]
-    parameters.sort(key=_is_own_class)  # the order of the help; what is rare comes last
+    parameters.sort(key=_rareness)  # the order of the help
+    if any(map(_rareness, parameters)):
+        parameters.append(inspect.signature(_with_all).parameters["help_all"])
 
     @wraps(command)
-    def run(**arguments: Any) -> None:
+    def run(help_all: bool = False, **arguments: Any) -> None:
+        del help_all
         for name, (options, make) in shared.items():
             arguments[name] = make(**{option: arguments.pop(option) for option in options})
         command(**arguments)
@@ -277,36 +266,43 @@ def with_shared(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _is_own_class(parameter: inspect.Parameter) -> bool:
+def _with_all(
+    help_all: bool = option(
+        "Show every option and exit.", "--help-all", default=False, is_eager=True, callback=show_all
+    ),
+) -> None: ...
+
+
+def _rareness(parameter: inspect.Parameter) -> int:
+    """Return 0 for what --help shows, 1 for what --help-all has besides, 2 for what is last."""
     info = getattr(parameter.annotation, "__metadata__", (parameter.default,))[0]
-    return getattr(info, "rich_help_panel", None) == OWN_CLASSES
+    panel = info.rich_help_panel or ""
+    return panel.startswith(MORE) + (panel == OWN_CLASSES)
 
 
 def _input_options(
-    by: list[str] | None = _many(
+    by: list[str] | None = _read(
         "The column that names the stream of a sample (a,b: several, joined by /).",
         metavar="COLUMN",
     ),
-    long: bool = _many(
+    long: bool = _read(
         "A line is a value: its time, its tag (the channel's name) and the value. "
         "Without --by it is one stream.",
         "--long",
         default=False,
     ),
+    time: str | None = _read(
+        "The column of times; DATE,TIME for two. Found by itself if there is one.", metavar="COLUMN"
+    ),
+    columns: list[str] | None = _read(
+        "Take only these channels (a,b,c; repeatable).", metavar="NAMES"
+    ),
+    drop: list[str] | None = _read("Leave these columns out (a,b,c; repeatable).", metavar="NAMES"),
+    label: str | None = _read("The column of 0/1 truth: no channel.", metavar="COLUMN"),
     tag: str | None = _many("The column of tags with --long; found by its name.", metavar="COLUMN"),
     value: str | None = _many(
         "The column of values with --long; found by its name.", metavar="COLUMN"
     ),
-    time: str | None = _taken(
-        "The column of times; DATE,TIME for two. Found by itself if there is one.", metavar="COLUMN"
-    ),
-    columns: list[str] | None = _taken(
-        "Take only these channels (a,b,c; repeatable).", metavar="NAMES"
-    ),
-    drop: list[str] | None = _taken(
-        "Leave these columns out (a,b,c; repeatable).", metavar="NAMES"
-    ),
-    label: str | None = _taken("The column of 0/1 truth: no channel.", metavar="COLUMN"),
     rates: list[str] | None = _taken(
         "These columns are counters (net_*,hits): take what they rise by, a second.",
         metavar="PATTERNS",
@@ -324,8 +320,8 @@ def _input_options(
     ),
     from_: str | None = _taken("Only samples from then on.", "--from", metavar="TIME"),
     until: str | None = _taken("Only samples before that time.", metavar="TIME"),
-    format: FileFormat | None = _written(  # noqa: A002
-        "If name and content do not show it: " + ", ".join(FileFormat) + ".",
+    format: _FORMATS | None = _written(  # noqa: A002
+        "If name and content do not show it: " + ", ".join(get_args(_FORMATS)) + ".",
         "--input-format",
         metavar="FORMAT",
         show_choices=False,
@@ -342,9 +338,9 @@ def _input_options(
     longest_line: int | None = _written(
         "A longer line is refused and skipped.", metavar="BYTES", min=1, shown="1000000"
     ),
-    on_duplicate: OnDuplicate | None = _ordered(
+    on_duplicate: _DUPLICATES | None = _ordered(
         "What counts of several samples of one time.",
-        metavar="|".join(OnDuplicate),
+        metavar="|".join(get_args(_DUPLICATES)),
         show_choices=False,
         shown="last; in watch, the first",
     ),
@@ -367,6 +363,4 @@ def _input_options(
         chosen[name] = names(chosen[name])
     if chosen["time"] is not None:
         chosen["time"] = names([chosen["time"]])
-    chosen["format"] = format_name(chosen["format"])
-    chosen["on_duplicate"] = format_name(chosen["on_duplicate"])
     return InputOptions(Reading.of(chosen), streams)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.help import Command, CommandGroup
-from newnormal.cli.options import names
+from newnormal.cli.help import MORE, Command, CommandGroup
+from newnormal.cli.options import names, with_shared
 from newnormal.errors import DatasetError, MissingExtraError, ParameterError
 from newnormal.texts import shown
 
@@ -33,55 +34,53 @@ Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for pages, tables, figures.")
 ]
 Datasets = Annotated[
-    Optional[list[str]],  # noqa: UP045 - typer evaluates it
+    list[str] | None,
     typer.Option(metavar="NAMES", help="Only these, such as SMD/1-4,MSL/P-15 or NAB."),
 ]
 Models = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         metavar="NAMES", help="Only these, such as mlp,usad or your own package.module:Class."
     ),
 ]
 Variants = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
 ]
 Seeds = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(
         metavar="NUMBERS",
         help="These seeds.",
         show_default="2021 to 2025; drift, tsb-ad: 2021 to 2023",
     ),
 ]
+_own = partial(typer.Option, rich_help_panel=f"{MORE}streams and models of your own")
 _SERIES = "A labelled file of yours, as one more stream; repeatable."
 _LABEL = "Column of --series: 1 is anomalous, 0 is not."
 _HISTORY = "Samples of --series that are history."
-Series = Annotated[list[Path] | None, typer.Option(metavar="FILE", help=_SERIES)]
-Label = Annotated[str | None, typer.Option(metavar="COLUMN", help=_LABEL)]
-History = Annotated[int | None, typer.Option(metavar="SAMPLES", help=_HISTORY)]
+Series = Annotated[list[Path] | None, _own(metavar="FILE", help=_SERIES)]
+Label = Annotated[str | None, _own(metavar="COLUMN", help=_LABEL)]
+History = Annotated[int | None, _own(metavar="SAMPLES", help=_HISTORY)]
 Generated = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(metavar="NAMES", help="Only these, such as 1min/sine-2, or load-3 of truth."),
 ]
 ThreeSeeds = Annotated[
-    Optional[list[str]],  # noqa: UP045
+    list[str] | None,
     typer.Option(metavar="NUMBERS", help="These seeds.", show_default="2021 to 2023"),
 ]
-Extra = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option(metavar="FILE", help="A TOML file of further models."),
-]
+Extra = Annotated[Path | None, _own(metavar="FILE", help="A TOML file of further models.")]
 Options = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(
+    list[str] | None,
+    _own(
         "--set",
         metavar="MODEL.OPTION=VALUE",
         help="Such as thoc.batch=8, or thoc@CreditCard.batch=64 for one data set; repeatable.",
     ),
 ]
 Cache = Annotated[
-    Optional[Path],  # noqa: UP045
+    Path | None,
     typer.Option(
         metavar="DIR", help="Folder of stored results.", show_default=".newnormal-cache in output"
     ),
@@ -131,7 +130,7 @@ def reproduce_app() -> typer.Typer:
     _add(app, "all", _ALL, _run_all)
     for entry in ENTRIES:
         _add_entry(app, entry)
-    app.command()(page)
+    app.command(cls=Command)(page)
     return app
 
 
@@ -140,7 +139,8 @@ def _add(
 ) -> None:
     """Add a command whose results are stored, and which all options narrow."""
 
-    @app.command(name, help=about)
+    @app.command(name, cls=Command, help=about)
+    @with_shared
     def command(
         data: Data,
         output: Output = _RESULTS,
@@ -181,7 +181,8 @@ def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
         _add(app, entry.name, entry.help, run)
     elif entry.input is Input.DATA:
 
-        @app.command(entry.name, help=entry.help)
+        @app.command(entry.name, cls=Command, help=entry.help)
+        @with_shared
         def on_data(
             data: Data,
             output: Output = _RESULTS,
@@ -197,7 +198,7 @@ def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
 
     elif entry.input is Input.GENERATED:
 
-        @app.command(entry.name, help=entry.help)
+        @app.command(entry.name, cls=Command, help=entry.help)
         def on_generated(
             output: Output = _RESULTS,
             datasets: Generated = None,
@@ -210,7 +211,7 @@ def _add_entry(app: typer.Typer, entry: ExperimentEntry) -> None:
 
     else:
 
-        @app.command(entry.name, help=entry.help)
+        @app.command(entry.name, cls=Command, help=entry.help)
         def on_models(output: Output = _RESULTS, models: Models = None) -> None:
             with _runner([], output, None, 1) as runner:
                 run(runner, output, {"models": names(models)})

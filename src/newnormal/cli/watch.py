@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from newnormal.cli.bars import prepare
 from newnormal.cli.console import (
@@ -24,6 +22,7 @@ from newnormal.cli.console import (
     fail,
     say,
 )
+from newnormal.cli.help import MORE
 from newnormal.cli.options import (
     OWN_CLASSES,
     Classes,
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from newnormal.base import BaseDetector
-    from newnormal.io import Sink, SinkOptions, Source, SourceOptions
+    from newnormal.fleet import Fleet
+    from newnormal.io import SinkOptions, Source, SourceOptions
     from newnormal.io.sinks.text import TextSink
     from newnormal.io.sources.streams import StreamOptions
     from newnormal.runtime.fleet_resume import ResumedFleet
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from newnormal.runtime.watch import Watch
     from newnormal.types import Alarm, Change, Event
 
-_FORMS = ("text", "json")
+_more = partial(option, panel=f"{MORE}output and checkpoints")
 _ROOM = 3  # columns at the right: ^C is echoed there, and must not begin a line
 _ERASE = "\r\x1b[K"  # back to the first column, and erase from there
 
@@ -68,26 +68,25 @@ def watch(
         "Save what was learned here, and resume from it; may be MODEL itself.", metavar="FILE"
     ),
     follow: bool = option("Keep reading a growing file.", "--follow", "-f", default=False),
-    form: str | None = option(
+    form: Literal["text", "json"] | None = option(
         "text: alarms and changes in words; json: a line for each verdict.",
         "--format",
-        metavar="text|json",
         shown="text on a terminal, else json",
-    ),
-    alarms_only: bool = option(
-        "JSON lines of alarms and changes instead of verdicts.", "--alarms-only", default=False
     ),
     output: str | None = option(
         "A file to append to.", "--output", "-o", metavar="TARGET", shown="standard output"
     ),
-    flush: bool = option(
+    alarms_only: bool = _more(
+        "JSON lines of alarms and changes instead of verdicts.", "--alarms-only", default=False
+    ),
+    flush: bool = _more(
         "The input is finished when it ends: judge its tail, close its alarms.",
         "--flush",
         default=False,
     ),
-    strict: bool = option("Stop at a bad line.", "--strict", default=False),
-    quiet: bool = option("Print only problems.", "--quiet", "-q", default=False),
-    every: int = option(
+    strict: bool = _more("Stop at a bad line.", "--strict", default=False),
+    quiet: bool = _more("Print only problems.", "--quiet", "-q", default=False),
+    every: int = _more(
         "Write the state every N samples; of each stream, in a fleet.",
         metavar="N",
         min=1,
@@ -150,12 +149,17 @@ def watch(
         options = options.after(remembered(model))
         check_streams(model, options.streams, input)
         _check_fleet_options(model, state=state, source=source, sink=sink)
-        watch_fleet(
+        _watch_fleet(
             model,
             input,
             StreamOptions(options.streams.by, options.streams.long, source_options(options)),
-            FleetOutput(output, SinkOptions(alarms_only), in_words, every, flush, strict, quiet),
             classes,
+            SinkOptions(alarms_only),
+            target=output,
+            in_words=in_words,
+            every=every,
+            flush=flush,
+            quiet=quiet,
         )
         return
     check_one_stream(model, options.streams)
@@ -200,17 +204,15 @@ def watch(
             except BadRecordError as error:
                 fail(error, BAD_LINE)
     if not quiet:
-        say(_summary(watching, alarms_only or in_words))
+        pending = detector.counters["pending"]
+        waiting = f"{pending} wait for a full window" if pending else ""
+        say(_summary(watching, alarms_only or in_words, waiting))
 
 
 def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
     """Whether the output is in words."""
     if form is None:
         return sink is None and output is None and sys.stdout.isatty()
-    if form not in _FORMS:
-        raise typer.BadParameter(
-            f"{form!r} is not one of {', '.join(_FORMS)}", param_hint="--format"
-        )
     if form == "text" and sink is not None:
         raise ParameterError(
             f"--format text: expected no --sink, found {sink}", hint="leave one of them out"
@@ -219,18 +221,29 @@ def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
 
 
 @contextmanager
-def _shown(sink: Sink, detector: BaseDetector, state: Path | None, quiet: bool) -> Iterator[None]:
+def _shown(
+    sink: object, judge: BaseDetector | Fleet, state: Path | None, quiet: bool
+) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
+    from newnormal.base import BaseDetector
     from newnormal.io.sinks.text import TextSink
+    from newnormal.runtime.fleet_watch import FleetTextSink
 
     if not isinstance(sink, TextSink):
         yield
         return
-    path = None if state is None else str(state)
-    sink.deciding = Deciding(path, accept_after=accept_after_text(detector, detector.period_))
-    about: list[Alarm | Change] = [*detector.alarms_, *detector.changes_]
-    with status_line(sink, [("", item) for item in about], quiet):
+    both: tuple[Mapping[str, Sequence[Alarm | Change]], ...]
+    if isinstance(judge, BaseDetector):
+        detector, both = judge, ({"": judge.alarms_}, {"": judge.changes_})
+    else:
+        detector, both = judge.detector, (judge.alarms_, judge.changes_)
+        if isinstance(sink, FleetTextSink):
+            sink.align(judge.streams_)
+    opened = [(name, item) for some in both for name, items in some.items() for item in items]
+    after = accept_after_text(detector, judge.period_)
+    sink.deciding = Deciding(None if state is None else str(state), accept_after=after)
+    with status_line(sink, opened, quiet):
         yield
 
 
@@ -279,24 +292,6 @@ def _check_savable(detector: BaseDetector, state: Path) -> None:
         ) from error
 
 
-def _summary(watching: Watch, alarms_only: bool) -> str:
-    text = _counts_text(watching, alarms_only)
-    pending = watching.detector.counters["pending"]
-    return text + (f"; {pending} wait for a full window" if pending else "")
-
-
-class FleetOutput(NamedTuple):
-    """What the user asks of a watch besides its input."""
-
-    target: str
-    sink: SinkOptions
-    in_words: bool
-    every: int
-    flush: bool
-    strict: bool
-    quiet: bool
-
-
 def _check_fleet_options(fleet: Path, *, state: Path | None, source: str | None, sink: str) -> None:
     """Raise a ParameterError for options that a fleet does without."""
     if state is not None:
@@ -310,8 +305,18 @@ def _check_fleet_options(fleet: Path, *, state: Path | None, source: str | None,
         raise ParameterError(f"--sink: expected jsonl with a fleet, found {sink}")
 
 
-def watch_fleet(
-    folder: Path, path: str, options: StreamOptions, output: FleetOutput, classes: Classes
+def _watch_fleet(
+    folder: Path,
+    path: str,
+    options: StreamOptions,
+    classes: Classes,
+    sink_options: SinkOptions,
+    *,
+    target: str,
+    in_words: bool,
+    every: int,
+    flush: bool,
+    quiet: bool,
 ) -> None:
     """Watch an input of many streams."""
     from newnormal.io.sinks.lines import check_output
@@ -319,13 +324,13 @@ def watch_fleet(
     from newnormal.runtime.fleet_watch import FleetJsonSink, FleetTextSink, FleetWatch
     from newnormal.runtime.watch import BadRecordError
 
-    make_sink = FleetTextSink if output.in_words else FleetJsonSink
-    check_output(output.target, [path])
+    make_sink = FleetTextSink if in_words else FleetJsonSink
+    check_output(target, [path])
     try:
         with (
-            closing(make_sink(output.target, output.sink)) as sink,
-            _opened(folder, path, options, output.every, classes) as resumed,
-            _shown_fleet(sink, resumed, folder, output.quiet),
+            closing(make_sink(target, sink_options)) as sink,
+            _opened(folder, path, options, every, classes) as resumed,
+            _shown(sink, resumed.fleet, folder, quiet),
         ):
             watching = FleetWatch(
                 resumed.fleet,
@@ -334,23 +339,24 @@ def watch_fleet(
                 resumed.position,
                 continues=resumed.continues,
                 feedback=FleetQueue(folder, say),
-                every=output.every,
-                flush=output.flush,
-                strict=output.strict,
+                every=every,
+                flush=flush,
+                strict=options.lines.strict,
                 report=say,
             )
-            if not output.quiet:
+            if not quiet:
                 streams = counted(len(resumed.fleet), "stream")
                 say(f"watching {resumed.source.source.name}: {streams}")
             for verdicts in resumed.again:
                 watching.emit(verdicts)
             watching.emit_events(resumed.events)
             watching.run()
-            waiting = resumed.source.waiting
+            held = resumed.source.waiting
     except BadRecordError as error:
         fail(error, BAD_LINE)
-    if not output.quiet:
-        say(_fleet_summary(watching, output.sink.alarms_only or output.in_words, waiting))
+    if not quiet:
+        waiting = f"{counted(held, 'sample')} not complete yet" if held else ""
+        say(_summary(watching, sink_options.alarms_only or in_words, waiting))
 
 
 @contextmanager
@@ -377,45 +383,25 @@ def _opened(
         resumed.fleet.close()
 
 
-@contextmanager
-def _shown_fleet(sink: object, resumed: ResumedFleet, folder: Path, quiet: bool) -> Iterator[None]:
-    """Give a sink for people what it needs, and the line that says how far it is."""
-    from newnormal.alarms.words import Deciding
-    from newnormal.runtime.fleet_watch import FleetTextSink
+def _summary(watching: Watch | FleetWatch, track_alarms: bool, waiting: str) -> str:
+    """Return in a line what a watch has seen; `waiting` are samples, in words, or empty."""
+    from newnormal.runtime.fleet_watch import FleetWatch
 
-    if not isinstance(sink, FleetTextSink):
-        yield
-        return
-    fleet = resumed.fleet
-    sink.deciding = Deciding(
-        str(folder), accept_after=accept_after_text(fleet.detector, fleet.period_)
-    )
-    sink.align(fleet.streams_)
-    everything = (fleet.alarms_, fleet.changes_)
-    opened = [(name, item) for some in everything for name, items in some.items() for item in items]
-    with status_line(sink, opened, quiet):
-        yield
-
-
-def _fleet_summary(watching: FleetWatch, alarms_only: bool, waiting: int) -> str:
-    text = _counts_text(watching, alarms_only, watching.incidents)
-    if watching.unknown:
-        lines = counted(sum(watching.unknown.values()), "sample")
-        text += f"; {lines} of {counted(len(watching.unknown), 'unknown stream')} skipped"
-    return text + (f"; {counted(waiting, 'sample')} not complete yet" if waiting else "")
-
-
-def _counts_text(counts: Watch | FleetWatch, alarms_only: bool, incidents: int = 0) -> str:
-    """Return in a line what a watch has seen."""
-    text = f"judged {counted(counts.judged, 'sample')}, {counts.anomalous:,} anomalous"
-    if alarms_only or counts.alarms:
-        text += f", {counted(counts.alarms, 'alarm')}"
-    if counts.changes:
-        text += f", {counted(counts.changes, 'change')}"
-    if incidents:
-        text += f", {counted(incidents, 'incident')}"
-    text += f"; {counted(counts.bad, 'bad line')} skipped" if counts.bad else ""
-    return text + (f"; {counts.skipped:,} judged before" if counts.skipped else "")
+    incidents, unknown = 0, dict[str, int]()
+    if isinstance(watching, FleetWatch):
+        incidents, unknown = watching.incidents, watching.unknown
+    text = f"judged {counted(watching.judged, 'sample')}, {watching.anomalous:,} anomalous"
+    if track_alarms or watching.alarms:
+        text += f", {counted(watching.alarms, 'alarm')}"
+    if watching.changes:
+        text += f", {counted(watching.changes, 'change')}"
+    text += f", {counted(incidents, 'incident')}" if incidents else ""
+    text += f"; {counted(watching.bad, 'bad line')} skipped" if watching.bad else ""
+    text += f"; {watching.skipped:,} judged before" if watching.skipped else ""
+    if unknown:
+        lines = counted(sum(unknown.values()), "sample")
+        text += f"; {lines} of {counted(len(unknown), 'unknown stream')} skipped"
+    return text + (f"; {waiting}" if waiting else "")
 
 
 class StatusLine:
@@ -450,9 +436,11 @@ class StatusLine:
         from newnormal.types import ACCEPTED, CHANGED, CLOSED, OPENED, REVERTED
 
         if event.alarm is not None and event.kind in (OPENED, CLOSED):
-            _mark(self._alarms, (stream, event.alarm.number), event.kind == OPENED)
+            mark = self._alarms.add if event.kind == OPENED else self._alarms.discard
+            mark((stream, event.alarm.number))
         if event.change is not None and event.kind in (CHANGED, ACCEPTED, REVERTED):
-            _mark(self._changes, (stream, event.change.number), event.kind == CHANGED)
+            mark = self._changes.add if event.kind == CHANGED else self._changes.discard
+            mark((stream, event.change.number))
 
     def clear(self) -> None:
         """Erase it: something else is about to be written."""
@@ -509,10 +497,3 @@ def status_line(
             yield
         finally:
             clear()
-
-
-def _mark(marked: set[tuple[str, int]], key: tuple[str, int], is_open: bool) -> None:
-    if is_open:
-        marked.add(key)
-    else:
-        marked.discard(key)

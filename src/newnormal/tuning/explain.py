@@ -1,12 +1,10 @@
 """What `Detector` chose, in sentences and one table."""
 
 import math
-import textwrap
 
 from newnormal.tuning.choice import COPIES, LEARNED_NOTHING, NO_RHYTHM, TOO_SHORT, Choice, Member
 from newnormal.tuning.choose import HELD_OUT, LEAST
 
-_WIDTH = 80  # of a terminal
 _COLUMNS = """\
 takes      half-life of the trend that it subtracts, or length of its window
 learns at  its learning rate: the one of smallest error on the held-out samples
@@ -24,7 +22,7 @@ _WHY = {
 
 
 def explain(choice: Choice) -> str:
-    """Return what was chosen and why, as lines of at most 80 characters."""
+    """Return what was chosen and why, in lines."""
     about = f"A committee, chosen from {choice.samples:,} samples of history. "
     if choice.held_out:
         about += (
@@ -44,18 +42,12 @@ def explain(choice: Choice) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
-    lines = [*_wrapped(about), "", *(f"  {line}" for line in table), ""]
+    lines = [about, "", *(f"  {line}" for line in table), ""]
     lines += [_COLUMNS] if choice.held_out else []
     for member in choice.members:
         if member.dropped:
-            lines += _wrapped(f"The {_name(member)} has weight 0: {_WHY[member.dropped]}")
-    for note in choice.notes:
-        lines += _wrapped(note)
-    return "\n".join([*lines, *_wrapped(_smoothing(choice))])
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, width=_WIDTH)
+            lines.append(f"The {_name(member)} has weight 0: {_WHY[member.dropped]}")
+    return "\n".join([*lines, *choice.notes, _smoothing(choice)])
 
 
 def _row(member: Member) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-WIDTH = 80  # of what is no terminal
+UNBROKEN = 100_000  # characters of a line of what is no terminal
 _INDENT = 4
 _MOST_LABEL = 24  # characters: a longer label is not what others are aligned to
 _STYLES = {BAD: "bold red", WAITS: "bold yellow", GOOD: "green", PLAIN: "bold"}
@@ -43,8 +43,8 @@ class Screen(Protocol):
 class TextSink(LinesSink):
     """A block of text an event, for people; verdicts are not written.
 
-    Colour and the width of the screen where standard output is a terminal; else none, and lines of
-    80 characters where their words allow it. Commands are never broken.
+    Colour and the width of the screen where standard output is a terminal; else no colour, and
+    lines that are not broken. Commands never are.
     """
 
     def __init__(self, target: str, options: SinkOptions) -> None:
@@ -91,7 +91,11 @@ def text_console(terminal: bool) -> Console:
     if terminal:
         return Console(force_terminal=True, legacy_windows=False, highlight=False)
     return Console(
-        force_terminal=False, legacy_windows=False, highlight=False, width=WIDTH, color_system=None
+        force_terminal=False,
+        legacy_windows=False,
+        highlight=False,
+        width=UNBROKEN,
+        color_system=None,
     )
 
 
