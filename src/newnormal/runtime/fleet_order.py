@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals.jumps import is_future, ordinary
 from newnormal.core.times import is_rising
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.base import FRESH
 from newnormal.tabular import Reading
 from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
-from newnormal.tabular.ordering.jumps import is_future, ordinary
 from newnormal.tabular.ordering.lateness import late_record_error
 from newnormal.types import Floats, Ints, Times, ns_of_time
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.jumps import HeldSamples, Piece
 from newnormal.core.times import is_rising
-from newnormal.service.engine.jumps import HeldSamples, Piece
 from newnormal.types import NO_TIME, Bools, Floats, Ints
 
 _TIMES = 8  # of one channel, from which the period of channels that come apart is taken

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from newnormal.arrivals import pivot
+from newnormal.arrivals.grid import means
 from newnormal.errors import InputError
 from newnormal.tabular.columns import match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
-from newnormal.tabular.ordering.grid import means
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
 from newnormal.tabular.times import parse_times

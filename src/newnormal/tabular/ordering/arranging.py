@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from newnormal.arrivals.counters import ColumnRates
+from newnormal.arrivals.grid import Resampler, means
+from newnormal.arrivals.jumps import stray
 from newnormal.errors import InputError
-from newnormal.tabular.ordering.grid import Resampler, means
-from newnormal.tabular.ordering.jumps import stray
 from newnormal.tabular.ordering.lateness import HOUR_TWICE
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, default_channels

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.counters import ColumnRates
+from newnormal.arrivals.grid import ResampledSteps, Resampler
+from newnormal.arrivals.jumps import DAY, PERIODS, is_future, not_confirmed, ordinary, sift
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, StateError
 from newnormal.tabular.ordering.arranging import check_timeless
-from newnormal.tabular.ordering.grid import ResampledSteps, Resampler
-from newnormal.tabular.ordering.jumps import DAY, PERIODS, is_future, not_confirmed, ordinary, sift
 from newnormal.tabular.ordering.lateness import Lateness, TimedRows
 from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
