@@ -155,7 +155,8 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         "log.counts.open: 0 or the newest",
         (log[:, LOG_NUMBER] != 0) & (log[:, LOG_NUMBER] != log[:, LOG_NEWEST]),
     )
-    yield from _wrong_alarms(arrays, fitted)
+    limited = np.array([each.alarm.rate != 0 for each in fitted])
+    yield from wrong_alarms(arrays["alarm.levels"], arrays["alarm.recent"], limited)
     active = np.array([each.alarms.active for each in fitted])
     yield (
         "log.counts.open: the open alarm",
@@ -181,15 +182,15 @@ def _wrong_stream(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
         yield from _wrong_changes(arrays, fitted)
 
 
-def _wrong_alarms(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:
+def wrong_alarms(
+    levels: NDArray[Any], recent: NDArray[Any], limited: NDArray[Any]
+) -> Iterator[Wrong]:
     """Compare levels: rates are finite, and where there is a limit on alarms all are."""
-    levels = arrays["alarm.levels"]
     rates = [alarm.RECENT_ALARMS, alarm.RECENT_SAMPLES]
     yield "alarm.levels: finite rates", ~FINITE.holds(levels[:, rates])
-    limited = np.array([each.alarm.rate != 0 for each in fitted])[:, None]
     kept = [alarm.LOCATION, alarm.START_LOCATION, alarm.HEIGHT, alarm.START_HEIGHT]
-    yield "alarm.levels: finite numbers", limited & ~FINITE.holds(levels[:, kept])
-    yield f"alarm.recent: {BOUNDED.words}", limited & ~BOUNDED.holds(arrays["alarm.recent"])
+    yield "alarm.levels: finite numbers", limited[:, None] & ~FINITE.holds(levels[:, kept])
+    yield f"alarm.recent: {BOUNDED.words}", limited[:, None] & ~BOUNDED.holds(recent)
 
 
 def _wrong_changes(arrays: Arrays, fitted: Sequence[Fitted]) -> Iterator[Wrong]:

@@ -50,7 +50,7 @@ from newnormal.models.members import MOST_BINS
 from newnormal.models.mlp import widths_of
 from newnormal.models.registry import find, find_for_file, path_of
 from newnormal.packing.events import EventReader
-from newnormal.packing.limits import check_arrays, check_shadow, sizes_of
+from newnormal.packing.limits import check_arrays, check_shadow, sizes_of, wrong_alarms
 from newnormal.state import State, decode, encode, write
 from newnormal.state.facts import AGAIN, MALFORMED, Facts
 from newnormal.thresholds import MovingThreshold, Threshold, for_file
@@ -220,7 +220,7 @@ class _StateReader:
             step=params,
             alarm=alarm_params,
             tail_chances=self.take("fitted.tail_chances", Array(KNOTS, range=CHANCE)),
-            alarm_start=self._alarm_start(),
+            alarm_start=self._alarm_start(alarm_params),
             alarms=AlarmLog() if tracks_alarms else NO_ALARMS,
             acceptance=NO_ACCEPTANCE if accept_after is None else TimedAcceptance(accept_after),
             channel=None if choice is None else read(ChannelParams, "fitted.channel.", self.take),
@@ -324,9 +324,13 @@ class _StateReader:
         self.sizes["S"] = len(start)
         return {"rule": self.rule, "moving_start": start}
 
-    def _alarm_start(self) -> AlarmState:
+    def _alarm_start(self, params: AlarmParams) -> AlarmState:
         """Take out where alarms start; levels are searched up to where the tail begins."""
         start = read(AlarmState, "fitted.alarm_start.", self.take)
+        limited = np.array([params.rate != 0])
+        for expected, wrong in wrong_alarms(start.levels[None], start.recent[None], limited):
+            if wrong.any():
+                raise StateError(f"fitted.alarm_start: expected {expected}, found others")
         if start.tail_levels[-1] < start.tail_excess[0]:
             raise StateError(
                 "fitted.alarm_start.tail_levels: expected the start of the tail, found less"
