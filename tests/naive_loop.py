@@ -537,7 +537,7 @@ class NaiveLoop:
         self.moves = 0.0  # how far they have moved since, of the half of their length they may
         self.last_quiet = self.fitted = self.present(0.0)
         self.accepted: NaiveBaseline | None = None
-        self.undo: list[NaiveBaseline] = []
+        self.baselines: list[NaiveBaseline] = []
         self.drop_shadow()
 
     def drop_shadow(self) -> None:
@@ -809,7 +809,7 @@ class NaiveLoop:
         for c, more in enumerate(explained):
             beside[c] += more
         self.free(change)
-        self.undo = [*self.undo, self.last_quiet][-3:]
+        self.baselines = [*self.baselines, self.last_quiet][-3:]
         self.range.widen([*self.positions, list(self.range.position), ahead, beside], explained)
         self.accepted_moved, self.moves = moved, 0.0
         self.learn_threshold = self.limits()[0]
@@ -844,9 +844,9 @@ class NaiveLoop:
         """Reject the open alarm: the change that begins with it will be rejected."""
         self.rejected_alarm = self.log.alarm["number"]
 
-    def rollback(self) -> None:
+    def undo(self) -> None:
         """Undo the newest acceptance."""
-        back = self.undo.pop()
+        back = self.baselines.pop()
         self.threshold.restore(back.levels)
         self.range.lows, self.range.highs = list(back.lows), list(back.highs)
         bounds = zip(self.range.start, back.lows, back.highs, strict=True)

@@ -214,7 +214,7 @@ class BaseDetector:
         """Change the limit on alarms of a live stream: `alarms_per_day`, or `risk` instead.
 
         From the next sample on it has the limits that a fit with this option gives. By how much
-        alarms have raised them stays. `rollback` and `reset` keep the option; nothing is trained.
+        alarms have raised them stays. `undo` and `reset` keep the option; nothing is trained.
         """
         template, fitted = self.with_limit(**options)
         fitting.move_limits(self._state, self._fitted, fitted)
@@ -472,13 +472,13 @@ class BaseDetector:
         return self
 
     @in_turn
-    def rollback(self) -> Self:
+    def undo(self) -> Self:
         """Undo the newest acceptance: go back to the normal before it; up to three times.
 
         If the stream is still where that was, a change opens: reject it, or it is accepted again.
         """
         acceptance = self._acceptance()
-        self._keep(acceptance.rollback(self._fitted, self._state, self.last_judged_time_))
+        self._keep(acceptance.undo(self._fitted, self._state, self.last_judged_time_))
         return self
 
     def _acceptance(self) -> TimedAcceptance:

@@ -239,7 +239,7 @@ class Client:
         """Comment an item."""
         return self._object("POST", f"items/{quote(key, safe='')}/comments", body={"text": text})
 
-    def rollback(self, stream: str, comment: str = "") -> dict[str, Any]:
+    def undo(self, stream: str, comment: str = "") -> dict[str, Any]:
         """Undo the last acceptance of a stream."""
         return self._decide(f"streams/{self.stream(stream)['id']}/rollback", comment)
 

@@ -36,7 +36,7 @@ class Detector(BaseDetector):
     in stretches (`run`). Each sample has its verdict at once. It chooses its settings from history
     alone, a committee of autoencoders and of simpler models: `explain` describes the choice. Its
     alarms are events (`take_events`), and what lasts is accepted as a new normal, or rejected, by
-    time or by a person (`accept`, `reject`, `rollback`).
+    time or by a person (`accept`, `reject`, `undo`).
 
     Parameters
     ----------

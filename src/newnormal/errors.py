@@ -6,7 +6,7 @@
     ├── ParameterError (ValueError)    an option has a value that cannot work
     ├── InputError     (ValueError)    the data handed in is not what was expected
     ├── NotFittedError (ValueError, AttributeError)   used before `fit`
-    ├── FeedbackError  (ValueError)    there is nothing to accept, reject or roll back
+    ├── FeedbackError  (ValueError)    there is nothing to accept, reject or undo
     ├── StateError                     a state file cannot be read or written
     ├── DatasetError   (FileNotFoundError)            a benchmark file is missing or malformed
     └── MissingExtraError (ImportError)               an optional dependency is not installed
@@ -68,7 +68,7 @@ class NotFittedError(NewnormalError, ValueError, AttributeError):
 
 
 class FeedbackError(NewnormalError, ValueError):
-    """There is nothing to accept, to reject or to roll back."""
+    """There is nothing to accept, to reject or to undo."""
 
 
 class StateError(NewnormalError):

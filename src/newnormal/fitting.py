@@ -425,7 +425,7 @@ def check_live(spec: ThresholdSpec, options: Mapping[str, Any]) -> None:
 def move_limits(state: StreamState, before: Fitted, after: Fitted) -> None:
     """Move what a live stream is judged by from one limit on alarms to that of another fit.
 
-    By how much alarms have raised it stays. What `rollback` goes back to moves likewise.
+    By how much alarms have raised it stays. What `undo` goes back to moves likewise.
     """
     old, new = (fitted.alarm_start.levels[START_HEIGHT] for fitted in (before, after))
     kept = [part.levels for part in (state.last_quiet, state.accepted, *state.undo) if part]

@@ -243,15 +243,15 @@ def test_streams_that_are_not_live_say_how_far_they_are(visited: Open) -> None:
         page.get_by_text("expected 2 channels that vary").wait_for()
 
 
-def test_removing_and_rolling_back_are_confirmed(visited: Open) -> None:
+def test_removing_and_undoing_are_confirmed(visited: Open) -> None:
     with running(80) as (service, address):
         page = visited(address, "#/stream/37", expected="409")
-        page.get_by_role("button", name="Roll back").click()
+        page.get_by_role("button", name="Undo the newest").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         assert service.item("change-37-1-1").state == "accepted"
-        page.get_by_role("button", name="Roll back").click()
-        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
-        page.get_by_text("is rolled back").wait_for()
+        page.get_by_role("button", name="Undo the newest").click()
+        page.get_by_role("dialog").get_by_role("button", name="Undo").click()
+        page.get_by_text("is undone").wait_for()
         assert service.item("change-37-1-1").state == "rejected"
         page.get_by_role("button", name="Remove the stream").click()
         dialog = page.get_by_role("dialog")

@@ -54,7 +54,7 @@ def facts(newnormal: Command, state: Path) -> dict[str, Any]:
 REJECTED = "change 1 rejected: nothing is learned until the stream is back to normal"
 ACCEPTED = "change 1 accepted: normal from now on, and so is what was normal before"
 ROLLED_BACK = (
-    "rolled back: normal is again what it was before the newest acceptance; "
+    "undone: normal is again what it was before the newest acceptance; "
     "if a change opens now, reject it, or it is accepted again"
 )
 
@@ -109,7 +109,7 @@ def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal
     )
     assert newnormal("accept", pending, "--change", "7").stderr == (
         "error: expected an open change to accept, which is 1, found change 7\n"
-        "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
+        "hint: open now: change 1, alarm 1; `newnormal undo` (undo()) undoes "
         "the newest acceptance\n"
     )
     assert newnormal("accept", pending, "--alarm", "1", "--change", "1").stderr == (
@@ -248,7 +248,7 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         )
         assert newnormal("reject", state, "--change", 1).stderr == (
             "error: expected an open change to reject, which is 2, found change 1\n"
-            "hint: `newnormal undo` (rollback()) undoes the newest acceptance\n"
+            "hint: `newnormal undo` (undo()) undoes the newest acceptance\n"
         )
         lock.write(WatchProgress(130, None, "stream", "sample 90", 7, (2, 7), 4))
         assert newnormal("accept", state).returncode == 0
@@ -256,7 +256,7 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         assert newnormal("accept", state).stderr == (
             "error: expected an open change or alarm to accept, found none\n"
             "hint: name an alarm that is over, such as --alarm 4 (alarm=4); `newnormal undo` "
-            "(rollback()) undoes the newest acceptance\n"
+            "(undo()) undoes the newest acceptance\n"
         )
         assert newnormal("undo", state).returncode == 0
     inbox = queue(state)
@@ -268,7 +268,7 @@ def test_feedback_names_the_alarm_or_change_and_the_sample_where_the_watch_is(
         (FeedbackAct.accept, None, 2, 123, None),
         (FeedbackAct.accept, 3, None, 123, None),
         (FeedbackAct.accept, None, 7, 130, "sample 90"),
-        (FeedbackAct.rollback, None, None, 150, None),
+        (FeedbackAct.undo, None, None, 150, None),
     ]
     assert {each.stream for each in inbox.journal} == {"stream"}
 
@@ -330,7 +330,7 @@ def test_a_hint_says_what_can_be_done(plant: Plant, state: Path, newnormal: Comm
     watched(cut(plant, 50), newnormal)
     assert newnormal("accept", state).stderr == (
         "error: expected an open change or alarm to accept, found none\n"
-        "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
+        "hint: no alarm has opened so far; `newnormal undo` (undo()) undoes "
         "the newest acceptance\n"
     )
     done = newnormal("accept", state, "--alarm", 3)
@@ -398,7 +398,7 @@ def test_feedback_after_a_kill_waits(plant: Plant, pending: Path, newnormal: Com
     assert accepted["change"]["number"] == 1
     assert accepted["sample"] in range(CHANGE + 144, CHANGE + 150)  # the newest judged
     reports = [line for line in done.stderr.splitlines() if line.startswith("feedback: ")]
-    assert [line.split(" ")[1] for line in reports] == ["change", "rolled"]
+    assert [line.split(" ")[1] for line in reports] == ["change", "undone:"]
     assert queue(pending).empty
     assert not (plant.folder / ".plant.state.lock").exists()
 
@@ -436,7 +436,7 @@ def test_feedback_that_a_killed_watch_applied_is_not_applied_by_the_next_command
     queue(pending).enqueue(left)
     watched(cut(plant, CHANGE + 110), newnormal)
     queue(pending).enqueue(left)  # it was killed between its checkpoint and removing the feedback
-    assert newnormal("undo", pending).stderr.startswith("rolled back")
+    assert newnormal("undo", pending).stderr.startswith("undone")
 
 
 def test_a_disk_without_locks_does_not_hang(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

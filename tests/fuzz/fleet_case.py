@@ -64,7 +64,7 @@ def use(fleet: Fleet, folder: Path, other: Path) -> None:
         fleet.step(*tick(fleet, number))
     fleet.run({name: samples(len(own), 25) + 20 for name, own in fleet.channels_.items()})
     for name in fleet:
-        for verb in (fleet.accept, fleet.rollback, fleet.reject):
+        for verb in (fleet.accept, fleet.undo, fleet.reject):
             with suppress(FeedbackError):
                 verb(name)
         look(fleet[name])

@@ -43,7 +43,7 @@ def use(detector: Any, path: Path) -> None:
     for sample in samples(channels, 15, seed=1):
         again.step(sample)
     with suppress(FeedbackError):
-        again.rollback()
+        again.undo()
     again.drop_pending()
     again.score(samples(channels, 20, seed=2))
     again.flush()

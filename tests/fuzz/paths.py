@@ -131,12 +131,12 @@ def case_of(seed: int, index: int, names: Sequence[str] = ()) -> Case:
         steps = [random.choice([1, 1, 1, 2, 30]) for _ in range(length)]
         times = _FIRST + _MINUTE * np.cumsum(steps)
     acts = {
-        random.randrange(length + 1): random.choice(["accept", "reject", "rollback", "events"])
+        random.randrange(length + 1): random.choice(["accept", "reject", "undo", "events"])
         for _ in range(random.choice([0, 0, 1, 2, 4]))
     }
     if length >= 200 and random.random() < 0.6:  # a change that a person decides, and takes back
         values[40 : random.choice([130, length]), 0] += 9.0
-        acts |= {80: random.choice(["accept", "reject"]), 200: "rollback"}
+        acts |= {80: random.choice(["accept", "reject"]), 200: "undo"}
     cuts = {
         way: tuple(sorted(random.randrange(length + 1) for _ in range(random.choice([1, 2, 4]))))
         for way in WAYS

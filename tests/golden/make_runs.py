@@ -72,7 +72,7 @@ CASES = (
     Case("m2n2-budget", True, 1265, 1665, ((1230, "reject"),), ((1500, "accept"),), method="m2n2"),
     Case("quiet", True, 1000, 1500),
     Case("alarm", True, 1203, 1503),
-    Case("pending", True, 1290, 1590, (), ((1300, "accept"), (1500, "rollback"))),
+    Case("pending", True, 1290, 1590, (), ((1300, "accept"), (1500, "undo"))),
     Case("rejected", True, 1290, 2000, ((1250, "reject"),)),
     Case("accepted", True, 1300, 2000, ((1250, "accept"),)),
     Case("pattern", True, 2150, 2500, ((2103, "accept"),)),

@@ -190,9 +190,9 @@ class Pair:
         self.twin.accept(self.twin.changes[-1], look)
         self.compare_state()
 
-    def rollback(self) -> None:
-        self.events += self.stage.rollback(self.fitted, self.state, None)
-        self.twin.rollback()
+    def undo(self) -> None:
+        self.events += self.stage.undo(self.fitted, self.state, None)
+        self.twin.undo()
         self.compare_state()
 
     def told(self) -> set[str]:
@@ -377,7 +377,7 @@ class DetectorPair:
     def decide(self, what: str) -> None:
         """Accept or reject the newest open change, or roll back the newest acceptance."""
         given: tuple[Any, ...] = (self.fitted, self.state, None)
-        if what != "rollback":
+        if what != "undo":
             given = (*given, open_slots(present(self.state.changes))[-1])
         self.told(getattr(self.stage, what)(*given))
         self.adopt()
@@ -387,7 +387,7 @@ class DetectorPair:
 # plant's second channel is elsewhere from 1,200 to 1,900, and values are missing.
 STREAMS: list[Any] = [
     ("m2n2-alarms", {1_260: "reject", 1_600: "accept"}, 2_000, {"rejected", "accepted"}),
-    ("m2n2", {1_500: "rollback"}, 2_200, {"accepted", "rolled_back"}),
+    ("m2n2", {1_500: "undo"}, 2_200, {"accepted", "rolled_back"}),
 ]
 
 
@@ -425,7 +425,7 @@ DETECTED: list[Any] = [
     ("quantile", 3, {}, 2_000, {"changed", "accepted"}),
     ("quantile", 3, {1_300: "reject"}, 2_100, {"rejected", "reverted"}),
     ("detector", 3, {}, 2_200, {"opened", "updated", "closed", "changed", "accepted"}),
-    ("detector", 3, {1_300: "accept", 1_500: "rollback"}, 1_900, {"accepted", "rolled_back"}),
+    ("detector", 3, {1_300: "accept", 1_500: "undo"}, 1_900, {"accepted", "rolled_back"}),
     ("detector-quantile", 3, {1_300: "reject", 1_500: "accept"}, 2_200, {"rejected", "accepted"}),
     ("one-channel", 1, {}, 1_500, {"changed", "accepted"}),
 ]
@@ -466,5 +466,5 @@ def test_loop_of_a_detector_equals_its_slow_twin_on_random_faults(seed: int) -> 
         if rng.random() < 0.004 and pair.stage.newest_open(pair.state):
             pair.decide(str(rng.choice(["accept", "reject"])))
         if rng.random() < 0.002 and pair.state.undo:
-            pair.decide("rollback")
+            pair.decide("undo")
     assert "opened" in {event.kind for event in pair.events}

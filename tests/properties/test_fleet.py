@@ -43,7 +43,7 @@ def tell(told: Story, longest: int) -> Story:
             case 4:
                 told.act(name, "reject")
             case 5:
-                told.act(name, "rollback")
+                told.act(name, "undo")
             case 6:
                 told.run(told.some(), longest, flush=True)
             case _:
@@ -70,7 +70,7 @@ def are_detectors_alone(seed: int) -> None:
 def test_nothing_that_a_person_does_goes_another_way_in_a_fleet() -> None:
     """Few streams, so that each is accepted, rejected and rolled back many times."""
     told = story(11, ["learning", "risky"])
-    done = {"accept": 0, "reject": 0, "rollback": 0, "set_options": 0}
+    done = {"accept": 0, "reject": 0, "undo": 0, "set_options": 0}
     while any(feed.left for feed in told.feeds.values()):
         told.run(list(told.alone), 60)
         for name in told.alone:

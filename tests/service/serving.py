@@ -195,7 +195,7 @@ class Person(threading.Thread):
         if chance < 0.25:
             client.refit(name)
         elif chance < 0.3:
-            client.rollback(name)
+            client.undo(name)
         else:
             open_items = list(client.items(open="true", limit=20))
             if open_items:

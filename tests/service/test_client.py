@@ -134,7 +134,7 @@ def test_items_are_accepted_and_rejected(service: FakeService, client: Client) -
 def test_an_acceptance_is_rolled_back(service: FakeService, client: Client) -> None:
     change = service.inject_change(5)
     client.accept(change.key)
-    assert client.rollback(present(service.stream(5)).name)["key"] == change.key
+    assert client.undo(present(service.stream(5)).name)["key"] == change.key
 
 
 def test_a_stream_is_fitted_again(service: FakeService, client: Client) -> None:

@@ -71,12 +71,12 @@ def test_level_beyond_the_accepted_one_is_another_change(accepted: Detector) -> 
     assert changes_of(events_of(accepted, live), "changed")
 
 
-def test_rollback_brings_the_change_back(accepted: Detector) -> None:
+def test_undo_brings_the_change_back(accepted: Detector) -> None:
     live = shifted()
     accepted.run(live[AT + 100 : AT + 400])
     assert accepted.distance_ < 1
     accepted.take_events()
-    assert accepted.rollback() is accepted
+    assert accepted.undo() is accepted
     assert accepted.distance_ > 1
     events = events_of(accepted, live[AT + 400 : AT + 500])
     assert events[0].kind == "rolled_back"
@@ -146,7 +146,7 @@ def test_accepted_pattern_can_be_undone() -> None:
     detector = fresh()
     detector.run(live[:500])
     detector.accept(1)
-    detector.rollback()
+    detector.undo()
     detector.take_events()
     assert alarms_of(events_of(detector, live[500:]), "opened")
 

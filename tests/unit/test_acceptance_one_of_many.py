@@ -97,7 +97,7 @@ def test_after_a_rollback_the_stream_is_away_from_the_old_normal() -> None:
     detector.accept()
     detector.run(live[AT + 150 : AT + 500])
     detector.take_events()
-    detector.rollback()
+    detector.undo()
     detector.run(live[AT + 500 : AT + 700])
     (change,) = detector.changes_
     assert change.channels == ("flow",)

@@ -310,7 +310,7 @@ def test_person_can_accept_at_once_and_by_the_alarm_of_a_change() -> None:
         assert known(detector.take_events(), "accepted") == [AT + 99]
 
 
-def test_rollback_restores_weights_and_reaches_three_acceptances(detector: Detector) -> None:
+def test_undo_restores_weights_and_reaches_three_acceptances(detector: Detector) -> None:
     live = plant(1, 5_000)
     for number in range(4):
         live[AT + 800 * number :] += SHIFT
@@ -318,13 +318,13 @@ def test_rollback_restores_weights_and_reaches_three_acceptances(detector: Detec
     detector.run(live[: AT - AT % length])
     before = learned(detector)[0]
     assert len(known(events_of(detector, live[AT - AT % length : AT + 600]), "accepted")) == 1
-    detector.rollback()
+    detector.undo()
     np.testing.assert_array_equal(before, learned(detector)[0])
     assert len(known(events_of(detector, live[AT + 600 :]), "accepted")) >= 3
     for _ in range(3):
-        detector.rollback()
+        detector.undo()
     with pytest.raises(FeedbackError, match="found none since `fit`"):
-        detector.rollback()
+        detector.undo()
 
 
 def test_reset_goes_back_to_what_fit_left_whatever_was_accepted(detector: Detector) -> None:
@@ -352,7 +352,7 @@ def test_m2n2_follows_the_paper_unless_asked() -> None:
     detector = M2N2(window=5, epochs=1).fit(plant(0, 600))
     assert np.isnan(detector.distance_)
     assert detector.changes_ == []
-    assert str(raised(FeedbackError, detector.rollback)) == (
+    assert str(raised(FeedbackError, detector.undo)) == (
         "expected a detector with acceptance, found one that learns as in the paper, or that an "
         "older newnormal fitted\n"
         'hint: use Detector, or M2N2(accept_after="1d")'
@@ -424,7 +424,7 @@ def test_weights_that_were_accepted_are_kept_with_what_can_be_gone_back_to() -> 
     kept = detector._state.undo[::-1]
     assert kept
     for back in kept:
-        detector.rollback()
+        detector.undo()
         assert reviewed(detector).levels[MOVED] == back.levels[MOVED_WEIGHTS]
 
 

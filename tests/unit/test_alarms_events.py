@@ -140,7 +140,7 @@ def test_m2n2_keeps_its_quantile_and_has_no_alarms_of_its_own() -> None:
 
 @pytest.fixture(scope="module")
 def story() -> list[Event]:
-    """A spike, a shift that is accepted, one that is rejected and goes back, and a rollback."""
+    """A spike, a shift that is accepted, one that is rejected and goes back, and an undo."""
     live = plant(1, 6_000)
     live[300, LEVEL] -= 10 * SIGMA[LEVEL]
     live[AT:, FLOW] += 6 * SIGMA[FLOW]
@@ -149,7 +149,7 @@ def story() -> list[Event]:
     detector.run(live[:3_200])
     detector.reject()
     detector.run(live[3_200:5_000])
-    detector.rollback()
+    detector.undo()
     detector.run(live[5_000:])
     return detector.take_events()
 
@@ -270,10 +270,10 @@ def test_feedback_without_anything_open_is_an_error() -> None:
     for act in ("accept", "reject"):
         assert str(raised(FeedbackError, getattr(detector, act))) == (
             f"expected an open change or alarm to {act}, found none\n"
-            "hint: no alarm has opened so far; `newnormal undo` (rollback()) undoes "
+            "hint: no alarm has opened so far; `newnormal undo` (undo()) undoes "
             "the newest acceptance"
         )
-    assert str(raised(FeedbackError, detector.rollback)) == (
+    assert str(raised(FeedbackError, detector.undo)) == (
         "expected an accepted new normal to go back from, found none since `fit`\n"
         "hint: `reset` goes back to what `fit` left"
     )
@@ -291,7 +291,7 @@ def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() ->
     )
     assert str(raised(FeedbackError, lambda: detector.reject(change=7))) == (
         "expected an open change to reject, which is 1, found change 7\n"
-        "hint: open now: change 1, alarm 1; `newnormal undo` (rollback()) undoes "
+        "hint: open now: change 1, alarm 1; `newnormal undo` (undo()) undoes "
         "the newest acceptance"
     )
     assert detector.to_state().facts == before

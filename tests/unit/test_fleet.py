@@ -418,7 +418,7 @@ def test_events_alarms_and_changes_are_those_of_the_streams() -> None:
     with pytest.raises(FeedbackError, match="expected an open change or alarm to reject"):
         fleet.reject("web-1")
     with pytest.raises(InputError, match="expected one of the 3 streams"):
-        fleet.rollback("web-4")
+        fleet.undo("web-4")
     assert fleet.take_events() == []
 
 
@@ -463,7 +463,7 @@ def test_changes_are_accepted_and_rejected_by_number() -> None:
     assert fleet.changes_["b"][0].state == "rejected"
     kinds = [(each.stream, each.event.kind) for each in fleet.take_events()]
     assert ("a", "accepted") in kinds and ("b", "rejected") in kinds
-    fleet.rollback("a")
+    fleet.undo("a")
     past = [each.number for each in fleet["a"].past_ if isinstance(each, Change)]
     assert "a" in fleet.changes_ or past[-1] == change.number
 

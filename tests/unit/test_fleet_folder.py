@@ -76,8 +76,8 @@ def test_a_saved_fleet_is_loaded_bit_for_bit_and_goes_on_alike(tmp_path: Path) -
     for number in range(120, 150):
         samples = tick(fleet, number)
         assert_same_verdicts(fleet.step(samples), found.step(samples))
-    fleet.rollback(some)
-    found.rollback(some)
+    fleet.undo(some)
+    found.undo(some)
     assert_equal(fleet, found)
 
 

@@ -94,7 +94,7 @@ def test_the_past_and_events_not_taken_come_back(tmp_path: Path) -> None:
     detector = loaded("quiet")
     detector.run(plant(case.at, case.until, case), times(case.at, case.until), flush=False)
     detector.accept(detector.past_[0])
-    detector.rollback()
+    detector.undo()
     detector.save(tmp_path / "plant.nn")
     again = newnormal.load(tmp_path / "plant.nn")
     assert again.past_ == detector.past_

@@ -167,7 +167,7 @@ def test_feedback_goes_with_a_threshold_that_moves(fits: dict[str, BaseDetector]
             detector.accept()
     assert detector.status_ == "normal"
     detector.run(live[100:], flush=False)
-    detector.rollback()
+    detector.undo()
     assert np.isfinite(detector.alarm_threshold_)
 
 

@@ -102,7 +102,7 @@ def test_a_limit_set_live_counts_at_the_next_sample_and_leaves_all_that_is_open(
     assert fewer.thresholds[0] > more.thresholds[0]
     assert many.alarm_rate_.alarms > 3 * few.alarm_rate_.alarms
     start = Detector(epochs=1, alarms_per_day=50).fit(history)._state.alarm.levels[START_HEIGHT]
-    assert many.rollback()._state.alarm.levels[START_HEIGHT] == start  # the limit stays
+    assert many.undo()._state.alarm.levels[START_HEIGHT] == start  # the limit stays
 
 
 def test_a_limit_that_cannot_be_set_live_changes_nothing(history: Floats) -> None:

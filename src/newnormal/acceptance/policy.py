@@ -194,11 +194,9 @@ class TimedAcceptance(Acceptance):
         """Reject an alarm whose change is not known yet."""
         return Review(self.timing, fitted, state, time).reject_alarm(alarm)
 
-    def rollback(
-        self, fitted: Fitted, state: StreamState, time: np.datetime64 | None
-    ) -> list[Event]:
+    def undo(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         """Undo the newest acceptance."""
-        return Review(self.timing, fitted, state, time).rollback()
+        return Review(self.timing, fitted, state, time).undo()
 
     def distance(self, fitted: Fitted, state: StreamState) -> float:
         """Return how far stream or weights are from the accepted normal; 1 is the limit."""

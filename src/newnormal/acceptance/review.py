@@ -556,7 +556,7 @@ class Review:
         self.fitted.model.restore_learned(self.state.model, back.weights, trend)
         return []
 
-    def rollback(self) -> list[Event]:
+    def undo(self) -> list[Event]:
         """Undo the newest acceptance."""
         state = self.state
         if not state.undo:

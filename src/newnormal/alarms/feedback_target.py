@@ -10,7 +10,7 @@ from newnormal.errors import FeedbackError
 from newnormal.types import PENDING, SCORE, Alarm, Change
 
 PAST = 100  # alarms and changes kept
-ROLLBACK = "`newnormal undo` (rollback()) undoes the newest acceptance"
+UNDO = "`newnormal undo` (undo()) undoes the newest acceptance"
 _SHOWN = 5  # numbers in a hint
 
 
@@ -48,7 +48,7 @@ def feedback_target(
                 return candidate
         raise FeedbackError(
             f"expected an open change to {act}, which is {_numbers(opened)}, found change {number}",
-            hint=f"{_open_text(alarms, opened)}; {ROLLBACK}",
+            hint=f"{_open_text(alarms, opened)}; {UNDO}",
         )
     if alarm is None:
         if (target := default_target(detector)) is None:
@@ -104,8 +104,8 @@ def default_target(detector: HasAlarms) -> Alarm | Change | None:
 def nothing_open(newest: int) -> str:
     """Return what can be done where nothing is open, given the newest alarm that is over, or 0."""
     if not newest:
-        return f"no alarm has opened so far; {ROLLBACK}"
-    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {ROLLBACK}"
+        return f"no alarm has opened so far; {UNDO}"
+    return f"name an alarm that is over, such as --alarm {newest} (alarm={newest}); {UNDO}"
 
 
 def _named(detector: HasAlarms) -> list[int]:

@@ -94,7 +94,7 @@ def _submit(
             f"expected --alarm or --change, found --alarm {alarm} and --change {change}",
             hint="an alarm that a change began with means that change",
         )
-    act = FeedbackAct.rollback if verb == "undo" else FeedbackAct(verb)
+    act = FeedbackAct(verb)
     if is_fleet(state):
         if stream is None:
             raise ParameterError(

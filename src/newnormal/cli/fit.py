@@ -220,10 +220,8 @@ def _check_savable(model: str) -> None:
 
 def _rule(text: str | None) -> float | str | None:
     """Return a quantile, or the import path of a rule."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return importable(text or "")
+    rule = samples_or_time(text)
+    return importable(rule) if isinstance(rule, str) else rule
 
 
 def _check_one(**options: object) -> None:

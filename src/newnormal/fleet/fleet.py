@@ -437,9 +437,9 @@ class Fleet:
         """Reject a change of a stream, as `Detector.reject` does."""
         return self._act(name, "reject", alarm, change)
 
-    def rollback(self, name: str) -> Self:
-        """Undo the newest acceptance of a stream, as `Detector.rollback` does."""
-        return self._act(name, "rollback")
+    def undo(self, name: str) -> Self:
+        """Undo the newest acceptance of a stream, as `Detector.undo` does."""
+        return self._act(name, "undo")
 
     def _act(self, name: str, verb: str, alarm: Any = None, change: Any = None) -> Self:
         """Do what a person says about a stream; nothing changes if that raises."""

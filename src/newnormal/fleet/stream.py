@@ -234,8 +234,8 @@ class Stream:
         """
         parts = self.parts()
         detector = self.template.with_parts(parts)
-        if verb == "rollback":
-            detector.rollback()
+        if verb == "undo":
+            detector.undo()
         else:
             alarm, change = named
             getattr(detector, verb)(alarm, change=change)

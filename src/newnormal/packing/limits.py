@@ -111,7 +111,7 @@ def _wrong(kind: type, arrays: Arrays, sizes: Sizes, fitted: Sequence[Fitted]) -
                 (array[:, levels] > FAR_LEVEL) | (arrays[highs][:, levels] < -FAR_LEVEL),
             )
             yield f"{name}: at most {highs}", array > arrays[highs]
-        if line is _KEPT_LEVELS:  # rollback puts the last one back
+        if line is _KEPT_LEVELS:  # undo puts the last one back
             yield f"{name}, of the weights: {_MOVED.words}", ~_MOVED.holds(array[:, -1])
     yield from wrong_counters(table, arrays, sizes)
     if kind is StreamState:

@@ -46,14 +46,14 @@ class FeedbackAct(StrEnum):
 
     accept = "accept"
     reject = "reject"
-    rollback = "rollback"
+    undo = "undo"
 
 
 @dataclass(frozen=True)
 class FeedbackRequest:
     """What a person asks for."""
 
-    act: FeedbackAct  # accept or reject an alarm or a change, or roll back the newest acceptance
+    act: FeedbackAct  # accept or reject an alarm or a change, or undo the newest acceptance
     # alarm, change: the number of one or of the other; both None: what is meant when the feedback
     # is applied, as `newnormal.alarms.feedback_target` has it
     alarm: int | None = None
@@ -150,7 +150,7 @@ class Target(Protocol):
     def reject(self, alarm: Any = None, *, change: Any = None) -> object:
         """Reject it."""
 
-    def rollback(self) -> object:
+    def undo(self) -> object:
         """Undo the newest acceptance."""
 
 
@@ -162,13 +162,13 @@ def apply(detector: BaseDetector, request: FeedbackRequest, stream: Target | Non
     Raises
     ------
     FeedbackError
-        If what it names is not known or not open, or there is nothing to roll back.
+        If what it names is not known or not open, or there is nothing to undo.
     """
     stream = detector if stream is None else stream
-    if request.act is FeedbackAct.rollback:
-        stream.rollback()
+    if request.act is FeedbackAct.undo:
+        stream.undo()
         return (
-            "rolled back: normal is again what it was before the newest acceptance; "
+            "undone: normal is again what it was before the newest acceptance; "
             "if a change opens now, reject it, or it is accepted again"
         )
     alarm, change = _numbers(target_of(request, detector))

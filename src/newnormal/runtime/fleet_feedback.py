@@ -35,8 +35,8 @@ class _FleetStream(NamedTuple):
     def reject(self, alarm: Any = None, *, change: Any = None) -> object:
         return self.fleet.reject(self.stream, alarm, change=change)
 
-    def rollback(self) -> object:
-        return self.fleet.rollback(self.stream)
+    def undo(self) -> object:
+        return self.fleet.undo(self.stream)
 
 
 def _apply(fleet: Fleet, request: FeedbackRequest) -> str:
@@ -124,6 +124,6 @@ def submit(
 def _leave(queue: Queue, request: FeedbackRequest, fleet: Fleet) -> None:
     """Enqueue feedback with the number of what it is about now."""
     detector = fleet[request.stream or ""]
-    if request.act is not FeedbackAct.rollback:
+    if request.act is not FeedbackAct.undo:
         request = with_target(request, detector)
     queue.enqueue(request)

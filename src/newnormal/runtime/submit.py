@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from newnormal import state as state_file
-from newnormal.alarms.feedback_target import ROLLBACK, feedback_target, nothing_open
+from newnormal.alarms.feedback_target import UNDO, feedback_target, nothing_open
 from newnormal.errors import FeedbackError
 from newnormal.runtime.checkpoint import input_position
 from newnormal.runtime.feedback import (
@@ -56,7 +56,7 @@ class _StreamStatus:
                 open_now = " or ".join(map(str, changes)) or "none"
                 raise FeedbackError(
                     f"expected an open change to {act}, which is {open_now}, found change {change}",
-                    hint=ROLLBACK,
+                    hint=UNDO,
                 )
         elif alarm is not None:
             self._check_alarm(progress.newest, act, alarm)
@@ -83,7 +83,7 @@ class _StreamStatus:
         if progress is None:
             return FeedbackRequest(act, alarm, change=change)
         stream = progress.stream if self.live else None
-        if act is FeedbackAct.rollback:
+        if act is FeedbackAct.undo:
             return FeedbackRequest(act, None, progress.seen, stream)
         self.check(act, alarm, change)
         default = progress.alarm, progress.change

@@ -409,7 +409,7 @@ class Watch:
         if sample > seen:
             sample = max(sample, seen + coming)
         request = replace(request, sample=sample, stream=self._stream)
-        if request.act is FeedbackAct.rollback or sample > seen:
+        if request.act is FeedbackAct.undo or sample > seen:
             return request
         try:
             return with_target(request, self.detector)

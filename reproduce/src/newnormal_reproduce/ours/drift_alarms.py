@@ -154,7 +154,7 @@ def _spans(events: Iterable[Any], samples: int) -> list[_Span]:
     """
     spans: dict[tuple[bool, int], _Span] = {}
     for event in events:
-        if (subject := _subject(event)) is None:  # a rollback is of neither
+        if (subject := _subject(event)) is None:  # what is undone is of neither
             continue
         alarm = subject is event.alarm
         new = _Span(subject.start, samples, alarm or event.alarm is None)

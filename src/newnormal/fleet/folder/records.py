@@ -164,7 +164,7 @@ class Act(NamedTuple):
     def read(cls, body: _Reader) -> Act:
         """Return what `write` was called on."""
         facts = json.loads(body.take(body.left))
-        if facts["verb"] not in ("accept", "reject", "rollback"):
+        if facts["verb"] not in ("accept", "reject", "undo"):
             raise ValueError("verb")
         if type(facts["id"]) is not int or not 0 <= facts["id"] <= LARGEST_COUNT:
             raise ValueError("id")

@@ -280,7 +280,7 @@ class Applier:
         stream = self._stream(entry.stream)
         if entry.verb == items.ROLLBACK:
             self._live(stream)
-            self.fleet.rollback(stream.name)
+            self.fleet.undo(stream.name)
             self.report.events(stream, self.fleet.take_events())
             self.report.feedback(stream, entry, None)
             return None

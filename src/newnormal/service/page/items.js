@@ -201,7 +201,7 @@
     if (!given) return null;
     try {
       const raw = await NN.api.post(`/items/${encodeURIComponent(item.key)}/${verb}`, given);
-      const undo = verb === "accept" && item.kind !== "channels" ? ["Undo", () => NN.rollback(item.stream, item.name)] : undefined;
+      const undo = verb === "accept" && item.kind !== "channels" ? ["Undo", () => NN.undo(item.stream, item.name)] : undefined;
       NN.say(`${DONE[verb]}: ${item.name}, ${NN.itemName(item).toLowerCase()}.`, "good", undo);
       const found = raw && raw.item ? NN.itemOf(raw.item) : { ...item };
       NN.api.tell("decided", found);
@@ -213,18 +213,18 @@
   };
 
   /** Ask, then undo the newest acceptance of a stream. */
-  NN.rollback = async function (id, name) {
+  NN.undo = async function (id, name) {
     const given = await NN.ask({
-      title: `Roll ${name} back?`,
+      title: `Undo the newest acceptance of ${name}?`,
       text: "Model, threshold and accepted normal become what they were before the newest acceptance. If the stream is still away from that, a change opens: reject it, or it is accepted again by time.",
-      yes: "Roll back",
+      yes: "Undo",
       kind: "danger",
       comment: true,
     });
     if (!given) return false;
     try {
       await NN.api.post(`/streams/${id}/rollback`, given);
-      NN.say(`${name} is rolled back to before its newest acceptance.`, "good");
+      NN.say(`The newest acceptance of ${name} is undone.`, "good");
       return true;
     } catch (error) {
       NN.complain(error);

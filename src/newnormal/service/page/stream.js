@@ -532,7 +532,7 @@
               "div",
               { class: "nn-decide" },
               act(this.stream.state === "live" ? "Fit anew" : "Fit now", () => this.refit()),
-              this.stream.state === "live" && act("Roll back the newest acceptance", () => NN.rollback(this.id, this.stream.name).then((done) => done && this.renew(true))),
+              this.stream.state === "live" && act("Undo the newest acceptance", () => NN.undo(this.id, this.stream.name).then((done) => done && this.renew(true))),
               act("Mute alerts", () => NN.mute(this.stream.name)),
               act("Remove the stream", () => this.remove(), "nn-danger-text"),
             ),
