@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from newnormal.cli import serve_check
+from newnormal.cli import serving
+from newnormal.fleet.folder import lock
 from newnormal.fleet.folder.lock import FolderLock, process_using
 from newnormal.testing import MemoryPullSource
 from tests.cli.conftest import Command
@@ -90,7 +91,7 @@ def test_the_port_and_folder_of_a_running_service_are_fine(newnormal: Command, t
 def test_another_programs_port_fails_although_a_service_uses_the_folder(
     newnormal: Command, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_check, "process_using", lambda folder: os.getppid())
+    monkeypatch.setattr(lock, "process_using", lambda folder: os.getppid())
     assert newnormal("serve", "--port", taken, "--check").returncode == 1
 
 
@@ -98,7 +99,7 @@ def test_another_programs_port_fails_although_a_service_uses_the_folder(
 def test_where_the_system_does_not_tell_who_has_a_port_it_is_a_perhaps(
     newnormal: Command, taken: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_check, "_listens", lambda process, port: None)
+    monkeypatch.setattr(serving, "_listens", lambda process, port: None)
     done = newnormal("serve", "--port", taken, "--check")
     assert f"port {taken}, in use perhaps by the service of newnormal-data, proc" in done.stdout
 

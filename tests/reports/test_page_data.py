@@ -12,8 +12,7 @@ import newnormal
 from newnormal import InputError
 from newnormal.plots.thinning import extremes, means, starts_every
 from newnormal.reports.packing import base_of, packed
-from newnormal.reports.pages import SCRIPTS, STYLES
-from newnormal.reports.writing import page_of
+from newnormal.reports.writing import SCRIPTS, STYLES, page_of
 from newnormal.types import Floats, Timeline
 from tests.reports.made import Page, alarm_at, changed, minutes, read_page, timeline
 from tests.reports.schema import check_meta

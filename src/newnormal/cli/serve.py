@@ -110,7 +110,7 @@ def serve(
 
     config = load()
     if check:
-        from newnormal.cli.serve_check import check as check_all
+        from newnormal.cli.serving import check as check_all
 
         check_all(config, check_reachable)
         return

@@ -1,9 +1,15 @@
-"""Write a report: one HTML file with all it needs."""
+"""Write a report: one HTML file with all it needs, made of a template, styles and scripts."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +20,6 @@ from newnormal.reports.axis import Axis
 from newnormal.reports.contents import Contents
 from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
 from newnormal.reports.packing import text_of
-from newnormal.reports.pages import filled, shell_size
 from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.targets import check_file, resolved
 from newnormal.types.zones import common_zone
@@ -24,6 +29,19 @@ FORMAT = 1  # of the data inside a page
 _TITLE = "newnormal report"
 _SLACK = 1_000  # bytes: what is between the parts
 _ENDINGS = (".html", ".htm")
+# In the order in which they are joined, without a build step.
+STYLES = ("vendor/uplot/uPlot.min.css", "reports/page/report.css")
+SCRIPTS = (
+    "vendor/uplot/uPlot.iife.min.js",
+    *(
+        f"reports/page/{name}.js"
+        for name in (
+            *("decode", "format", "events", "panels", "gestures", "picture", "lists", "overview"),
+            "main",
+        )
+    ),
+)
+_PLACE = re.compile(r"\{\{(\w+)\}\}")
 
 
 def report(
@@ -90,7 +108,7 @@ def page_of(verdicts: Any, *, name: str = "", labels: Any = None, budget: int = 
         How large it may be, in bytes. Fewer bytes mean fewer details.
     """
     contents = Contents.of(verdicts, name, labels)
-    room = budget - shell_size() - _SLACK
+    room = budget - _empty_size() - _SLACK
     fleet: dict[str, Any] | None = None
     if contents.fleet:
         timed = all(timeline.times is not None for timeline in contents.timelines)
@@ -103,7 +121,7 @@ def page_of(verdicts: Any, *, name: str = "", labels: Any = None, budget: int = 
         pairs = [one_stream(axis, room) for axis in axes]
         streams, texts = [stream for stream, _ in pairs], [text for _, text in pairs]
     facts = _facts(contents.name, axes, streams, fleet)
-    return filled(facts["title"], text_of(facts), texts)
+    return _filled(facts["title"], text_of(facts), texts)
 
 
 def _facts(
@@ -120,3 +138,53 @@ def _facts(
         "streams": streams,
         "fleet": fleet,
     }
+
+
+def _filled(title: str, report: str, data: Sequence[str]) -> str:
+    """Return the page with its title and its data.
+
+    `title`: plain text. `report`: the description of the data, as `text_of` writes JSON. `data`:
+    the numbers of each stream as base64, "" for one that has none.
+    """
+    elements = [
+        f'<script type="text/plain" id="data-{number}">{text}</script>'
+        for number, text in enumerate(data)
+        if text
+    ]
+    return _put(
+        {
+            "title": escape(title.encode("utf-8", "backslashreplace").decode()),
+            "style": _joined(STYLES),
+            "script": _joined(SCRIPTS),
+            "digest": _digest(),
+            "report": report,
+            "data": "\n".join(elements),
+        }
+    )
+
+
+@cache
+def _empty_size() -> int:
+    """Return how many bytes the page has before any data."""
+    return len(_filled("", "", []).encode())
+
+
+def _put(parts: Mapping[str, str]) -> str:
+    """Fill each place of the template once; what is put there is not looked at again."""
+    return _PLACE.sub(lambda match: parts[match[1]], _read("reports/page/template.html"))
+
+
+@cache
+def _digest() -> str:
+    """Return what a browser compares the page's script with: it runs this one and no other."""
+    return base64.b64encode(hashlib.sha256(_joined(SCRIPTS).encode()).digest()).decode()
+
+
+@cache
+def _joined(paths: tuple[str, ...]) -> str:
+    return "\n".join(_read(path) for path in paths)
+
+
+@cache
+def _read(path: str) -> str:
+    return files("newnormal").joinpath(path).read_text(encoding="utf-8")
