@@ -158,8 +158,8 @@ class BaseDetector:
         table = to_table(X, times=times)
         channels = table.channels or default_channels(table.values.shape[1])
         check_history(table.values, channels, config.window)
-        found = {} if table.profile is None else table.profile.channel_units
-        units = channel_units(config.units, found, channels)
+        written = {} if table.profile is None else table.profile.channel_units
+        units = channel_units(config.units, written, channels)
         period = median_period(table.times)
         if config.period is not None:
             period = duration(config.period, "period")
@@ -727,12 +727,12 @@ class BaseDetector:
 
     def __repr__(self) -> str:
         defaults = self._defaults()
-        given = [
+        chosen = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
             if value is not defaults[name] and value != defaults[name]
         ]
-        return f"{type(self).__name__}({', '.join(given)})"
+        return f"{type(self).__name__}({', '.join(chosen)})"
 
     _repr_html_ = hooks.html
 

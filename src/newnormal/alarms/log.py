@@ -86,17 +86,17 @@ class AlarmLog(Alarms):
         events: list[Event] = []
         times = None if verdicts.times is None else verdicts.times[rows]
         start = rows.start
-        for found in find_silence(fitted, state.silence, times, samples):
-            at = rows.start + found.row
-            part = slice(start - rows.start, found.row)  # its alarms have numbers before
+        for silence in find_silence(fitted, state.silence, times, samples):
+            row = rows.start + silence.row
+            part = slice(start - rows.start, silence.row)  # its alarms have numbers before
             events += self._judge(
                 fitted, state, verdicts, rows.start, part, samples, joint, votes, channels
             )
-            if found.gap or found.samples:
-                events += open_silence(fitted, state, verdicts, at, found)
+            if silence.gap or silence.samples:
+                events += open_silence(fitted, state, verdicts, row, silence)
             else:
-                events += close_silence(fitted, state, verdicts, at)
-            start = at
+                events += close_silence(fitted, state, verdicts, row)
+            start = row
         rest = slice(start - rows.start, rows.stop - rows.start)
         return events + self._judge(
             fitted, state, verdicts, rows.start, rest, samples, joint, votes, channels
@@ -108,32 +108,32 @@ class AlarmLog(Alarms):
         state: StreamState,
         verdicts: Verdicts,
         first: int,
-        own: slice,
+        span: slice,
         samples: Floats,
         joint: Floats,
         votes: Floats32 | None,
         channels: ChannelOut | None,
     ) -> list[Event]:
-        if own.start == own.stop:
+        if span.start == span.stop:
             return []
-        rows = slice(first + own.start, first + own.stop)
-        scores = np.ascontiguousarray(joint[own])
+        rows = slice(first + span.start, first + span.stop)
+        scores = np.ascontiguousarray(joint[span])
         columns: Any = verdicts.thresholds, verdicts.ratios, verdicts.anomalous, verdicts.alarms
         room = [column[rows] for column in (*columns, verdicts.p_values)]
         out = AlarmOut._make([*room, np.empty(len(scores))])
         ratios, episodes = _NO_SHARES, _NO_EPISODES
         if channels is not None:
-            ratios, episodes = channels.ratios[own], channels.open[own]
-        known = scores, ratios, episodes, state.alarm, fitted.alarm, fitted.tail_chances, out
+            ratios, episodes = channels.ratios[span], channels.open[span]
+        arguments = scores, ratios, episodes, state.alarm, fitted.alarm, fitted.tail_chances, out
         if state.moving is not None:
-            judge_moving(fitted.rule, state.moving, *known)
+            judge_moving(fitted.rule, state.moving, *arguments)
         else:
-            fitted.kernels.call(judge_scores, *known)
+            fitted.kernels.call(judge_scores, *arguments)
         if state.log.counts[stream.LOG_NUMBER] == 0 and not np.count_nonzero(out.alarms):
             return []
-        part = None if votes is None else votes[own]
-        paces = None if channels is None else channels.paces[own]
-        log_rows = rows_of(fitted, verdicts, rows, out, samples[own], part, paces)
+        part = None if votes is None else votes[span]
+        paces = None if channels is None else channels.paces[span]
+        log_rows = rows_of(fitted, verdicts, rows, out, samples[span], part, paces)
         return track(fitted, state, log_rows, verdicts, rows.start)
 
 
@@ -193,24 +193,24 @@ def track(
     `rows` are those of `verdicts` from `start` on. `stopped` is where they were followed to.
     """
     events: list[Event] = []
-    at = 0
-    while at < len(rows.alarms):
-        at = follow(state.log, rows, at, verdicts.first + start) if stopped is None else stopped
+    row = 0
+    while row < len(rows.alarms):
+        row = follow(state.log, rows, row, verdicts.first + start) if stopped is None else stopped
         stopped = None
-        if at == len(rows.alarms):
+        if row == len(rows.alarms):
             break
-        events.append(event_at(fitted, state, rows, verdicts, start, at))
-        at += events[-1].kind != CLOSED  # the next alarm may open with the same row
+        events.append(event_at(fitted, state, rows, verdicts, start, row))
+        row += events[-1].kind != CLOSED  # the next alarm may open with the same row
     return events
 
 
 def event_at(
-    fitted: Fitted, state: StreamState, rows: LogRows, verdicts: Verdicts, start: int, at: int
+    fitted: Fitted, state: StreamState, rows: LogRows, verdicts: Verdicts, start: int, row: int
 ) -> Event:
     """Return the event of the row where `follow` stopped."""
     log = state.log
-    sample, time = verdicts.first + start + at, time_at(verdicts.times, start + at)
-    if log.counts[stream.LOG_NUMBER] != rows.alarms[at]:
+    sample, time = verdicts.first + start + row, time_at(verdicts.times, start + row)
+    if log.counts[stream.LOG_NUMBER] != rows.alarms[row]:
         change = _goes_on_as(state)
         reason = BECAME_CHANGE if change else BACK_TO_NORMAL
         return close(fitted, log, reason, sample, time, change)[0]
@@ -271,15 +271,15 @@ def newest_alarm(fitted: Fitted, log: stream.LogState) -> Alarm | None:
 
 def _evidence(fitted: Fitted, log: stream.LogState) -> tuple[Evidence, ...]:
     """Return what channels beyond their limits show, or those of a joint score; the worst first."""
-    channels, found = fitted.channels, []
+    channels, evidence = fitted.channels, []
     for c in _beyond(log):
         observed, expected, low, high = map(_known, log.values[:, c].tolist())
         start, end, sample, pause = log.spans[c].tolist()
         where = start, end, sample, float(log.ratios[c])
         unit = fitted.units.get(channels[c], "")
         part = Evidence(channels[c], observed, expected, low, high, *where, unit=unit)
-        found.append(replace(part, comes_and_goes=pause >= GAP))
-    if not found:
+        evidence.append(replace(part, comes_and_goes=pause >= GAP))
+    if not evidence:
         for c, values in zip(log.channels.tolist(), log.evidence.T.tolist(), strict=True):
             observed, expected, low, high, pace = map(_known, values)
             if c >= 0:
@@ -291,8 +291,8 @@ def _evidence(fitted: Fitted, log: stream.LogState) -> tuple[Evidence, ...]:
                 part = replace(part, comes_and_goes=bool(log.counts[stream.LOG_PAUSE] >= GAP))
                 if part.direction == "within" and low is not None:
                     part = replace(part, unusual=pace_text(pace) or _course(fitted, log, c))
-                found.append(part)
-    return tuple(found)
+                evidence.append(part)
+    return tuple(evidence)
 
 
 def _course(fitted: Fitted, log: stream.LogState, c: int) -> str:
@@ -301,8 +301,8 @@ def _course(fitted: Fitted, log: stream.LogState, c: int) -> str:
     The first one, which follows another one on history, does not follow it now if that one is not
     beside it, or if that one's distance from its forecast does not explain its own.
     """
-    leaders = [at for at in log.channels.tolist() if at >= 0]
-    others, params = [fitted.channels[at] for at in leaders if at != c], fitted.channel
+    leaders = [leader for leader in log.channels.tolist() if leader >= 0]
+    others, params = [fitted.channels[leader] for leader in leaders if leader != c], fitted.channel
     if params is not None and c == leaders[0]:
         sizes = params.tails[0, :, 4]  # of what is left of a forecast, times the same number
         partner = int((np.abs(params.others[c]) * sizes).argmax())
@@ -344,8 +344,8 @@ def _goes_on_as(state: StreamState) -> int:
     if state.changes is None or state.channel is None:
         return 0
     counts = state.changes.counts
-    own = counts[:, stream.CHANGE_ALARM] == state.log.counts[stream.LOG_NUMBER]
-    return int(counts[own, stream.CHANGE_NUMBER].max(initial=0))
+    begun = counts[:, stream.CHANGE_ALARM] == state.log.counts[stream.LOG_NUMBER]
+    return int(counts[begun, stream.CHANGE_NUMBER].max(initial=0))
 
 
 def close(

@@ -111,10 +111,10 @@ def find_silence(
         ):
             yield Silence(row)  # those it is about are there again
         is_open = bool(silence.counts[SILENCE_NUMBER])
-        known = silence.channels[silence.channels >= 0].tolist() if is_open else []
-        new = [each for each in np.flatnonzero(gone).tolist() if each not in known]
-        if new and len(known) < len(silence.channels):
-            named = [*known, *new][: len(silence.channels)]
+        silent = silence.channels[silence.channels >= 0].tolist() if is_open else []
+        new = [channel for channel in np.flatnonzero(gone).tolist() if channel not in silent]
+        if new and len(silent) < len(silence.channels):
+            named = [*silent, *new][: len(silence.channels)]
             silence.channels[:] = -1
             silence.channels[: len(named)] = named
             yield Silence(row, samples=int(silence.missing[named].max()))
@@ -122,46 +122,46 @@ def find_silence(
 
 
 def open_silence(
-    fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int, found: Silence
+    fitted: Fitted, state: StreamState, verdicts: Verdicts, row: int, gone: Silence
 ) -> list[Event]:
     """Open an alarm by silence at a row of the verdicts; a gap is over at once.
 
     A channel that goes missing while others are joins their alarm.
     """
-    sample, time = verdicts.first + at, time_at(verdicts.times, at)
+    sample, time = verdicts.first + row, time_at(verdicts.times, row)
     silence = state.silence
-    if silence.counts[SILENCE_NUMBER] and not found.gap:
+    if silence.counts[SILENCE_NUMBER] and not gone.gap:
         return [Event(UPDATED, sample, time, silence_alarm(fitted, silence, sample, time))]
     state.alarm.counts[ALARMS] += 1
     number = int(state.alarm.counts[ALARMS])
-    if found.gap:
+    if gone.gap:
         assert time is not None and fitted.period is not None
         period = float(fitted.period / np.timedelta64(1, "s"))
         alarm = Alarm(
             number,
             sample,
-            time - np.timedelta64(round(found.gap * 1e9), "ns"),
+            time - np.timedelta64(round(gone.gap * 1e9), "ns"),
             sample,
             time,
             Peak(sample, time, 0.0, 0.0, 1.0, {}),
             cause=SILENCE,
-            sentence=silence_sentence((), round(found.gap / period), found.gap, period),
+            sentence=silence_sentence((), round(gone.gap / period), gone.gap, period),
         )
         closed = replace(alarm, reason=SAMPLES_AGAIN)
         return [Event(OPENED, sample, time, alarm), Event(CLOSED, sample, time, closed)]
     silence.counts[SILENCE_NUMBER] = number
-    silence.counts[SILENCE_START] = max(0, sample - found.samples + 1)
+    silence.counts[SILENCE_START] = max(0, sample - gone.samples + 1)
     silence.times[START_TIME] = NO_TIME
     if time is not None and fitted.period is not None:
-        silence.times[START_TIME] = ns_of_time(time - (found.samples - 1) * fitted.period)
+        silence.times[START_TIME] = ns_of_time(time - (gone.samples - 1) * fitted.period)
     return [Event(OPENED, sample, time, silence_alarm(fitted, silence, sample, time))]
 
 
-def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, at: int) -> list[Event]:
+def close_silence(fitted: Fitted, state: StreamState, verdicts: Verdicts, row: int) -> list[Event]:
     """Close the alarm by missing values at a row of the verdicts."""
-    sample, time = verdicts.first + at, time_at(verdicts.times, at)
+    sample, time = verdicts.first + row, time_at(verdicts.times, row)
     before = time_of_ns(int(state.silence.times[LAST_TIME]))  # of the sample before this call
-    end = time_at(verdicts.times, at - 1) if at else None
+    end = time_at(verdicts.times, row - 1) if row else None
     alarm = silence_alarm(fitted, state.silence, sample - 1, before if end is None else end)
     state.silence.counts[SILENCE_NUMBER] = 0
     assert alarm is not None
@@ -175,7 +175,7 @@ def silence_alarm(
     if not silence.counts[SILENCE_NUMBER]:
         return None
     start = int(silence.counts[SILENCE_START])
-    named = [fitted.channels[at] for at in silence.channels.tolist() if at >= 0]
+    named = [fitted.channels[channel] for channel in silence.channels.tolist() if channel >= 0]
     return Alarm(
         int(silence.counts[SILENCE_NUMBER]),
         start,
@@ -207,10 +207,10 @@ def _gaps(silence: SilenceState, times: Times | None, longest: float) -> Floats 
         return None
     if len(times) == 1:
         return _gap(silence, times[0], longest)
-    own = times.astype("datetime64[ns]").astype(np.int64)
-    before = np.concatenate([silence.times[LAST_TIME:], own[:-1]])
-    known = (before != NO_TIME) & (own != NO_TIME)
-    apart = np.where(known, (own - np.where(known, before, own)) / 1e9, 0.0)
+    stamps = times.astype("datetime64[ns]").astype(np.int64)
+    before = np.concatenate([silence.times[LAST_TIME:], stamps[:-1]])
+    timed = (before != NO_TIME) & (stamps != NO_TIME)
+    apart = np.where(timed, (stamps - np.where(timed, before, stamps)) / 1e9, 0.0)
     return np.where(apart > longest, apart, 0.0) if (apart > longest).any() else None
 
 

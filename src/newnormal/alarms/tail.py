@@ -137,8 +137,8 @@ class Tail:
     @classmethod
     def of(cls, scores: Floats, gap: int = 10) -> Tail:
         """Return the tail of history's scores; NaN is left out."""
-        known = known_scores(scores)
-        return cls.beyond(known, Peaks.of(known, gap))
+        finite = known_scores(scores)
+        return cls.beyond(finite, Peaks.of(finite, gap))
 
     @classmethod
     def beyond(cls, scores: Floats, fit: Peaks) -> Tail:

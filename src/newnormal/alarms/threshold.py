@@ -203,8 +203,8 @@ class AlarmThreshold(NamedTuple):
 
     def _tail_median(self) -> float:
         """Return the score that half of history's reach."""
-        known = slice(self.knots)
-        return float(np.interp(0.5, self.chances[known][::-1], self.state.tail_levels[known][::-1]))
+        used = slice(self.knots)
+        return float(np.interp(0.5, self.chances[used][::-1], self.state.tail_levels[used][::-1]))
 
 
 def start_levels(location: float, height: float) -> Floats:

@@ -203,8 +203,8 @@ def change_sentence(
         names = change.channels
         if len(names) > 1 and len(names) == of:
             return f"all {of} channels stand still since {since}"
-        at = f" {_level_text(change, names[0])}" if len(names) == 1 else ""
-        return f"{channels_text(names)} {'stands' if at else 'stand'} still{at} since {since}"
+        level = f" {_level_text(change, names[0])}" if len(names) == 1 else ""
+        return f"{channels_text(names)} {'stands' if level else 'stand'} still{level} since {since}"
     moves = [
         f"{name} {_level_text(change, name, (ends or {}).get(name))}"
         for name in change.channels[:_SENTENCE_MOVES]
@@ -222,12 +222,12 @@ def _level_text(change: Change, name: str, end: tuple[str, float] | None = None)
     if change.kind == "still":
         return f"at {number_text(levels[1], unit)}"
     is_never = change.kind == "never"
-    known = [end[1]] if is_never and end is not None else []
-    *texts, last = number_texts(*levels, *known, unit=unit)
+    ends = [end[1]] if is_never and end is not None else []
+    *texts, last = number_texts(*levels, *ends, unit=unit)
     if not is_never:
         return f"from {between_text([*texts, last])}"
     beyond = "where history never was" if end is None else end[0].format(last)
-    return f"from {between_text(texts if known else [*texts, last])}, {beyond}"
+    return f"from {between_text(texts if ends else [*texts, last])}, {beyond}"
 
 
 def seconds_between(start: np.datetime64 | None, end: np.datetime64 | None) -> float | None:
@@ -255,7 +255,7 @@ def in_zone(item: _Item, zone: str | None) -> _Item:
             part = getattr(item, name)
             changes[name] = None if part is None else in_zone(part, zone)
     elif isinstance(item, Change) and item.start_time is not None and item.sentence:
-        before, after = (time_text(item.start_time, each) for each in (item.zone, zone))
+        before, after = (time_text(item.start_time, name) for name in (item.zone, zone))
         changes["sentence"] = item.sentence.replace(before, after)
     return replace(item, **changes)
 

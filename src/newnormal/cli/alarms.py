@@ -229,10 +229,10 @@ def _data(listing: AlarmListing, only_open: bool, last: int | None) -> dict[str,
     past = [] if only_open else listing.past[:last]
     split = [
         {
-            "alarms": [item.as_dict() for item in some if _is_alarm(item)],
-            "changes": [item.as_dict() for item in some if not _is_alarm(item)],
+            "alarms": [item.as_dict() for item in items if _is_alarm(item)],
+            "changes": [item.as_dict() for item in items if not _is_alarm(item)],
         }
-        for some in (listing.open, past)
+        for items in (listing.open, past)
     ]
     return {
         **listing.written.as_dict(),

@@ -228,8 +228,8 @@ def print_notes(notes: "Iterable[Note | tuple[Note, str]]", name_width: int = 0)
     from newnormal.io.sinks.text import note_lines
 
     console = output_console()
-    for each in notes:
-        note, stream = (each, None) if isinstance(each, Note) else each
+    for entry in notes:
+        note, stream = (entry, None) if isinstance(entry, Note) else entry
         for line in note_lines(note, console, stream, name_width):
             console.print(line, soft_wrap=True)
 

@@ -40,7 +40,7 @@ def data_list(
         print_text(f"    from      {entry.source}")
         if root:
             streams = [stream for folder in root for stream in entry.streams(folder)]
-            some = ", ".join(streams[:8]) + (", ..." if len(streams) > 8 else "")
-            print_text(f"    found     {len(streams)}{': ' if streams else ''}{some}")
+            names = ", ".join(streams[:8]) + (", ..." if len(streams) > 8 else "")
+            print_text(f"    found     {len(streams)}{': ' if streams else ''}{names}")
     if not root:
         say("next: newnormal data list --data DIR shows which of them are in a folder")

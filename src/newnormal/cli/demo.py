@@ -50,15 +50,15 @@ def demo(
     history = Table(data.train, data.channels, data.train_times.astype("M8[ns]"))
     live = Table(data.test, data.channels, data.test_times.astype("M8[ns]"), data.labels)
     detector, rows = Detector(seed=seed), dict[str, dict[str, Any]]()
-    for name, each in (
+    for name, candidate in (
         (FROZEN, M2N2(detrend=False, adapt=False, seed=seed)),
         (OURS, detector),
     ):
         say(f"{name}: fitting a week of history, judging two weeks ...")
         with fit_progress() as callbacks:
-            each.fit(history, **callbacks)
+            candidate.fit(history, **callbacks)
         with progress("judging", len(live.values)) as on_samples:
-            evaluation, verdicts = measure(each, live, data.labels, on_samples=on_samples)
+            evaluation, verdicts = measure(candidate, live, data.labels, on_samples=on_samples)
         rows[name] = _row(evaluation)
     print_table("Two live weeks of a plant that is retuned twice", "", COLUMNS, rows)
     assert verdicts.observed is not None

@@ -69,10 +69,10 @@ def example(
 
 
 def _check(folder: Path, force: bool) -> None:
-    there = [name for name in FILES if (folder / name).exists()]
-    if there and not force:
+    existing = [name for name in FILES if (folder / name).exists()]
+    if existing and not force:
         raise ParameterError(
-            f"{folder}: expected none of these files, found {', '.join(there)}",
+            f"{folder}: expected none of these files, found {', '.join(existing)}",
             hint="newnormal example FOLDER writes them elsewhere, --force replaces them",
         )
 

@@ -149,7 +149,7 @@ def fit(
         risk=risk,
         period=period,
         seed=seed,
-        units=dict(each.rpartition("=")[::2] for each in units) if units else None,
+        units=dict(unit.rpartition("=")[::2] for unit in units) if units else None,
         accept_after=samples_or_time(accept_after),
     )
     if many:

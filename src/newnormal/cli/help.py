@@ -64,7 +64,7 @@ class _Readable:
             if getattr(parameter, "is_flag", False) and parameter.metavar is None:
                 parameter.metavar = ""
         brief = ctx.meta.get(_BRIEF, False)
-        return [each for each in params if not (brief and _panel(each).startswith(MORE))]
+        return [option for option in params if not (brief and _panel(option).startswith(MORE))]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help: in boxes where there is a width, else plain and without broken lines."""

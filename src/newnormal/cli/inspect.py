@@ -67,7 +67,7 @@ def waits(path: Path) -> bool:
     """Whether feedback waits beside a state file or a fleet's folder."""
     from newnormal.runtime.feedback import Queue
 
-    return not Queue(path, _ignore).empty
+    return not Queue(path, lambda message: None).empty
 
 
 def feedback_text(waiting: bool) -> str | None:
@@ -199,10 +199,6 @@ def number(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _ignore(text: str) -> None:
-    del text
-
-
 def _threshold(detector: BaseDetector) -> str:
     """Return the threshold, and where it comes from."""
     from newnormal.fitting import DEFAULT_QUANTILE
@@ -220,7 +216,7 @@ def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
     from newnormal.alarms.words import standing_text
 
     rows = {f"alarm {alarm.number}": standing_text(alarm) for alarm in detector.alarms_}
-    return rows | {f"change {each.number}": standing_text(each) for each in detector.changes_}
+    return rows | {f"change {change.number}": standing_text(change) for change in detector.changes_}
 
 
 def _past(detector: BaseDetector) -> str | None:
@@ -309,9 +305,9 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     }
     if rows:
         typer.echo("")
-        some = dict(list(rows.items())[:_ROWS])
+        listed = dict(list(rows.items())[:_ROWS])
         print_table(
-            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), some
+            f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), listed
         )
 
 

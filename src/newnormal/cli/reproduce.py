@@ -340,11 +340,11 @@ def _wrote(paths: Sequence[Path], computed: int = 0) -> None:
 
 
 def _seeds(texts: list[str] | None) -> list[int] | None:
-    if (given := names(texts)) is None:
+    if (numbers := names(texts)) is None:
         return None
     try:
-        return [int(text) for text in given]
+        return [int(text) for text in numbers]
     except ValueError:
         raise ParameterError(
-            f"--seeds: expected whole numbers, found {','.join(given)}", hint="such as 2021,2022"
+            f"--seeds: expected whole numbers, found {','.join(numbers)}", hint="such as 2021,2022"
         ) from None

@@ -412,12 +412,12 @@ def check(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> 
         ("data", lambda: _data(config.data)),
     ]
     tried += [
-        (f"sink {each.name}", lambda each=each: _tried(make_any_sink(each)))  # type: ignore[misc]
-        for each in config.sinks
+        (f"sink {sink.name}", lambda sink=sink: _tried(make_any_sink(sink)))  # type: ignore[misc]
+        for sink in config.sinks
     ]
     tried += [
-        (f"source {each.name}", lambda each=each: _tried(make_source(each)))  # type: ignore[misc]
-        for each in config.sources
+        (f"source {source.name}", lambda source=source: _tried(make_source(source)))  # type: ignore[misc]
+        for source in config.sources
     ]
     if not all([_is_well(name, attempt) for name, attempt in tried]):  # noqa: C419 (each is tried)
         sys.exit(FAILED)
@@ -490,20 +490,20 @@ def _data(folder: Path) -> str:
     """Return what a data folder is; raise an error if nothing can be written there."""
     from newnormal.fleet.folder.lock import process_using
 
-    there = folder if folder.exists() else folder.absolute().parent
+    target = folder if folder.exists() else folder.absolute().parent
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=target):
             pass
-        free = shutil.disk_usage(there).free
+        free = shutil.disk_usage(target).free
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _full(there, 0) from None
+            raise _full(target, 0) from None
         raise StateError(
-            f"expected a folder that can be written, found {there}: {error.strerror}",
+            f"expected a folder that can be written, found {target}: {error.strerror}",
             hint="make it, or give it to the user that the service runs as",
         ) from None
     if free < _LEAST:
-        raise _full(there, free)
+        raise _full(target, free)
     process = process_using(folder)
     used = "" if process is None else f"; in use by a service that runs, process {process}"
     return f"{folder}, {number_text(free, 'B')} free{used}"

@@ -240,7 +240,7 @@ def _shown(
         detector, both = judge.detector, (judge.alarms_, judge.changes_)
         if isinstance(sink, FleetTextSink):
             sink.align(judge.streams_)
-    opened = [(name, item) for some in both for name, items in some.items() for item in items]
+    opened = [(name, item) for streams in both for name, items in streams.items() for item in items]
     after = accept_after_text(detector, judge.period_)
     sink.deciding = Deciding(None if state is None else str(state), accept_after=after)
     with status_line(sink, opened, quiet):

@@ -89,7 +89,7 @@ class Layout:
 
     def to_json(self) -> list[list[Any]]:
         """Return it as values of JSON."""
-        return [[each.name, each.dtype, list(each.shape), each.offset] for each in self.fields]
+        return [[field.name, field.dtype, list(field.shape), field.offset] for field in self.fields]
 
 
 def blank_block(nbytes: int) -> NDArray[np.uint8]:
@@ -115,7 +115,7 @@ class Memory:
         if not free:
             count = max(1, _PIECE // nbytes) if nbytes else 1
             piece = _large_pages(count * nbytes)
-            free += [piece[at * nbytes : (at + 1) * nbytes] for at in reversed(range(count))]
+            free += [piece[n * nbytes : (n + 1) * nbytes] for n in reversed(range(count))]
         return free.pop()
 
     def give_back(self, block: NDArray[np.uint8]) -> None:
@@ -153,6 +153,6 @@ def place(tree: _Tree, layout: Layout, block: NDArray[np.uint8], name: str = "")
 
 def _views(layout: Layout, block: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
     return {
-        each.name: np.ndarray(each.shape, each.dtype, block.data, each.offset)
-        for each in layout.fields
+        field.name: np.ndarray(field.shape, field.dtype, block.data, field.offset)
+        for field in layout.fields
     }

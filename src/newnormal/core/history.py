@@ -32,20 +32,20 @@ def check_history(values: Floats, channels: tuple[str, ...], window: int) -> Non
 
 
 def channel_units(
-    given: Mapping[str, str] | None, found: Mapping[str, str], channels: Collection[str]
+    chosen: Mapping[str, str] | None, written: Mapping[str, str], channels: Collection[str]
 ) -> dict[str, str]:
     """Return the units of channels: those that the user gave, else those that a file has.
 
     >>> channel_units({"disk": "B"}, {"cpu": "%", "note": "-"}, ("cpu", "disk"))
     {'cpu': '%', 'disk': 'B'}
     """
-    for name in given or ():
+    for name in chosen or ():
         if name not in channels:
             raise ParameterError(
                 f"units: expected the name of a channel, found {name!r}",
                 hint=did_you_mean(name, channels) or f"the channels are {', '.join(channels)}",
             )
-    units = {**found, **(given or {})}
+    units = {**written, **(chosen or {})}
     return {name: units[name] for name in channels if name in units}
 
 

@@ -127,20 +127,20 @@ def judge_rows(
     events: list[Event] = []
     start = rows.start
     while start < rows.stop:
-        own = slice(start - rows.start, rows.stop - rows.start)
-        part = rows_of(channels, own)
-        drift = fitted.acceptance.measure(fitted, state, samples[own], part)
+        span = slice(start - rows.start, rows.stop - rows.start)
+        part = rows_of(channels, span)
+        drift = fitted.acceptance.measure(fitted, state, samples[span], part)
         now = slice(start, rows.stop)
         if drift is not None:  # up to a sample that crosses the limit
             assert verdicts.distances is not None and verdicts.changes is not None
-            own = slice(own.start, own.start + len(drift.distances))
+            span = slice(span.start, span.start + len(drift.distances))
             now = slice(start, start + len(drift.distances))
             verdicts.distances[now] = drift.distances
             verdicts.changes[now] = fitted.acceptance.newest_open(state)
-        each = None if votes is None else votes[own]
-        part = rows_of(channels, own)
+        part_votes = None if votes is None else votes[span]
+        part = rows_of(channels, span)
         events += fitted.alarms.judge(
-            fitted, state, verdicts, now, samples[own], joint[own], each, part
+            fitted, state, verdicts, now, samples[span], joint[span], part_votes, part
         )
         start = now.stop
         if drift is not None and drift.crossings[-1]:

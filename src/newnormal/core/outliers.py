@@ -71,8 +71,8 @@ def find_outliers(history: Floats) -> tuple[ChannelOutliers, ...]:
             distances = np.abs(values[seen] - np.median(values[seen]))
         # A few are sorted, not all: those at least as far as the last that counts.
         least = np.partition(distances, -most - 1)[-most - 1]
-        some = np.flatnonzero(distances >= least)
-        farthest = some[np.argsort(-distances[some], kind="stable")[: most + 1]]
+        candidates = np.flatnonzero(distances >= least)
+        farthest = candidates[np.argsort(-distances[candidates], kind="stable")[: most + 1]]
         near = distances[farthest[1:]]
         gaps = (near > 0) & np.isfinite(near) & (distances[farthest[:-1]] / FARTHER >= near)
         if gaps.any():
@@ -87,6 +87,6 @@ def without(history: Floats, outliers: Sequence[ChannelOutliers]) -> Floats:
     if not outliers:
         return history
     cleaned = history.copy()
-    for each in outliers:
-        cleaned[each.samples, each.channel] = np.nan
+    for outlier in outliers:
+        cleaned[outlier.samples, outlier.channel] = np.nan
     return cleaned

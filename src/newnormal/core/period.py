@@ -66,7 +66,7 @@ def find_cycle(scaled: Floats, longest: int) -> int | None:
 
 def _exact(period: float, turns: int) -> int | None:
     """Return the period as a whole number, or None if it may be none."""
-    nearest = min(CALENDAR, key=lambda each: abs(period - each))
+    nearest = min(CALENDAR, key=lambda length: abs(period - length))
     if abs(period - nearest) <= (_NEAR + _NEAR_ONCE / turns) * nearest:
         return nearest
     whole = round(period)
@@ -77,12 +77,12 @@ def _exact(period: float, turns: int) -> int | None:
 def _autocorrelation(values: Floats) -> Floats:
     """Return the autocorrelation at lags up to two thirds of the series."""
     T = len(values)
-    known = ~np.isnan(values)
-    if not known.any():
+    present = ~np.isnan(values)
+    if not present.any():
         return np.zeros(2 * T // 3 + 1)
-    centre, size = np.median(values[known]), np.std(values[known])
-    clipped = np.where(known, np.clip(values - centre, -_CLIP * size, _CLIP * size), 0.0)
-    clipped = np.where(known, clipped - clipped[known].mean(), 0.0)
+    centre, size = np.median(values[present]), np.std(values[present])
+    clipped = np.where(present, np.clip(values - centre, -_CLIP * size, _CLIP * size), 0.0)
+    clipped = np.where(present, clipped - clipped[present].mean(), 0.0)
     length = 2 ** int(np.ceil(np.log2(2 * T)))
     spectrum = np.abs(np.fft.rfft(clipped, length)) ** 2
     lags = 2 * T // 3 + 1

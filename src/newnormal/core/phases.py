@@ -47,9 +47,9 @@ class TimeClock:
         when = times.astype("datetime64[ns]").view(np.int64)
         if len(when) == 1:  # the same in Python's integers, a tenth of the time
             return np.array([self._phase(int(when[0]))])
-        known = when != NO_TIME
-        day, at = self.days(np.where(known, when, 0))
-        return np.where(known, self.kind(day) * self.bins + at, np.nan)
+        timed = when != NO_TIME
+        day, slot = self.days(np.where(timed, when, 0))
+        return np.where(timed, self.kind(day) * self.bins + slot, np.nan)
 
     def days(self, when: Ints) -> tuple[Ints, Ints]:
         """Return the local day of each time in ns, counted from 1970, and its bin."""
@@ -66,7 +66,7 @@ class TimeClock:
         """Return times in ns as local time."""
         quarters, where = np.unique(when // QUARTER, return_inverse=True)
         offset = utc_offset(self.zone)
-        offsets = np.array([offset(int(each)) for each in quarters], dtype=np.int64)
+        offsets = np.array([offset(int(quarter)) for quarter in quarters], dtype=np.int64)
         local: Ints = when + offsets[where]
         return local
 

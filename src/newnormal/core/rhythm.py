@@ -73,8 +73,8 @@ class Rhythm(NamedTuple):
             if (period_found := find_period(scaled)) is None:
                 return None
             counter = SampleClock(min(BINS, period_found), period_found, T)
-            at = counter.phases(None, -T, T).astype(np.int64)
-            return _fitted(scaled, [counter], np.arange(T) // period_found, at)
+            slots = counter.phases(None, -T, T).astype(np.int64)
+            return _fitted(scaled, [counter], np.arange(T) // period_found, slots)
         when = times.astype("datetime64[ns]").view(np.int64)
         step = _step(when, period)
         if when[-1] - when[0] + step < WEEK or DAY / step < FEWEST_BINS:
@@ -82,10 +82,10 @@ class Rhythm(NamedTuple):
         bins = min(BINS, round(DAY / step))
         clock = TimeClock(bins, zone=zone)
         clock = TimeClock(bins, shift=_shift(when, step, clock), zone=zone)
-        days, at = clock.days(when)
+        days, slots = clock.days(when)
         more = (1, 2, 7) if bins <= _EACH_DAY else (1, 2)
         clocks: list[Phases] = [TimeClock(bins, kinds, clock.shift, zone) for kinds in more]
-        return _fitted(scaled, clocks, days, at)
+        return _fitted(scaled, clocks, days, slots)
 
     def phases(self, times: Times | None, first: int = 0, count: int | None = None) -> Floats:
         """Return the phases (T,) of samples, whole numbers; NaN where unknown.
@@ -98,17 +98,17 @@ class Rhythm(NamedTuple):
 
     def levels_at(self, phases: Floats) -> Floats:
         """Return the levels at phases (T,), interpolated between bins, (T, C); 0 where unknown."""
-        known = ~np.isnan(phases)
-        at = np.where(known, phases, 0.0)
-        low = at.astype(np.int64) % len(self.levels)
-        part = (at - np.floor(at))[:, None]
+        timed = ~np.isnan(phases)
+        slots = np.where(timed, phases, 0.0)
+        low = slots.astype(np.int64) % len(self.levels)
+        part = (slots - np.floor(slots))[:, None]
         levels = (1 - part) * self.levels[low] + part * self.levels[(low + 1) % len(self.levels)]
-        return np.where(known[:, None], levels, 0.0)
+        return np.where(timed[:, None], levels, 0.0)
 
     def sentence(self, channels: Sequence[str]) -> str:
         """Return which rhythm was found, in one sentence."""
         C = len(channels)
-        have = [name for name, found in zip(channels, self.explained, strict=True) if found]
+        have = [name for name, explained in zip(channels, self.explained, strict=True) if explained]
         count = "each channel" if len(have) == C else f"{len(have)} of {C} channels"
         follows = ""
         if isinstance(self.clock, SampleClock):
@@ -151,28 +151,28 @@ class _Days(NamedTuple):
         return _Days(self.days[rows], self.means[rows], row, self.bin[inside])
 
 
-def _fitted(scaled: Floats, clocks: list[Phases], days: Ints, at: Ints) -> Rhythm | None:
+def _fitted(scaled: Floats, clocks: list[Phases], days: Ints, slots: Ints) -> Rhythm | None:
     """Return the rhythm with the clock that predicts held-out days best, or None."""
-    known, row = np.unique(days, return_inverse=True)
+    dates, row = np.unique(days, return_inverse=True)
     bins, C = clocks[0].bins, scaled.shape[1]
-    if len(known) < _TURNS:
+    if len(dates) < _TURNS:
         return None
-    shape = (len(known), bins, C)
-    history = _Days(known, _means(scaled, row * bins + at, shape), row, at)
-    early = len(known) - max(2 if len(known) > _TURNS else 1, round(_HELD_OUT * len(known)))
+    shape = (len(dates), bins, C)
+    history = _Days(dates, _means(scaled, row * bins + slots, shape), row, slots)
+    early = len(dates) - max(2 if len(dates) > _TURNS else 1, round(_HELD_OUT * len(dates)))
     late = row >= early
     first = history.some(slice(early))
     plain = np.nan_to_num(_median(scaled[~late], axis=0))
     missed = scaled[late] - plain
     chosen, explained, least = clocks[0], np.zeros(C, np.bool_), np.inf
     for clock in clocks:
-        kinds, count = _kinds(clock, known), clock.size // bins
+        kinds, count = _kinds(clock, dates), clock.size // bins
         if min(np.bincount(kinds, minlength=count)) < DAYS_OF_A_KIND:
             continue
         if count > 1 and min(np.bincount(kinds[:early], minlength=count)) < DAYS_OF_A_KIND - 1:
             continue
         levels = _levels(first, clock)
-        error = scaled[late] - levels[kinds[row[late]] * bins + at[late]]
+        error = scaled[late] - levels[kinds[row[late]] * bins + slots[late]]
         left, all_of_it = _squares(error, missed)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(all_of_it > 0, left / all_of_it, 1.0)
@@ -182,7 +182,7 @@ def _fitted(scaled: Floats, clocks: list[Phases], days: Ints, at: Ints) -> Rhyth
     if not explained.any():
         return None
     levels = _levels(history, chosen)
-    phase = _kinds(chosen, known)[row] * bins + at
+    phase = _kinds(chosen, dates)[row] * bins + slots
     distances = history.average(np.abs(scaled - levels[phase]))
     spreads = np.tile(_spreads(distances), (len(levels) // bins, 1))
     with np.errstate(invalid="ignore"):
@@ -224,11 +224,11 @@ def _levels(history: _Days, clock: Phases) -> Floats:
     return np.concatenate(tables)
 
 
-def _steady(own: Floats, smooth: Floats, spread: Floats, count: Ints) -> Floats:
+def _steady(level: Floats, smooth: Floats, spread: Floats, count: Ints) -> Floats:
     """Return a bin's own level where that is surely another than the smooth one."""
     error = _MEDIAN_ERROR * spread / np.sqrt(np.maximum(count, 1))
-    sure = (np.abs(own - smooth) > _STEADY * error) & (count >= DAYS_OF_A_KIND)
-    return np.where(sure, own, smooth)
+    sure = (np.abs(level - smooth) > _STEADY * error) & (count >= DAYS_OF_A_KIND)
+    return np.where(sure, level, smooth)
 
 
 def _smooth(values: Floats, bins: int) -> Floats:
@@ -240,9 +240,9 @@ def _smooth(values: Floats, bins: int) -> Floats:
 
 def _spreads(distances: Floats) -> Floats:
     """Return the spread by bin (B, C) from mean distances by day and bin (D, B, C)."""
-    own = _MAD * _median(distances, axis=0)
-    typical = np.nan_to_num(_median(own, axis=0))
-    spreads: Floats = np.maximum(_pooled(own), np.maximum(_FLOOR * typical, _LEAST))
+    scatter = _MAD * _median(distances, axis=0)
+    typical = np.nan_to_num(_median(scatter, axis=0))
+    spreads: Floats = np.maximum(_pooled(scatter), np.maximum(_FLOOR * typical, _LEAST))
     return spreads
 
 
@@ -255,11 +255,11 @@ def _pooled(spread: Floats) -> Floats:
 def _filled(level: Floats) -> Floats:
     """Return levels (B, C) with those of missing bins between their neighbours', circular."""
     filled = level.copy()
-    at = np.arange(len(level))
+    slots = np.arange(len(level))
     for channel in np.flatnonzero(np.isnan(level).any(axis=0)):
-        known = np.flatnonzero(~np.isnan(level[:, channel]))
-        if len(known):
-            filled[:, channel] = np.interp(at, known, level[known, channel], period=len(level))
+        seen = np.flatnonzero(~np.isnan(level[:, channel]))
+        if len(seen):
+            filled[:, channel] = np.interp(slots, seen, level[seen, channel], period=len(level))
         else:
             filled[:, channel] = 0
     return filled
@@ -269,7 +269,7 @@ def _squares(error: Floats, missed: Floats) -> tuple[Floats, Floats]:
     """Return the sums of squares (C,) of both, without the samples that neither explains."""
     neither = np.nan_to_num(np.minimum(error**2, missed**2))
     keep = neither <= np.quantile(neither, 1 - _TRIMMED, axis=0)
-    left, all_of_it = (np.nansum(np.where(keep, each, 0) ** 2, axis=0) for each in (error, missed))
+    left, all_of_it = (np.nansum(np.where(keep, part, 0) ** 2, axis=0) for part in (error, missed))
     return left, all_of_it
 
 

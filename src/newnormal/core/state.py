@@ -222,14 +222,14 @@ def judge_channels(
     times = _NO_TIME if T == 1 else np.full(T, NO_TIME)
     if verdicts.times is not None:
         times = verdicts.times[rows].view(np.int64)
-    known: Any = verdicts.expected, verdicts.lows, verdicts.highs, verdicts.channel_ratios
-    columns: list[Any] = [column[rows] for column in known]
+    judged: Any = verdicts.expected, verdicts.lows, verdicts.highs, verdicts.channel_ratios
+    columns: list[Any] = [column[rows] for column in judged]
     columns += np.empty((T, C)), np.empty((T, C), np.int64), np.empty((T, C), np.float32)
     columns += np.empty(T, np.int64), np.empty(T)
     out = ChannelOut(*columns)
-    given = samples, times, known_phases(phases, T), state.channel, fitted.channel
+    arguments = samples, times, known_phases(phases, T), state.channel, fitted.channel
     scaling = fitted.step.mean, fitted.step.scale, fitted.model.rhythm_levels
-    fitted.kernels.call(judge_by_channel, *given, *scaling, out)
+    fitted.kernels.call(judge_by_channel, *arguments, *scaling, out)
     return out
 
 

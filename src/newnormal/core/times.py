@@ -116,10 +116,10 @@ class SampleTimes(TimesState):
         """Return the time of the sample before the newest `count`, or None."""
         if not self.counts[TIMES_KNOWN]:
             return None
-        at = len(self.times) - count - 1
-        if count >= self.counts[TIMES_HELD] or at < 0 or np.isnat(self.times[at]):
+        position = len(self.times) - count - 1
+        if count >= self.counts[TIMES_HELD] or position < 0 or np.isnat(self.times[position]):
             return None
-        when: np.datetime64 = self.times[at]
+        when: np.datetime64 = self.times[position]
         return when
 
     def drop(self, count: int) -> None:
@@ -128,8 +128,8 @@ class SampleTimes(TimesState):
             self.times[count:] = self.times[:-count].copy()
             self.times[:count] = _NAT
             self.counts[TIMES_HELD] -= count
-            known = self.times[~np.isnat(self.times)]
-            self.last[0] = known[-1] if len(known) else _NAT
+            dated = self.times[~np.isnat(self.times)]
+            self.last[0] = dated[-1] if len(dated) else _NAT
 
     def clear(self) -> None:
         """Forget everything."""
