@@ -67,7 +67,7 @@ def waits(path: Path) -> bool:
     """Whether feedback waits beside a state file or a fleet's folder."""
     from newnormal.runtime.feedback import Queue
 
-    return not Queue(path, lambda message: None).empty
+    return not Queue(path, lambda _: None).empty
 
 
 def feedback_text(waiting: bool) -> str | None:
