@@ -69,7 +69,7 @@ bench-reading: .venv/dev ## Time reading alone beside an older commit, and write
 bench-first: .venv/dev ## Time the first commands after an install, and write docs/benchmarks-first.md.
 	@$(BIN)/python -m benchmarks.first_fit
 
-docs: .venv/dev ## Write the reference in docs/reference from the code.
+docs: .venv/dev ## Write the reference in docs/reference from the code, and the README's table.
 	@$(BIN)/python docs/generate.py
 
 pictures: .venv/dev ## Draw the pictures of docs/method.md anew.

@@ -1,26 +1,21 @@
 """Write docs/reference from the code and the README's table from the results.
 
-::
-
-    python docs/generate.py            write the pages
-    python docs/generate.py --check    write nothing; exit 1 if a page is out of date
-
-The README's table comes from docs/results/drift-alarms.csv, written by `newnormal reproduce drift`;
-`python.md` comes from the public names, their signatures and docstrings; `cli.md` from the command
-line's own objects.
+The reference is not in the repository: `make docs` writes it there to read, `make site` into the
+site. `python.md` comes from the public names, their signatures and docstrings; `cli.md` from the
+command line's own objects; the README's table from docs/results/drift-alarms.csv, written by
+`newnormal reproduce drift`.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import importlib
 import inspect
 import re
-import sys
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from types import FunctionType
@@ -28,8 +23,8 @@ from typing import Any
 
 import typer
 
-_FOLDER = Path(__file__).parent / "reference"
-_README = Path(__file__).parents[1] / "README.md"
+REFERENCE = Path(__file__).parent / "reference"
+README = Path(__file__).parents[1] / "README.md"
 _RESULTS = Path(__file__).parent / "results"
 MODULES = (
     "newnormal",
@@ -105,30 +100,21 @@ _STARS: dict[Any, str] = {
 _WORDS = {str: "TEXT", int: "N", float: "NUMBER", Path: "PATH"}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Write the pages, or say which are out of date; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if outdated")
-    check = parser.parse_args(arguments).check
-    outdated = {path: text for path, text in pages().items() if _content(path) != text}
-    if check:
-        for path in outdated:
-            print(f"{path} is out of date: run `make docs` and commit it", file=sys.stderr)
-        return 1 if outdated else 0
-    _FOLDER.mkdir(exist_ok=True)
-    for path, text in outdated.items():
+def main() -> None:
+    """Write the reference, and the README with its table."""
+    for path, text in {**reference(), README: readme()}.items():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path}")
-    return 0
 
 
-def pages() -> dict[Path, str]:
-    """Return the text of each page by its path."""
+@cache
+def reference() -> dict[Path, str]:
+    """Return the text of each page of the reference by its path."""
     return {
-        _FOLDER / "python.md": _python_page(),
-        _FOLDER / "cli.md": _cli_page(),
-        _FOLDER / "service.md": _service_page(),
-        _README: _readme(),
+        REFERENCE / "python.md": _python_page(),
+        REFERENCE / "cli.md": _cli_page(),
+        REFERENCE / "service.md": _service_page(),
     }
 
 
@@ -147,10 +133,6 @@ def anchors(markdown: str) -> list[str]:
         found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
     return found
-
-
-def _content(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 # ---------------------------------------------------------------------- Python
@@ -418,10 +400,10 @@ def _service_page() -> str:
     return "\n".join([_NOTE, "\n\n".join(block.strip() for block in blocks), ""])
 
 
-def _readme() -> str:
+def readme() -> str:
     """Return the README with its table made anew from the committed results."""
     start, end = "<!-- the table is written by `make docs` -->\n", "<!-- end of the table -->"
-    before, _, rest = _README.read_text(encoding="utf-8").partition(start)
+    before, _, rest = README.read_text(encoding="utf-8").partition(start)
     _, _, after = rest.partition(end)
     return f"{before}{start}{_results_table()}{end}{after}"
 
@@ -491,4 +473,4 @@ def _sum(runs: list[dict[str, str]], name: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -7,6 +7,7 @@
 The pages are written for a reader of the repository: they link to files outside `docs`, and to
 headings by GitHub's anchors. On the site
 
+- the reference is written from the code (`docs/generate.py`);
 - the README is the front page, and `docs/README.md` is the list of all pages;
 - the other pages at the top of the repository are pages, too (`PAGES`);
 - a link to a source file or a folder is its text, without a link;
@@ -25,7 +26,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from docs.generate import anchors
+from docs.generate import REFERENCE, anchors, reference
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,12 +69,14 @@ def stage(target: Path) -> None:
     """Write all pages, pictures and tables of the site into a folder, in place of what it held."""
     shutil.rmtree(target, ignore_errors=True)
     docs = ROOT / "docs"
-    pages = {path.relative_to(ROOT).as_posix(): path for path in sorted(docs.rglob("*.md"))}
-    pages |= {name: ROOT / name for name in PAGES}
-    for name, path in pages.items():
-        written = target / PAGES.get(name, name.removeprefix("docs/"))
-        written.parent.mkdir(parents=True, exist_ok=True)
-        written.write_text(rewrite(name, path.read_text(encoding="utf-8")), encoding="utf-8")
+    written = {path for path in docs.rglob("*.md") if path.parent != REFERENCE}
+    written |= {ROOT / name for name in PAGES}
+    pages = {path: path.read_text(encoding="utf-8") for path in sorted(written)} | reference()
+    for path, text in pages.items():
+        name = path.relative_to(ROOT).as_posix()
+        page = target / PAGES.get(name, name.removeprefix("docs/"))
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(rewrite(name, text), encoding="utf-8")
     others = [path for path in docs.rglob("*") if path.suffix in _KINDS]
     copied = {path.relative_to(docs).as_posix(): path for path in others}
     copied |= {name.removeprefix("docs/"): ROOT / name for name in _OWN}
