@@ -371,6 +371,7 @@ def at(position: int, value: float) -> Callable[[Any], Any]:
         ("live.times.counts", at(0, 10**6), r"times.counts.held: a whole number from 0 to L"),
         ("live.alarm.counts", at(9, 1), r"alarm.counts.open: a whole number from 0 to alarms"),
         ("live.alarm.tail_levels", lambda x: x[::-1].copy(), r"tail_levels: expected increasing"),
+        ("fitted.alarm_start.counts", lambda x: x + 2**62, r"counts.age: a whole number from 0 to"),
         ("fitted.alarm_start.levels", lambda x: x + np.inf, "alarm.levels: finite rates"),
         ("live.alarm.tail_excess", lambda x: 0 * x, r"tail_excess: expected a start, a chance"),
         ("live.learn_threshold", lambda x: x * np.nan, r"expected numbers other than NaN"),

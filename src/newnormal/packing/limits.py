@@ -17,6 +17,7 @@ from newnormal.acceptance import TimedAcceptance
 from newnormal.core.state import Fitted, StreamState
 from newnormal.errors import StateError
 from newnormal.kernels import accepted, alarm, step
+from newnormal.kernels.alarm import AlarmState
 from newnormal.kernels.step import StepState
 from newnormal.kernels.stream import (
     CHANGE_NUMBER,
@@ -59,7 +60,7 @@ def sizes_of(fitted: Fitted) -> dict[str, Any]:
 
 
 def check_arrays(
-    kind: type[StreamState | Baseline | Shadow],
+    kind: type[StreamState | Baseline | Shadow | AlarmState],
     arrays: Arrays,
     sizes: Sizes,
     names: Sequence[str],

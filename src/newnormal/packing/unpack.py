@@ -325,16 +325,14 @@ class _StateReader:
         return {"rule": self.rule, "moving_start": start}
 
     def _alarm_start(self, params: AlarmParams) -> AlarmState:
-        """Take out where alarms start; levels are searched up to where the tail begins."""
+        """Take out where alarms start: what a stream can have."""
         start = read(AlarmState, "fitted.alarm_start.", self.take)
+        arrays = {name: array[None] for name, array in flatten(start)}
+        check_arrays(AlarmState, arrays, {}, ["fitted.alarm_start"])
         limited = np.array([params.rate != 0])
         for expected, wrong in wrong_alarms(start.levels[None], start.recent[None], limited):
             if wrong.any():
                 raise StateError(f"fitted.alarm_start: expected {expected}, found others")
-        if start.tail_levels[-1] < start.tail_excess[0]:
-            raise StateError(
-                "fitted.alarm_start.tail_levels: expected the start of the tail, found less"
-            )
         return start
 
     def _spread(self) -> Floats | None:
