@@ -127,7 +127,7 @@ def number_texts(*values: float, unit: str = "", digits: int = 3) -> list[str]:
     """Return numbers beside each other: one prefix and precision, and different ones differ.
 
     Prefix and precision are those of the second largest, so that one that is far out hides nothing
-    of the others. `newnormal/reports/page/format.js` has the same rule.
+    of the others. `newnormal/page/format.js` has the same rule.
 
     >>> number_texts(26.04, 25.91, 25.97), number_texts(425, 162.3, 194.1)
     (['26.04', '25.91', '25.97'], ['425', '162', '194'])

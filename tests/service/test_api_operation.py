@@ -27,7 +27,7 @@ def test_the_page_and_its_files_come_with_a_tag_that_spares_the_second_time(clie
     for path, kind in (
         ("/", "text/html; charset=utf-8"),
         ("/static/picture.js", "text/javascript; charset=utf-8"),
-        ("/static/report.css", "text/css; charset=utf-8"),
+        ("/static/page.css", "text/css; charset=utf-8"),
         ("/static/uPlot.iife.min.js", "text/javascript; charset=utf-8"),
     ):
         found = client.get(path)

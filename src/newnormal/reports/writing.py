@@ -30,16 +30,13 @@ _TITLE = "newnormal report"
 _SLACK = 1_000  # bytes: what is between the parts
 _ENDINGS = (".html", ".htm")
 # In the order in which they are joined, without a build step.
-STYLES = ("vendor/uplot/uPlot.min.css", "reports/page/report.css")
+STYLES = ("vendor/uplot/uPlot.min.css", "page/page.css", "reports/page/report.css")
+_SHARED = ("decode", "format", "events", "panels", "gestures", "picture", "parts")
 SCRIPTS = (
+    "page/theme.js",
     "vendor/uplot/uPlot.iife.min.js",
-    *(
-        f"reports/page/{name}.js"
-        for name in (
-            *("decode", "format", "events", "panels", "gestures", "picture", "lists", "overview"),
-            "main",
-        )
-    ),
+    *(f"page/{name}.js" for name in _SHARED),
+    *(f"reports/page/{name}.js" for name in ("lists", "overview", "main")),
 )
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 

@@ -5,23 +5,9 @@
   const PAGE = 25; // entries of a list before "show more"
   const USUAL = ["back to normal", "changed"]; // why nearly all alarms close: no news, or in the sentence
 
-  const STATUS = {
-    "in alarm": ["nn-is-alarm", "In alarm"],
-    "change pending": ["nn-is-pending", "Change pending"],
-    "change rejected": ["nn-is-rejected", "Rejected change persists"],
-    normal: ["nn-is-normal", "Normal"],
-  };
-
-  /** A status in words, with a sign that differs by form as well as by colour. */
-  NN.status = function (status, text) {
-    const [name, words] = STATUS[status] || ["nn-is-normal", status];
-    return h(
-      "span",
-      { class: `nn-status ${name}` },
-      h("span", { class: "nn-sign", "aria-hidden": "true" }),
-      h("span", {}, text || words),
-    );
-  };
+  const STATUSES = { "in alarm": "alarm", "change pending": "change", "change rejected": "rejected", normal: "live" };
+  /** A status as a badge takes it. */
+  NN.signOf = (status) => STATUSES[status];
 
   const newest = (found) =>
     found.reduce((best, each) => (!best || each.number > best.number ? each : best), null);
@@ -53,27 +39,27 @@
           h("span", {}, lead ? h("strong", {}, lead) : null, each.sentence),
         ),
       );
-    let status = NN.status(stream.status);
+    let status = NN.badge(NN.signOf(stream.status));
     if (open) {
-      status = NN.status(
-        "in alarm",
+      status = NN.badge(
+        "alarm",
         ["In alarm since ", time(open), open.lasted ? `, for ${open.lasted}` : ""],
       );
       line("alarm", open);
     }
     if (pending) {
-      if (!open) status = NN.status("change pending", ["Change pending since ", time(pending)]);
+      if (!open) status = NN.badge("change", ["Change pending since ", time(pending)]);
       line("change", pending, open ? "Change pending: " : "");
     } else if (rejected && !open) {
-      status = NN.status("change rejected", ["Rejected change persists since ", time(rejected)]);
+      status = NN.badge("rejected", ["Rejected change persists since ", time(rejected)]);
       line("change", rejected);
     }
     if (!open && last) {
-      if (!lines.length) status = NN.status("normal", "Normal at the end");
+      if (!lines.length) status = NN.badge("live", "Normal at the end");
       line("alarm", last, ["Last alarm, ", time(last), ": "]);
     } else if (!lines.length) {
-      status = NN.status(
-        "normal",
+      status = NN.badge(
+        "live",
         stream.changes.length ? "Normal, no alarms" : "Normal throughout: no alarms, no changes",
       );
     }
@@ -110,10 +96,7 @@
     }
     parts.push(NN.plural(NN.total(stream, "channels"), "channel"), NN.plural(stream.samples, "sample"));
     if (stream.missing) parts.push(NN.plural(stream.missing, "missing value"));
-    return parts.map((text, k) => [
-      k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null,
-      h("span", {}, text),
-    ]);
+    return NN.facts(parts);
   }
 
   /** The lists beside the picture. `link(kind, number)` gives where an entry leads. */
@@ -185,14 +168,14 @@
         alarm,
         chips,
         facts,
-        alarm.evidence && alarm.evidence.length ? evidence(alarm) : null,
+        alarm.evidence && alarm.evidence.length ? folded("Evidence", NN.evidenceTable(alarm.evidence, alarm.shares || {})) : null,
       );
     }
 
     change(change) {
       const facts = [`since ${change.since}`, change.alarm ? `with alarm ${change.alarm}` : ""];
       const chips = [h("span", { class: `nn-chip nn-chip-${change.state}` }, change.state)];
-      return this.entry("change", change, chips, facts, change.channels.length ? levels(change) : null);
+      return this.entry("change", change, chips, facts, change.channels.length ? folded("Levels", NN.levelsTable(change)) : null);
     }
 
     entry(kind, each, chips, facts, more) {
@@ -206,7 +189,7 @@
           h(
             "span",
             { class: "nn-entry-text" },
-            h("span", { class: "nn-facts" }, facts.filter(Boolean).map(part), " ", chips),
+            h("span", { class: "nn-facts" }, NN.facts(facts), " ", chips),
             h("span", { class: "nn-sentence" }, each.sentence),
           ),
         ),
@@ -214,9 +197,6 @@
       );
     }
   };
-
-  /** One of several facts in a row, which breaks between them alone. */
-  const part = (text, nth) => [nth ? " · " : null, h("span", {}, text)];
 
   class List {
     constructor(kind, name, entries, make, orders, none, total) {
@@ -304,51 +284,6 @@
     }
   }
 
-  const WORDS = { high: "too high", low: "too low", missing: "missing", within: "within its range" };
-
-  function evidence(alarm) {
-    const rows = alarm.evidence.map((each) => {
-      const known = [each.observed, each.expected, each.low, each.high];
-      const [observed, expected, low, high] = NN.numbers(known, 3, each.unit);
-      const share = (alarm.shares || {})[each.channel];
-      return h(
-        "tr",
-        {},
-        h(
-          "th",
-          { scope: "row" },
-          each.channel,
-          share ? h("small", { title: "its part in the alarm" }, ` ${Math.round(100 * share)} %`) : null,
-        ),
-        h(
-          "td",
-          { class: /high|low/.test(each.direction) ? "nn-bad" : "" },
-          observed,
-          h("small", {}, WORDS[each.direction] || ""),
-        ),
-        h("td", {}, expected),
-        h(
-          "td",
-          {},
-          each.low === null || each.low === undefined ? "–" : `${low} to ${high}`,
-        ),
-      );
-    });
-    return table("Evidence", ["Channel", "Observed", "Expected", "Range"], rows);
-  }
-
-  function levels(change) {
-    const rows = change.channels.map((name) =>
-      h(
-        "tr",
-        {},
-        h("th", { scope: "row" }, name),
-        NN.numbers([change.before[name], change.after[name]], 3, (change.units || {})[name]).map((text) => h("td", {}, text)),
-      ),
-    );
-    return table("Levels", ["Channel", "Before", "After"], rows);
-  }
-
   /** What was decided before, as the state has it. */
   const decisions = (items) =>
     h(
@@ -364,29 +299,5 @@
       ),
     );
 
-  const table = (name, columns, rows) =>
-    h(
-      "details",
-      { class: "nn-details" },
-      h("summary", {}, name),
-      h(
-        "div",
-        { class: "nn-scroll" },
-        h(
-          "table",
-          {},
-          h(
-            "thead",
-            {},
-            h(
-              "tr",
-              {},
-              columns.map((text) => h("th", { scope: "col" }, text)),
-            ),
-          ),
-          h("tbody", {}, rows),
-        ),
-      ),
-    );
-
+  const folded = (name, table) => h("details", { class: "nn-details" }, h("summary", {}, name), table);
 })();

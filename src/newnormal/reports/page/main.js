@@ -53,50 +53,10 @@
     }, 250);
   }
 
-  /* ------------------------------------------------------------------ the theme */
-
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const kept = {
-    get() {
-      try {
-        return localStorage.getItem("newnormal-theme");
-      } catch {
-        return null;
-      }
-    },
-    set(theme) {
-      try {
-        localStorage.setItem("newnormal-theme", theme);
-      } catch {
-        // it holds until the page is closed
-      }
-    },
-  };
-  const known = (theme) => (theme === "light" || theme === "dark" ? theme : null);
-  let chosen = known(kept.get());
-  const theme = () => chosen || (dark.matches ? "dark" : "light");
-  const toggle = h("button", {
-    type: "button",
-    class: "nn-button nn-theme",
-    onclick: () => {
-      kept.set((chosen = theme() === "dark" ? "light" : "dark"));
-      paint();
-    },
-  });
-
-  function paint() {
-    document.documentElement.dataset.theme = theme();
-    const other = theme() === "dark" ? "light" : "dark";
-    toggle.textContent = theme() === "dark" ? "☀" : "☾";
-    toggle.setAttribute("aria-label", `Switch to the ${other} theme`);
-    toggle.title = `Switch to the ${other} theme`;
-    if (state.picture) state.picture.recolour();
-  }
-  dark.addEventListener("change", paint);
-
   /* ------------------------------------------------------------------ the page */
 
   const main = h("main");
+  const toggle = NN.themeButton(() => state.picture && state.picture.recolour());
   const header = h("header", { class: "nn-header" }, h("p", { class: "nn-title" }, meta.title), toggle);
   const keys = h(
     "p",
@@ -223,7 +183,6 @@
   }
 
   page.replaceChildren(header, main, footer);
-  paint();
   go(true);
   addEventListener("hashchange", () => go(false));
   // A link to where the page is already does not change the address: go there again.
@@ -234,13 +193,7 @@
   document.addEventListener("keydown", (event) => {
     if (state.picture && NN.press(state.picture, event)) event.preventDefault();
   });
-  addEventListener("beforeprint", () => {
-    document.documentElement.dataset.theme = "light"; // paper is
-    if (state.picture) state.picture.print(true);
-  });
-  addEventListener("afterprint", () => {
-    document.documentElement.dataset.theme = theme();
-    if (state.picture) state.picture.print(false);
-  });
+  addEventListener("beforeprint", () => state.picture && state.picture.print(true));
+  addEventListener("afterprint", () => state.picture && state.picture.print(false));
   NN.state = state;
 })();

@@ -31,49 +31,8 @@
   NN.sparkline = function (stream, width = 180, height = 30) {
     const line = stream.sparkline;
     if (!line || !line.ratio.length) return h("span", { class: "nn-none" }, "–");
-    const svg = (tag, attributes) => {
-      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-      return made;
-    };
-    const wide = line.ratio.length;
-    const tall = (ratio) =>
-      height - 2 - Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40)) * (height - 4);
-    const root = svg("svg", {
-      class: "nn-spark",
-      viewBox: `0 0 ${wide} ${height}`,
-      width,
-      height,
-      preserveAspectRatio: "none",
-      role: "img",
-    });
-    root.append(
-      Object.assign(svg("title", {}), {
-        textContent: `Ratio to the limit; ${NN.plural(NN.total(stream, "alarms"), "alarm")}`,
-      }),
-    );
-    for (const [from, to] of line.alarms) {
-      const size = Math.max(to - from + 1, wide / 60);
-      root.append(
-        svg("rect", {
-          class: "nn-spark-alarm",
-          x: Math.min(wide - size, Math.max(0, (from + to + 1 - size) / 2)),
-          y: 0,
-          width: size,
-          height,
-        }),
-      );
-    }
-    root.append(svg("line", { class: "nn-spark-threshold", x1: 0, x2: wide, y1: tall(1), y2: tall(1) }));
-    let path = "";
-    let pen = "M";
-    line.ratio.forEach((ratio, k) => {
-      if (ratio === null) return void (pen = "M");
-      path += `${pen}${k + 0.5} ${tall(ratio).toFixed(1)}`;
-      pen = "L";
-    });
-    root.append(svg("path", { class: "nn-spark-line", d: path }));
-    return root;
+    const title = `Ratio to the limit; ${NN.plural(NN.total(stream, "alarms"), "alarm")}`;
+    return NN.spark(line.ratio, title, { width, height, alarms: line.alarms });
   };
 
   NN.fleetHeadline = function (meta) {
@@ -103,18 +62,15 @@
       fleet.shown < fleet.streams
         ? `the ${NN.count(fleet.shown)} that need attention most are in this file`
         : "",
-    ].filter(Boolean);
+    ];
     return h(
       "div",
       { class: "nn-headline" },
-      h("h1", {}, NN.status(worst, text)),
+      h("h1", {}, NN.badge(NN.signOf(worst), text)),
       h(
         "p",
         { class: "nn-counts" },
-        facts.map((each, k) => [
-          k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null,
-          h("span", {}, each),
-        ]),
+        NN.facts(facts),
       ),
     );
   };
@@ -288,7 +244,7 @@
         "tr",
         { onclick: open, "data-stream": stream.name },
         h("th", { scope: "row" }, h("a", { href }, stream.name)),
-        h("td", { class: "nn-cell-status" }, NN.status(stream.status)),
+        h("td", { class: "nn-cell-status" }, NN.badge(NN.signOf(stream.status))),
         h("td", { class: "nn-cell-spark" }, NN.sparkline(stream)),
         h("td", { class: "nn-cell-number" }, NN.count(NN.total(stream, "alarms"))),
         h(

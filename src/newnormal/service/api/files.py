@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from newnormal.service.api.problems import HttpProblem
 
 # Where a file of this name is looked for, in this order.
-_FOLDERS = ("service/page", "reports/page", "vendor/uplot")
+_FOLDERS = ("service/page", "page", "vendor/uplot")
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",

@@ -136,11 +136,7 @@
     tab("Inbox", "#/inbox", "inbox"),
     tab(["Health", healthSign], "#/health", "health"),
   );
-  const theme = h("button", {
-    type: "button",
-    class: "nn-button nn-theme",
-    onclick: () => self.toggleTheme(),
-  });
+  const theme = NN.themeButton(() => current.view && current.view.recolour && current.view.recolour());
   const help = h(
     "button",
     { type: "button", class: "nn-button nn-keys-button", "aria-label": "Keys (?)", title: "Keys (?)", onclick: () => keys() },
@@ -157,24 +153,9 @@
   );
 
   function mark_() {
-    const svg = (tag, given) => {
-      const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-      for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
-      return made;
-    };
-    const root = svg("svg", { viewBox: "0 0 32 20", width: 29, height: 18, "aria-hidden": "true" });
-    root.append(svg("path", { d: "M2 12h6l3-4 4 8 4-15 3 11h8", class: "nn-brand-line" }));
-    return root;
+    const line = NN.svg("path", { d: "M2 12h6l3-4 4 8 4-15 3 11h8", class: "nn-brand-line" });
+    return NN.svg("svg", { viewBox: "0 0 32 20", width: 29, height: 18, "aria-hidden": "true" }, line);
   }
-
-  function paint() {
-    const other = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-    theme.textContent = other === "light" ? "☀" : "☾";
-    theme.setAttribute("aria-label", `Switch to the ${other} theme`);
-    theme.title = `Switch to the ${other} theme`;
-    if (current.view && current.view.recolour) current.view.recolour();
-  }
-  addEventListener("nn-theme", paint);
 
   function mark(place) {
     const name = { inbox: "inbox", item: "inbox", health: "health" }[place.parts[0]] || "streams";
@@ -391,6 +372,5 @@
 
   NN.build = function () {
     document.getElementById("page").replaceChildren(header, banner, demo, main, footer, messages, spoken);
-    paint();
   };
 })();

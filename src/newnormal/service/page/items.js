@@ -55,7 +55,7 @@
     }
     const { severity, severity_word: word } = item.body || {};
     if (item.kind === "alarm" && severity) parts.push(`severity ${severity}, ${word}`);
-    return parts.map((text, k) => [k ? " · " : null, h("span", {}, text)]);
+    return NN.facts(parts);
   };
 
   /** How bad an item was, in words; "" where that says nothing. */
@@ -65,66 +65,13 @@
     return "";
   };
 
-  const WORDS = { high: "too high", low: "too low", missing: "missing", within: "within its range" };
-
-  const table = (caption, columns, rows) =>
-    h(
-      "div",
-      { class: "nn-scroll" },
-      h(
-        "table",
-        { class: "nn-evidence" },
-        h("caption", {}, caption),
-        h("thead", {}, h("tr", {}, columns.map((text) => h("th", { scope: "col" }, text)))),
-        h("tbody", {}, rows),
-      ),
-    );
-
-  const texts = (each) => NN.numbers([each.observed, each.expected, each.low, each.high], 3, each.unit);
-
   /** What was observed beside what was expected. */
   NN.evidence = function (item) {
     const { body } = item;
     if (item.kind === "alarm" && (body.evidence || []).length) {
-      const shares = (body.peak && body.peak.channels) || {};
-      return table(
-        "Evidence",
-        ["Channel", "Observed", "Expected", "Expected range"],
-        body.evidence.map((each) =>
-          h(
-            "tr",
-            {},
-            h(
-              "th",
-              { scope: "row" },
-              NN.name(each.channel),
-              shares[each.channel]
-                ? h("small", {}, ` ${Math.round(100 * shares[each.channel])} % of the alarm`)
-                : null,
-            ),
-            h(
-              "td",
-              { class: /high|low|missing/.test(each.direction) ? "nn-bad" : "" },
-              h("b", {}, each.observed === null ? "no value" : texts(each)[0]),
-              each.observed === null ? null : h("small", {}, ` ${WORDS[each.direction] || ""}`),
-            ),
-            h("td", {}, texts(each)[1]),
-            h("td", {}, each.low === null || each.low === undefined ? "–" : texts(each).slice(2).join(" to ")),
-          ),
-        ),
-      );
+      return NN.evidenceTable(body.evidence, (body.peak && body.peak.channels) || {});
     }
-    if (item.kind === "change" && (body.channels || []).length && body.before) {
-      return table(
-        "Levels",
-        ["Channel", "Before", "After"],
-        body.channels.map((name) => {
-          const levels = [body.before[name], (body.after || {})[name]];
-          const [before, after] = NN.numbers(levels, 3, (body.units || {})[name]);
-          return h("tr", {}, h("th", { scope: "row" }, NN.name(name)), h("td", {}, before), h("td", {}, h("b", {}, after)));
-        }),
-      );
-    }
+    if (item.kind === "change" && (body.channels || []).length && body.before) return NN.levelsTable(body);
     if (item.kind === "channels") {
       const row = (title, found) =>
         found && found.length ? [h("dt", {}, title), h("dd", {}, found.map((name, k) => [k ? ", " : null, NN.name(name)]))] : null;

@@ -1,58 +1,7 @@
-/* Small pictures: the ratio of a stream beside 1, and a channel around an alarm. */
+/* A small picture of a channel around an alarm. */
 (function () {
   "use strict";
-  const SPACE = "http://www.w3.org/2000/svg";
-
-  const svg = (tag, attributes, ...children) => {
-    const made = document.createElementNS(SPACE, tag);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    made.append(...children.filter(Boolean));
-    return made;
-  };
-  const titled = (text) => {
-    const made = svg("title", {});
-    made.textContent = text;
-    return made;
-  };
-
-  // The height of a ratio: 1 lies at 43 % whatever the ratios are.
-  const part = (ratio) => Math.min(1, Math.log1p(4 * Math.max(0, ratio)) / Math.log1p(40));
-
-  /** The ratios of the last stretches of a stream; those of 1 or above stand out. */
-  NN.spark = function (ratios, height = 30) {
-    const wide = 30; // as many as lists of streams have
-    const at = (k) => wide - ratios.length + k;
-    const tall = (ratio) => (height - 2 - part(ratio) * (height - 4)).toFixed(1);
-    const known = ratios.filter((each) => each !== null);
-    const top = known.reduce((most, each) => Math.max(most, each), 0);
-    const root = svg("svg", {
-      class: "nn-spark",
-      viewBox: `0 0 ${wide} ${height}`,
-      height,
-      preserveAspectRatio: "none",
-      role: "img",
-    });
-    root.append(
-      titled(
-        known.length
-          ? `Ratio to the limit: now ${NN.ratio(known.at(-1))}, highest ${NN.ratio(top)}; the dashed line is 1`
-          : "Not judged yet",
-      ),
-    );
-    root.append(svg("line", { class: "nn-spark-threshold", x1: 0, x2: wide, y1: tall(1), y2: tall(1) }));
-    let line = "";
-    let above = "";
-    let pen = "M";
-    ratios.forEach((ratio, k) => {
-      if (ratio === null) return void (pen = "M");
-      line += `${pen}${at(k) + 0.5} ${tall(ratio)}`;
-      if (ratio >= 1) above += `M${at(k)} ${height}V${tall(ratio)}h1V${height}z`;
-      pen = "L";
-    });
-    if (above) root.append(svg("path", { class: "nn-spark-above", d: above }));
-    if (line) root.append(svg("path", { class: "nn-spark-line", d: line }));
-    return root;
-  };
+  const { svg } = NN;
 
   /**
    * One channel around an alarm: its values, the range that was expected, and when it was in alarm.
@@ -93,7 +42,7 @@
       role: "img",
     });
     root.append(
-      titled(label),
+      svg("title", {}, label),
       svg("rect", {
         class: "nn-cp-alarm",
         x: px(from),

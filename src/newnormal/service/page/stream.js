@@ -232,8 +232,8 @@
         typeof stream.ratio === "number" ? `ratio ${NN.ratio(stream.ratio)}` : "",
         typeof stream.distance === "number" ? `distance from normal ${NN.ratio(stream.distance)} × the limit` : "",
         odd.length ? `samples ${odd.join(", ")}` : "",
-      ].filter(Boolean);
-      return parts.map((text, k) => [k ? h("span", { class: "nn-dot", "aria-hidden": "true" }, " · ") : null, h("span", {}, text)]);
+      ];
+      return NN.facts(parts);
     }
 
     /* ---------------------------------------------------------------- the picture */

@@ -33,6 +33,16 @@
     return stream;
   };
 
+  /** The ratios of the last stretches of a stream. */
+  function spark(ratios) {
+    const known = ratios.filter((each) => each !== null);
+    const top = known.reduce((most, each) => Math.max(most, each), 0);
+    const title = known.length
+      ? `Ratio to the limit: now ${NN.ratio(known.at(-1))}, highest ${NN.ratio(top)}; the dashed line is 1`
+      : "Not judged yet";
+    return NN.spark(ratios, title, { wide: 30 }); // as many as lists of streams have
+  }
+
   /** How many streams need a person. */
   NN.needOf = (counts) => NEED.reduce((sum, name) => sum + (counts[name] || 0), 0);
 
@@ -281,7 +291,7 @@
         h(
           "span",
           { role: "cell", class: "nn-c-spark" },
-          (stream.sparkline || []).length ? NN.spark(stream.sparkline, 30) : null,
+          (stream.sparkline || []).length ? spark(stream.sparkline) : null,
           ratio === null ? null : h("small", { class: ratio >= 1 ? "nn-bad" : "", title: "Ratio to the limit, newest sample" }, `${NN.ratio(ratio)} ×`),
         ),
         h(

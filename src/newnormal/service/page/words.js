@@ -85,30 +85,8 @@
     return NN.number(count, 3, "B");
   };
 
-  const STATUS = {
-    alarm: ["In alarm", "nn-is-alarm"],
-    change: ["Change pending", "nn-is-pending"],
-    silence: ["Silent", "nn-is-silent"],
-    channels: ["Other channels", "nn-is-pending"],
-    failed: ["Fit failed", "nn-is-failed"],
-    collecting: ["Collecting", "nn-is-collecting"],
-    fitting: ["Fitting", "nn-is-collecting"],
-    live: ["Normal", "nn-is-normal"],
-  };
-
   /** What a stream's status is called: what it needs a person for, else its state. */
   NN.statusOf = (stream) => stream.attention || stream.state;
-
-  /** A status in words, with a sign that differs by form as well as by colour. */
-  NN.badge = function (status, text) {
-    const [words, name] = STATUS[status] || [status, "nn-is-normal"];
-    return h(
-      "span",
-      { class: `nn-status ${name}` },
-      h("span", { class: "nn-sign", "aria-hidden": "true" }),
-      h("span", {}, text || words),
-    );
-  };
 
   /** How far a stream that is not live yet has come. */
   NN.progress = function (stream) {
