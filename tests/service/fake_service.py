@@ -466,6 +466,9 @@ class FakeService:
     def models(self, stream: int) -> list[dict[str, Any]]:
         return [vars(model) for model in self.record(stream).models]
 
+    def take_model(self, stream: int) -> bytes:
+        return self.record(stream).name.encode()
+
     def health(self) -> dict[str, Any]:
         views = self.streams()
         parts = {name: {"ok": ok, "message": text} for name, (ok, text) in self.parts.items()}

@@ -32,6 +32,8 @@ NEEDED = {
     ("GET", OF_A_STREAM): "read",
     ("DELETE", OF_A_STREAM): "operate",
     **{("GET", f"{OF_A_STREAM}/{part}"): "read" for part in ("series", "picture", "models")},
+    ("GET", f"{OF_A_STREAM}/model"): "read",
+    ("PUT", f"{API}/streams/model"): "operate",
     ("POST", f"{OF_A_STREAM}/models/{{generation}}/restore"): "operate",
     **{("POST", f"{OF_A_STREAM}/{verb}"): "operate" for verb in ("refit", "rollback")},
     ("POST", f"{API}/streams/history"): "operate",
