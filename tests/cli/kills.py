@@ -60,8 +60,8 @@ def install(point: str, state: Path, act: str, at: int) -> None:
     given: list[int] = []  # the sample, once feedback was given
     consume = watch.Watch._consume
 
-    def consumed(self: Any, batch: Any, rows: Any) -> None:
-        consume(self, batch, rows)
+    def consumed(self: Any, batch: Any, count: int) -> None:
+        consume(self, batch, count)
         seen = self.detector.counters["seen"]
         if seen >= at and not given:
             submit.submit(state, feedback.FeedbackAct(act), None, lambda _: None, from_state)

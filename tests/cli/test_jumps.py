@@ -146,7 +146,7 @@ def test_late_samples_are_put_in_their_place(plant: Plant) -> None:
         lines[at : at + 3] = [lines[at + 1], lines[at + 2], lines[at]]
     write(plant, lines)
     assert watched(plant).bad > 0
-    found = watched(plant, reorder=2)
+    found = watched(plant, lateness="2min")
     assert (found.bad, found.judged) == (0, straight.judged)
     assert found.anomalous == straight.anomalous
 
@@ -233,7 +233,7 @@ def test_late_samples_of_a_fleet_over_starts(site: Site, newnormal: Command) -> 
     found: list[str] = []
     for cut in (43, 44, 45, 200, len(lines)):
         site.write(lines[:cut])
-        done = newnormal("watch", site.fleet, site.live, "--by", "host", "--reorder", 1)
+        done = newnormal("watch", site.fleet, site.live, "--by", "host", "--lateness", "1min")
         found += done.stdout.splitlines()
     streams = site.by_stream(found)
     for name, verdicts in site.by_stream(expected).items():

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from newnormal.arrivals.order import HOUR_TWICE, LATE, Refused
 from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.tabular import Reading, read
 from newnormal.tabular.many.stream_lines import StreamLines
-from newnormal.tabular.ordering.arrival import LiveOrder
-from newnormal.tabular.ordering.lateness import HOUR_TWICE, late_record_error
+from newnormal.tabular.ordering.live import LiveOrder
 from newnormal.tabular.parsing.dialect import is_header_again
 from newnormal.tabular.parsing.lines import LineParser
 from tests.cli.conftest import Command, Plant
@@ -93,10 +93,11 @@ def test_a_time_that_goes_back_by_an_hour_names_the_zone() -> None:
     newest, earlier, just_before = _times(
         "2026-10-25T02:59", "2026-10-25T02:00", "2026-10-25T02:58"
     )
-    assert late_record_error(earlier, newest).hint == HOUR_TWICE
+    ns = [int(time.astype(np.int64)) for time in (newest, earlier, just_before)]
+    assert Refused(2, ns[1], LATE, ns[0]).error().hint == HOUR_TWICE
     assert "--tz" in HOUR_TWICE
-    assert late_record_error(earlier, newest, "Europe/Berlin").hint is None
-    assert late_record_error(just_before, newest).hint is None
+    assert Refused(2, ns[1], LATE, ns[0]).error("Europe/Berlin").hint is None
+    assert Refused(2, ns[2], LATE, ns[0]).error().hint is None
 
 
 def test_of_many_bad_lines_in_a_row_the_first_ones_are_told_and_each_hint_once() -> None:

@@ -75,7 +75,7 @@ def stored(folder: Path) -> tuple[Values, dict[str, int]]:
                     rows.times[there].tolist(), rows.values[there, at].tolist(), strict=True
                 )
                 values |= {(stream.name, channel, moment): value for moment, value in listed}
-            for name, count in stream.aligner.counts.items():
+            for name, count in stream.order.counts.items():
                 counts[name] = counts.get(name, 0) + count
     return values, counts
 

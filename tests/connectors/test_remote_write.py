@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.order import Order
 from newnormal.errors import InputError, StateError
 from newnormal.io import remote_write
 from newnormal.io.decoders import remote_write as module
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.service.config import TokenConfig
-from newnormal.service.engine.aligning import Aligner
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.service.secrets import hash_token
 from newnormal.testing import check_decoder
@@ -581,7 +581,7 @@ def test_ten_thousand_series_are_read_in_a_fraction_of_a_second() -> None:
     assert min(took) < 0.2  # 0.04 s on the machine of the figures
 
 
-# --- with the aligner: a scrape that comes in several requests
+# --- with the order: a scrape that comes in several requests
 
 
 def split(request: bytes, size: int) -> list[bytes]:
@@ -599,7 +599,7 @@ def split(request: bytes, size: int) -> list[bytes]:
 @pytest.mark.parametrize("size", [3, 7, 25])
 def test_a_scrape_that_comes_in_several_requests_is_one_sample(size: int, live: bool) -> None:
     """Requests have a fixed number of series, so that a target's are cut elsewhere each time."""
-    to, aligner = decoder(), Aligner()
+    to, order = decoder(), Order()
     closed: dict[int, int] = {}
     values: list[list[float]] = []
     every: list[Series] = []
@@ -609,17 +609,17 @@ def test_a_scrape_that_comes_in_several_requests_is_one_sample(size: int, live: 
     full = plain(*every)
 
     def complete() -> Any:
-        return np.ones(len(aligner.channels), bool) if live else None
+        return np.ones(len(order.channels), bool) if live else None
 
     for part in split(full, size):
         for arrival in to.decode(packed(part), HEADERS):
-            found = aligner.take(arrival, complete)
+            found = order.take(arrival, complete)
             values += [row + [math.nan] * (10 - len(row)) for row in found.values.tolist()]
-    values += aligner.close(aligner.newest + 1).values.tolist()
+    values += order.close(order.newest + 1).values.tolist()
     closed = {index: sum(not math.isnan(each) for each in row) for index, row in enumerate(values)}
     assert [row[0] for row in values if row[0] == row[0]] == [step + 0.5 for step in range(40)]
     assert all(each == 10 for index, each in closed.items() if index), closed
-    assert len(values) == 40 and aligner.counts["late"] == 0
+    assert len(values) == 40 and order.counts["late"] == 0
 
 
 # --- through the service's interface

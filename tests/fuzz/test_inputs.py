@@ -49,7 +49,8 @@ _GIVEN: list[dict[str, Any]] = [
     *({"date_format": "day-first"}, {"date_format": "%d.%m.%Y %H:%M"}, {"tz": "Europe/Berlin"}),
     *({"label": "c"}, {"rates": "a"}, {"time": ("time", "host")}, {"columns": ("a", "b")}),
     *({"rows": "2:9"}, {"from_": "2026-01-01T05:00"}, {"until": "2026-01-01T05:00"}),
-    *({"on_duplicate": "mean"}, {"on_duplicate": "error"}, {"reorder": 3}, {"resample": "1min"}),
+    *({"on_duplicate": "mean"}, {"on_duplicate": "error"}),
+    *({"lateness": "3min"}, {"resample": "1min"}),
     *({"format": name} for name in ("csv", "jsonl", "prometheus", "influx", "excel", "parquet")),
     {"longest_line": 50},
 ]

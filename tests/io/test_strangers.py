@@ -338,7 +338,9 @@ def test_a_strict_watch_stops_before_a_time_that_goes_back(live: np.ndarray[Any,
     assert watch.detector.counters["seen"] == 50
 
 
-@pytest.mark.parametrize("more", [{}, {"reorder": 3}, {"on_duplicate": "mean"}, {"rates": ("a",)}])
+@pytest.mark.parametrize(
+    "more", [{}, {"lateness": "3min"}, {"on_duplicate": "mean"}, {"rates": ("a",)}]
+)
 def test_a_source_that_is_put_in_order_passes_checks(tmp_path: Path, more: dict[str, Any]) -> None:
     live = series(60, 1)
     here, there = database(tmp_path / "in.db", live), database(tmp_path / "other.db", live)

@@ -24,12 +24,12 @@ from fastapi import FastAPI
 
 from newnormal.alarms.words import channels_text
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.order import Order
 from newnormal.errors import FeedbackError, InputError
 from newnormal.fleet.results import FleetEvent
 from newnormal.service.api.app import make_app
 from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.database import Database
-from newnormal.service.engine.aligning import Aligner
 from newnormal.service.engine.reporting import Reporter
 from newnormal.service.engine.streams import (
     FittedModel,
@@ -179,11 +179,11 @@ class FakeService:
 
     def _made(self, number: int) -> StreamRecord:
         state = {0: "collecting", 1: "fitting", 2: "failed"}.get(number % 50, "live")
-        aligner = Aligner(PERIOD)
-        aligner.channels = CHANNELS[: 2 + number % 4]
-        record = StreamRecord(number, f"hall-{number % 12:02d}/press-{number:04d}", aligner, state)
+        order = Order(PERIOD)
+        order.channels = CHANNELS[: 2 + number % 4]
+        record = StreamRecord(number, f"hall-{number % 12:02d}/press-{number:04d}", order, state)
         record.count = self.samples if state == "live" else 400
-        aligner.newest = aligner.closed = self._time(record.count - 1)
+        order.newest = order.closed = self._time(record.count - 1)
         if state == "live":
             wave = 0.5 + 0.2 * np.sin(np.arange(60) / 5 + number)
             record.ring = [round(float(ratio), 3) for ratio in wave]
@@ -195,7 +195,7 @@ class FakeService:
 
     def _model(self, record: StreamRecord) -> FittedModel:
         number = record.generation + 1
-        channels, file = record.aligner.channels, f"{record.id}-{number}.nn"
+        channels, file = record.order.channels, f"{record.id}-{number}.nn"
         return FittedModel(number, file, channels, 0, 999, "history", self._time(1000))
 
     def _time(self, sample: int) -> int:
@@ -284,7 +284,7 @@ class FakeService:
         first = max(record.count - 1 - back, 0)
         last = min(first + length - 1, record.count - 1)
         start, end = (np.datetime64(self._time(sample), "ns") for sample in (first, last))
-        channel, observed = record.aligner.channels[0], 10.0 * ratio
+        channel, observed = record.order.channels[0], 10.0 * ratio
         alarm = Alarm(
             1 + len(self.of_stream(stream, "alarm")),
             first,
@@ -308,7 +308,7 @@ class FakeService:
         """Let a change begin, `back` samples before the newest one."""
         record = self.record(stream)
         first = max(record.count - 1 - back, 0)
-        channel = record.aligner.channels[-1]
+        channel = record.order.channels[-1]
         change = Change(
             1 + len(self.of_stream(stream, "change")),
             first,
@@ -341,7 +341,7 @@ class FakeService:
     def inject_outage(self, streams: Sequence[int]) -> Item:
         """Let some streams be silent together."""
         records = [self.record(number) for number in streams]
-        since = min(record.aligner.closed for record in records)
+        since = min(record.order.closed for record in records)
         names = [record.name for record in records]
         sentence = f"no samples of {len(names)} streams of source plant: {channels_text(names)}"
         body = {"streams": dict.fromkeys(names, 0), "cause": "silence", "source": "plant"}
@@ -363,7 +363,7 @@ class FakeService:
             live = [record for record in self.records if record.is_live]
             for record in live:
                 record.count += samples
-                record.aligner.closed = self._time(record.count - 1)
+                record.order.closed = self._time(record.count - 1)
                 record.version += 1
             self.hub.publish(Tick({record.id: record.count - 1 for record in live}))
 
@@ -387,8 +387,8 @@ class FakeService:
         with self._happening():
             for arrival in arrivals:
                 if self.records.named(arrival.stream) is None:
-                    record = StreamRecord(self.records.next_id, arrival.stream, Aligner())
-                    record.aligner.channels = arrival.channels
+                    record = StreamRecord(self.records.next_id, arrival.stream, Order())
+                    record.order.channels = arrival.channels
                     self.reporter.state_of(self.records.add(record), self.clock())
         return _done(self.position)
 

@@ -45,13 +45,13 @@ class Story:
             return [self._arrived()]
         stream = streams[self.rng.integers(len(streams))]
         if chance < 0.80:
-            return [log.Closed(stream.id, (stream.aligner.held or stream.aligner.newest) + 1)]
+            return [log.Closed(stream.id, (stream.order.held or stream.order.newest) + 1)]
         if chance < 0.82:
-            return [log.Started(stream.aligner.newest)]
+            return [log.Started(stream.order.newest)]
         if chance < 0.84:
-            since = stream.aligner.closed
+            since = stream.order.closed
             others = tuple(
-                (each.id, each.aligner.closed)
+                (each.id, each.order.closed)
                 for each in streams
                 if each is not stream and self.rng.random() < 0.5
             )

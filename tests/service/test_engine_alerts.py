@@ -72,7 +72,7 @@ def items(service: Service, *kinds: str, open_only: bool = True) -> list[tuple[s
 
 def fall_silent(service: Service, seconds: int = 400) -> None:
     stream = present(service.applier.streams.named("m"))
-    since = stream.aligner.closed
+    since = stream.order.closed
     entry = log.Silent(stream.id, since, since + seconds * SECOND)
     service._engine.submit(entry, internal=True).applied.result()
 
@@ -274,7 +274,7 @@ def every_ten_minutes(service: Service, first: int, count: int) -> None:
     """Send samples ten minutes apart, with the silences that the clock finds between them."""
     stream = present(service.applier.streams.named("m"))
     for at in range(first, first + count):
-        quiet = longest_quiet(stream.aligner.period or 0)
+        quiet = longest_quiet(stream.order.period or 0)
         if quiet < 600:
             fall_silent(service, round(quiet) + 1)
         given = arrival(0, calm(at, 1))
@@ -292,7 +292,7 @@ def test_a_stream_that_sends_less_often_is_followed_by_the_next_model(service: S
     service.refit(number(service)).result()
     fit_next(service)
     stream = service.applier.streams.named("m")
-    assert stream is not None and stream.aligner.period == 600 * SECOND
+    assert stream is not None and stream.order.period == 600 * SECOND
     before = alerts(service)
     every_ten_minutes(service, HISTORY + 214, 5)
     assert alerts(service) == before
@@ -301,8 +301,8 @@ def test_a_stream_that_sends_less_often_is_followed_by_the_next_model(service: S
 def test_a_period_that_is_set_later_holds_for_the_streams_that_are_there(service: Service) -> None:
     go_live(service)
     stream = service.applier.streams.named("m")
-    assert stream is not None and stream.aligner.period == 60 * SECOND
+    assert stream is not None and stream.order.period == 60 * SECOND
     for patterns, period in (((("m*", 600 * SECOND, None, None),), 600), ((), 600)):
         service._engine.submit(log.Configured(patterns), internal=True).applied.result()
-        assert stream.aligner.period == period * SECOND
+        assert stream.order.period == period * SECOND
         assert stream.period_given == bool(patterns)

@@ -200,10 +200,10 @@ def test_what_is_held_is_there_after_a_start(
             save = "newnormal.service.service.save_checkpoint"
             patch.setattr(save, lambda applier: applier.position)
         send(service, HISTORY + HOURS_20, HISTORY, first, first + 1)
-        before = kept(service).aligner.to_json()
-        assert kept(service).aligner.held == START + first * PERIOD
+        before = kept(service).order.to_json()
+        assert kept(service).order.held == START + first * PERIOD
     with running(config, monkeypatch) as service:
-        assert kept(service).aligner.to_json() == before
+        assert kept(service).order.to_json() == before
         send(service, first + 2)
         assert (shown(service).samples, shown(service).counts["jumped"]) == (HISTORY + 4, 1)
 

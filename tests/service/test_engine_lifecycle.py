@@ -321,7 +321,7 @@ def test_a_gap_whose_silence_was_reported_makes_no_second_alert(start: Start) ->
         go_live(service, *names)
         noticed = START + (HISTORY + 50) * PERIOD
         for each in list(service.applier.streams):
-            entry = log.Silent(each.id, each.aligner.closed, noticed)
+            entry = log.Silent(each.id, each.order.closed, noticed)
             service._engine.submit(entry, internal=True).applied.result()
         # A source catches up: what it had before the gap, which ends the silence, then the rest.
         for first in (HISTORY, HISTORY + 60, HISTORY + 66):
@@ -366,7 +366,7 @@ def test_an_open_step_is_closed_by_the_clock_though_other_channels_go_on(start: 
                 service._engine.submit(entry, internal=True).applied.result()
         assert found == [(at, at - 4) for at in range(14, 19)]
         assert service.store.samples.count(1) == 27
-        assert streams.get(1).aligner.counts["late"] == 0  # type: ignore[union-attr]
+        assert streams.get(1).order.counts["late"] == 0  # type: ignore[union-attr]
 
 
 def test_the_clock_waits_for_the_period_of_channels_that_come_apart(service: Service) -> None:
@@ -383,8 +383,8 @@ def test_the_clock_waits_for_the_period_of_channels_that_come_apart(service: Ser
                 push(service, Arrival("m", (channel,), time, np.array([[1.0]])))
         for entry in clock.decide(streams):
             service._engine.submit(entry, internal=True).applied.result()
-    aligner = streams.get(1).aligner  # type: ignore[union-attr]
-    assert (aligner.period, aligner.counts["late"]) == (10 * SECOND, 0)
+    order = streams.get(1).order  # type: ignore[union-attr]
+    assert (order.period, order.counts["late"]) == (10 * SECOND, 0)
     rows = service.store.samples.rows(
         1, 2, service.store.samples.count(1) - 1
     )  # after those of the start

@@ -41,7 +41,7 @@ class Clock:
         self.at = at
         streams = {each.id: each for each in map(self.stream, names)}
         for each in streams.values():
-            each.aligner.newest += 1  # as with a sample
+            each.order.newest += 1  # as with a sample
         self.clock.mark_active(streams)
 
     def stream(self, name: str) -> StreamRecord:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.order import Order
 from newnormal.io.decoders.base import TooManyError
 from newnormal.service.config import Limits
-from newnormal.service.engine.aligning import Aligner
 from newnormal.service.engine.streams import (
     StreamRecord,
     StreamRecords,
@@ -30,9 +30,9 @@ def arrival(stream: str, time: int = NOW, channels: tuple[str, ...] = ("a",)) ->
 def known(*names: str) -> StreamRecords:
     streams = StreamRecords()
     for number, name in enumerate(names, 1):
-        aligner = Aligner()
-        aligner.take(arrival(name, 1, ("a", "b")))
-        streams.add(StreamRecord(number, name, aligner))
+        order = Order()
+        order.take(arrival(name, 1, ("a", "b")))
+        streams.add(StreamRecord(number, name, order))
     return streams
 
 
@@ -151,10 +151,10 @@ def test_names_that_were_applied_count_until_their_stream_is_removed() -> None:
     arriving, streams, limits = Arriving(), known("x"), Limits(names=100_000)
     x = streams.named("x")
     assert x is not None
-    x.aligner.take(wide("x", 30))
+    x.order.take(wide("x", 30))
     streams.count_names(x, "one")
     streams.count_names(x, "two")  # nothing is new
-    assert streams.names == {"one": size_of_names("x", x.aligner.channels)}
+    assert streams.names == {"one": size_of_names("x", x.order.channels)}
     with pytest.raises(LimitError, match="of one"):
         arriving.admit([wide("y", 30)], streams, limits, NOW, "one")
     copied = StreamRecords()

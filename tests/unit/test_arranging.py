@@ -182,7 +182,7 @@ def test_a_part_without_samples_says_what_there_is() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"from_": "2026-01-01"}, {"until": "2026-01-01"}, {"resample": "1min"}, {"reorder": 3}],
+    [{"from_": "2026-01-01"}, {"until": "2026-01-01"}, {"resample": "1min"}, {"lateness": "3min"}],
 )
 def test_without_times_some_options_are_errors(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="expected samples with times, found none"):

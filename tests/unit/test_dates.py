@@ -10,7 +10,7 @@ import pytest
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, StreamLines, read
-from newnormal.tabular.ordering.arrival import LiveOrder
+from newnormal.tabular.ordering.live import LiveOrder
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
 from newnormal.tabular.parsing.local_time import LocalClock
 from newnormal.tabular.reading import Remembered

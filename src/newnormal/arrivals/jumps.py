@@ -200,6 +200,16 @@ class Piece(NamedTuple):
     times: Ints  # (N,)
     values: Floats  # (N, C)
     at: Ints  # (C,) where the channels are among those of the stream
+    numbers: Ints | None = None  # (N,) of the records, where these have numbers
+
+
+class SiftedPieces(NamedTuple):
+    """What is held no more."""
+
+    pieces: list[Piece]  # what goes on
+    # Samples that were refuted: number, time, and the time that they were not near.
+    dropped: list[tuple[int, int, int]]
+    gaps: list[tuple[int, int]]  # those that were confirmed: number of the first sample, and length
 
 
 class HeldRow(NamedTuple):
@@ -208,10 +218,12 @@ class HeldRow(NamedTuple):
     time: int
     values: Floats
     at: Ints
+    number: int = -1  # of the record; -1: it has none
 
     def piece(self) -> Piece:
         """Return it as samples."""
-        return Piece(np.array([self.time], np.int64), self.values[None], self.at)
+        numbers = None if self.number < 0 else np.array([self.number])
+        return Piece(np.array([self.time], np.int64), self.values[None], self.at, numbers)
 
 
 class HeldSamples:
@@ -225,6 +237,11 @@ class HeldSamples:
         self._first: list[int] = []  # times, until the usual step is known
         self._longest = 0  # gap so far, in ns
 
+    @property
+    def learned(self) -> bool:
+        """Whether anything was found out about the steps of the stream."""
+        return bool(self._first or self.usual or self._longest)
+
     def limit(self, period: int | None) -> int:
         """Return the longest step that is no jump, in ns."""
         step = period or self.usual
@@ -237,14 +254,18 @@ class HeldSamples:
             self.usual = int(np.median(np.diff(sorted(self._first))))
             self._first = []
 
+    def hold(self, record: Piece) -> None:
+        """Hold a sample, whatever its time is."""
+        self.rows = (*self.rows, _row(record, 0))
+
     def refute(self, at: Ints) -> int:
         """Drop what is held of channels; return how many samples that were."""
         before = len(self.rows)
         self.rows = tuple(row for row in self.rows if not _shares(row, at))
         return before - len(self.rows)
 
-    def sift(self, arrived: Piece, newest: int, limit: int) -> tuple[list[Piece], int]:
-        """Hold what is too far ahead; return what goes on, and how many samples were refuted.
+    def sift(self, arrived: Piece, newest: int, limit: int) -> SiftedPieces:
+        """Hold what is too far ahead; return what goes on, and what was refuted.
 
         Samples are confirmed and refuted by those that have a channel of theirs: the connections
         of a sender are not equally far. Times are in ns; `limit` is the longest step that is no
@@ -256,15 +277,20 @@ class HeldSamples:
         sifted = sift(times, newest, limit, _LONGEST)
         if sifted.gaps:
             self._longest = max(self._longest, min(sifted.limit, _LONGEST))
-        held = [
-            held_before[row]
-            if row < len(held_before)
-            else HeldRow(int(times[row]), arrived.values[row - len(held_before)].copy(), arrived.at)
-            for row in sifted.held
+        count = len(held_before)
+
+        def row_of(row: int) -> HeldRow:
+            return held_before[row] if row < count else _row(arrived, row - count)
+
+        self.rows = (*others, *map(row_of, sifted.held))
+        passed = set(sifted.passed)
+        dropped = [
+            (row_of(row).number, int(times[row]), near)
+            for row, _, near in sifted.dropped
+            if row not in passed
         ]
-        self.rows = (*others, *held)
-        kept = _with_passed(sifted)
-        return _pieces(kept, held_before, arrived), len(sifted.dropped) - len(sifted.passed)
+        gaps = [(row_of(row).number, length) for row, length in sifted.gaps]
+        return SiftedPieces(_pieces(_with_passed(sifted), held_before, arrived), dropped, gaps)
 
     def reached(self, newest: int, limit: int = 0) -> list[Piece]:
         """Let go what the stream has come to by now: what is within a limit of the newest."""
@@ -293,10 +319,7 @@ class HeldSamples:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        rows = [
-            [time, [None if each != each else each for each in values.tolist()], at.tolist()]  # noqa: PLR0124
-            for time, values, at in self.rows
-        ]
+        rows = [[row.time, cells_of(row.values), row.at.tolist(), row.number] for row in self.rows]
         return {"rows": rows, "usual": self.usual, "first": self._first, "longest": self._longest}
 
     @classmethod
@@ -310,10 +333,21 @@ class HeldSamples:
                 time,
                 np.array([np.nan if value is None else value for value in values]),
                 np.array(at, np.int64),
+                number,
             )
-            for time, values, at in saved["rows"]
+            for time, values, at, number in saved["rows"]
         )
         return holding
+
+
+def cells_of(row: Floats) -> list[float | None]:
+    """Return values as JSON has them, None where one is missing."""
+    return [None if value != value else value for value in row.tolist()]  # noqa: PLR0124 - NaN
+
+
+def _row(piece: Piece, row: int) -> HeldRow:
+    number = -1 if piece.numbers is None else int(piece.numbers[row])
+    return HeldRow(int(piece.times[row]), piece.values[row].copy(), piece.at, number)
 
 
 def _shares(row: HeldRow, at: Ints) -> bool:
@@ -331,7 +365,7 @@ def _with_passed(sifted: Sifted) -> Ints:
 def _pieces(kept: Ints, held_before: list[HeldRow], arrived: Piece) -> list[Piece]:
     """Return rows, of those that were held and then of an arrival, as pieces in their order."""
     if not held_before:
-        return [Piece(arrived.times[kept], arrived.values[kept], arrived.at)] if len(kept) else []
+        return [_part(arrived, kept)] if len(kept) else []
     pieces = []
     for part in np.split(
         kept, np.flatnonzero((kept < len(held_before)) | (np.roll(kept, 1) < len(held_before)))
@@ -339,6 +373,10 @@ def _pieces(kept: Ints, held_before: list[HeldRow], arrived: Piece) -> list[Piec
         if len(part) and part[0] < len(held_before):
             pieces.append(held_before[part[0]].piece())
         elif len(part):
-            rows = part - len(held_before)
-            pieces.append(Piece(arrived.times[rows], arrived.values[rows], arrived.at))
+            pieces.append(_part(arrived, part - len(held_before)))
     return pieces
+
+
+def _part(piece: Piece, rows: Ints) -> Piece:
+    numbers = None if piece.numbers is None else piece.numbers[rows]
+    return Piece(piece.times[rows], piece.values[rows], piece.at, numbers)

@@ -344,11 +344,8 @@ def _input_options(
         show_choices=False,
         shown="last; in watch, the first",
     ),
-    reorder: int = _ordered(
-        "Hold N samples back to put late ones in their place (watch).",
-        default=0,
-        metavar="N",
-        min=0,
+    lateness: str | None = _ordered(
+        "Wait so long, such as 2m, for samples that are late (watch).", metavar="TIME"
     ),
     resample: str | None = _ordered(
         "Bring samples to this period, such as 1min, by their mean.", metavar="TIME"

@@ -21,13 +21,13 @@ from newnormal.io.sinks.text import TextSink
 from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.io.sources.streams import StreamInput, UnknownColumns
 from newnormal.runtime.bad_lines import BadLineReporter
-from newnormal.runtime.fleet_order import Arrivals, Order
+from newnormal.runtime.fleet_order import FleetOrder
 from newnormal.runtime.fleet_resume import InputPosition
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.runtime.watch import BadRecordError, NothingReadError
 from newnormal.tabular import Problem, StreamBatch, StreamTables, Table
-from newnormal.tabular.ordering.arrival import OrderedSamples
+from newnormal.tabular.ordering.live import OrderedSamples
 from newnormal.types import CHANGED, OPENED, Floats, IncidentEvent, Ints, Times
 
 _MOST_NAME = 24  # characters: a longer name of a stream is not what others are aligned to
@@ -107,7 +107,7 @@ class FleetTextSink(TextSink):
 
 
 _LINES = 1 << 16  # asked for at once
-_KEY = "arrivals"  # of a snapshot: the samples that are held back
+_KEY = "order"  # of a snapshot: the samples that are held back
 
 
 class FleetWatch:
@@ -166,14 +166,14 @@ class FleetWatch:
         newest, repeats = fleet.last_times_, source.source.repeats
         reading = source.source.options.reading
         self._columns = UnknownColumns(reading.ignore_extra, report)
-        self._order = Order(newest, repeats and continues)
-        self._arrivals = Arrivals(
-            reading, self._channels, fleet.period_, newest if continues else {}
+        self._order = FleetOrder(
+            reading, self._channels, fleet.period_, newest, continues=continues, repeats=repeats
         )
         if continues and _KEY in position.snapshot:
-            self._arrivals.restore(position.snapshot[_KEY], again=repeats)
+            self._order.restore(position.snapshot[_KEY])
         # Where a line may end the input, the position before it is needed.
         self._goes_back = strict or reading.on_duplicate == "error"
+        self._marks: dict[str, dict[str, Any]] = {}  # of streams, before a batch
         self._is_new = repeats or not continues
         self._taken = 0  # samples so far
         self._first_bad: Problem | None = None
@@ -244,7 +244,7 @@ class FleetWatch:
         return self._with_held(self.source.snapshot())
 
     def _with_held(self, snapshot: dict[str, Any]) -> dict[str, Any]:
-        held = self._arrivals.facts()
+        held = self._order.facts()
         return {**snapshot, **({_KEY: held} if held else {})}
 
     def _finish(self) -> None:
@@ -256,15 +256,15 @@ class FleetWatch:
                 first = self._first_bad or left.problems[0]
                 raise NothingReadError.of(self.source.source, bad, first)
         if not self._flush:
-            if self._arrivals.far:
+            if self._order.far:
                 self._report(
-                    f"{self._arrivals.far} streams have times that are far ahead: held back "
+                    f"{self._order.far} streams have times that are far ahead: held back "
                     "until more samples come"
                 )
             return
         tables = StreamTables({}, {})
         problems: list[Problem] = []
-        for name, arrived in self._arrivals.flush():
+        for name, arrived in self._order.flush():
             problems += self._take_arrived(tables, name, arrived, {})
         self._report_bad(problems)
         self._consume(tables, self._here())
@@ -278,13 +278,12 @@ class FleetWatch:
     # ------------------------------------------------------------------ samples
 
     def _judge(self, batch: StreamBatch, before: dict[str, Any]) -> None:
-        mark = self._arrivals.mark() if self._goes_back else None
+        self._marks = {}
         tables, problems, ends = self._tables(batch)
         if ends or (self._strict and problems):
             first = min(ends or problems, key=lambda problem: problem.number)
             self.bad += 1
-            if mark is not None:
-                self._arrivals.go_back(mark)
+            self._order.go_back(self._marks)
             tables = self._tables(_up_to(batch, first.number))[0]
             self._consume(tables, self._with_held(self._position_of(before, first.number)))
             kind = InputError if ends else BadRecordError
@@ -306,9 +305,6 @@ class FleetWatch:
             return
         self.mark(snapshot=snapshot, zone=self.source.zone)
         verdicts = self.fleet.run(tables, flush=False)
-        for name, table in tables.tables.items():
-            if table.times is not None:
-                self._order.newest[name] = table.times[-1]
         self.emit(verdicts)
         self.fleet.take_events()  # they were written
         self._since += len(verdicts)
@@ -322,7 +318,7 @@ class FleetWatch:
         Also those at which the input ends.
         """
         tables = StreamTables({}, {})
-        self._arrivals.zone = self._order.zone = self.source.zone
+        self._order.zone = self.source.zone
         problems: list[Problem] = list(batch.problems)
         ends: list[Problem] = []
         for name, part in batch.select(self._channels, lenient=True).items():
@@ -331,9 +327,11 @@ class FleetWatch:
             problems += [_of_stream(name, problem) for problem in part.problems]
             times = None if batch.times is None else batch.times[part.rows]
             numbers = batch.numbers[part.rows]
-            arrived = self._arrivals.push(name, part.values, times, numbers)
-            if arrived is None:
-                problems += self._take(tables, name, part.rows, numbers, part.values, times)
+            if self._goes_back:
+                self._marks[name] = self._order.mark(name)
+            arrived = self._order.push(name, part.values, times, numbers)
+            if arrived.values is part.values:
+                self._add(tables, name, part.rows, part.values, times)
                 continue
             if arrived.error is not None:
                 ends.append(_of_stream(name, arrived.error))
@@ -348,37 +346,19 @@ class FleetWatch:
         """Take samples that were put in order; `lines` has the rows of the batch by number."""
         for text in arrived.notes:
             self._report(f"stream {name!r}: {text}")
-        problems = [_of_stream(name, problem) for problem in arrived.problems]
-        if not len(arrived.values):
-            return problems
-        numbers: Ints = np.array(arrived.numbers, dtype=np.int64)
+        self.skipped += arrived.again
         # Verdicts are written in the order of the rows: that of a stream stays as it is.
         rows = np.array([lines.get(number, 0) for number in arrived.numbers], dtype=np.int64)
-        rows = np.maximum.accumulate(rows)
-        return problems + self._take(tables, name, rows, numbers, arrived.values, arrived.times)
+        self._add(tables, name, np.maximum.accumulate(rows), arrived.values, arrived.times)
+        return [_of_stream(name, problem) for problem in arrived.problems]
 
-    def _take(
-        self,
-        tables: StreamTables,
-        name: str,
-        rows: Ints,
-        numbers: Ints,
-        values: Floats,
-        times: Times | None,
-    ) -> list[Problem]:
-        """Add those samples of a stream that are in order; return what is wrong with others."""
-        problems: list[Problem] = []
-        if (order := self._order.rows(name, times)) is not None:
-            self.skipped += order.skipped
-            for row, error in order.wrong:
-                problems.append(_of_stream(name, Problem(error, int(numbers[row]), int(rows[row]))))
-            rows, values = rows[order.rows], values[order.rows]
-            times = None if times is None else times[order.rows]
+    def _add(
+        self, tables: StreamTables, name: str, rows: Ints, values: Floats, times: Times | None
+    ) -> None:
         if len(rows):
             assert tables.rows is not None
             tables.tables[name] = Table(values, self._channels[name], times, zone=self.source.zone)
             tables.rows[name] = rows
-        return problems
 
     def _count_unknown(self, batch: StreamBatch) -> None:
         codes, counts = np.unique(batch.codes, return_counts=True)

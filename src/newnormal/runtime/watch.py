@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from newnormal.base import BaseDetector
-from newnormal.core.times import is_late, is_rising
+from newnormal.core.times import is_late
 from newnormal.errors import FeedbackError, InputError
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import Sink
+from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.base import Batch, Source, check_batch
 from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.runtime import checkpoint
@@ -34,8 +35,7 @@ from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.lock import Lock
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Problem, Table
-from newnormal.tabular.ordering.lateness import late_record_error
-from newnormal.types import CHANGED, OPENED, Ints, Times, Verdicts, time_text
+from newnormal.types import CHANGED, OPENED, Verdicts, time_text
 
 _BATCH = 1 << 16  # samples asked for at once where no checkpoint is due
 _KEYS = 100  # of applied feedback, that a checkpoint remembers
@@ -100,9 +100,12 @@ class Watch:
     ) -> None:
         self.detector: BaseDetector = resumed.detector
         # verdicts so far, and anomalous ones among them; alarms opened, and changes reported;
-        # records that held no sample, and samples that had a verdict before
-        self.judged = self.anomalous = self.alarms = self.changes = self.bad = self.skipped = 0
-        self._source: Source = resumed.source
+        # records that held no sample that can be taken
+        self.judged = self.anomalous = self.alarms = self.changes = self.bad = 0
+        source, keep = resumed.source, state is not None and not flush
+        if not isinstance(source, ArrivingSource):
+            source = ArrivingSource(source, keep, self.detector.period_)
+        self._source = source
         self._kind = kind_of(resumed.source)
         self._sink = sink
         self._every = every
@@ -117,7 +120,6 @@ class Watch:
         self._taken = 0  # samples so far
         self._is_new = self._source.repeats or not resumed.continues
         self._first_bad: Problem | None = None
-        self._skip_to: np.datetime64 | None = None
         self._resent = False  # whether pending samples may be sent again
         self._elsewhere = not resumed.continues  # whether samples so far were another input's
         self._applied = list(resumed.applied)  # keys of feedback
@@ -136,6 +138,11 @@ class Watch:
             self._resume_repeating()
         elif resumed.continues:
             self._report(f"resuming{self._where()}")
+
+    @property
+    def skipped(self) -> int:
+        """How many samples had a verdict before."""
+        return self._source.repeated
 
     def run(self) -> None:
         """Watch until the input ends or the user stops it; then write the checkpoint."""
@@ -195,38 +202,47 @@ class Watch:
 
     def _judge(self, batch: Batch, before: dict[str, Any]) -> None:
         """Judge a batch and write its verdicts; in strict mode, only up to a bad record."""
-        end = batch.problems[0].before if self._strict and batch.problems else len(batch)
-        rows, disorder = self._in_order(batch, end)
-        problems = sorted((*batch.problems, *disorder), key=lambda problem: problem.before)
-        if self._strict and problems:
-            first = disorder[0] if disorder else problems[0]
+        if self._strict and batch.problems:
+            first = batch.problems[0]
             self.bad += 1
-            self._consume(batch, rows)
+            self._consume(batch, first.before)
             self._rewind(before, first.before)
             self._position = None
             raise BadRecordError(self._named(first), hint=first.error.hint)
-        for problem in problems:
+        for problem in batch.problems:
             self.bad += 1
             self._bad_lines.bad(problem.number, self._named(problem), problem.error.hint)
         if batch.problems and self._first_bad is None:
             self._first_bad = batch.problems[0]
         self._taken += len(batch)
-        self._consume(batch, rows)
+        self._consume(batch, len(batch))
 
-    def _consume(self, batch: Batch, rows: Ints) -> None:
-        if not len(rows):
+    def _consume(self, batch: Batch, count: int) -> None:
+        """Judge the first samples of a batch."""
+        if not count:
             return
-        whole = len(rows) == len(batch)  # the usual case is not copied
-        values, times = batch.values, batch.times
-        series = Table(
-            values if whole else values[rows],
-            self.detector.channels_,
-            times if whole or times is None else times[rows],
-            zone=batch.zone,
-        )
+        times = None if batch.times is None else batch.times[:count]
+        if times is not None and (self._resent or self._elsewhere):
+            self._begin(times[0])
+        channels = self.detector.channels_
+        series = Table(batch.values[:count], channels, times, zone=batch.zone)
         verdicts = self.detector.run(series, flush=False)
-        self._since += len(rows)
+        self._since += count
         self._emit(verdicts.late, verdicts)
+
+    def _begin(self, first: np.datetime64) -> None:
+        """Prepare the model for the first sample of an input that is new, or begins anew."""
+        newest = self.detector.last_time_
+        if newest is not None and is_late(first, newest):
+            if self._resent:  # it was pending: forget it, and take it again
+                self.detector.drop_pending(since=first)
+            else:
+                self._report(
+                    f"the model has seen samples up to {self._text(newest)}: "
+                    "it keeps only what it learned"
+                )
+                self.detector.restart()
+        self._resent = self._elsewhere = False
 
     def _rewind(self, before: dict[str, Any], count: int) -> None:
         """Put the source before the bad record that follows `count` samples of the last batch."""
@@ -250,60 +266,18 @@ class Watch:
         return f" at line {line + 1}" if isinstance(line, int) else ""
 
     def _resume_repeating(self) -> None:
-        self._skip_to = self.detector.last_judged_time_
+        judged = self.detector.last_judged_time_
         self._resent = self.detector.last_time_ is not None
-        if self._skip_to is not None:
-            until = self._text(self._skip_to)
+        self._source.go_back(judged)
+        if judged is not None:
+            until = self._text(judged)
             self._report(f"resuming: samples up to {until} were judged and are skipped")
         elif not self._resent:
             what = self._source.record
             self._report(f"resuming: the samples have no times, so the next {what} is taken as new")
 
-    def _in_order(self, batch: Batch, end: int) -> tuple[Ints, list[Problem]]:
-        """Return the rows before `end` to judge, and those whose time is not after the last one.
-
-        In strict mode, nothing behind the first of these is looked at.
-        """
-        times = batch.times
-        if times is None or self._surely_in_order(times[:end]):
-            return np.arange(end), []
-        newest = self.detector.last_time_
-        rows: list[int] = []
-        disorder: list[Problem] = []
-        first = self.detector.counters["seen"]
-        for row, when in enumerate(times[:end]):
-            if self._skip_to is not None and is_late(when, self._skip_to):
-                self.skipped += 1
-                continue
-            if newest is not None and is_late(when, newest):
-                if self._resent:  # it was pending: forget it, and take it again
-                    self.detector.drop_pending(since=when)
-                elif self._elsewhere:
-                    self._report(
-                        f"the model has seen samples up to {self._text(newest)}: "
-                        "it keeps only what it learned"
-                    )
-                    self.detector.restart()
-                else:
-                    error = late_record_error(when, newest, self.detector.zone_)
-                    number = first + row if batch.numbers is None else batch.numbers[row]
-                    disorder.append(Problem(error, number, row))
-                    if self._strict:
-                        break
-                    continue
-            self._resent = self._elsewhere = False
-            newest = when
-            rows.append(row)
-        return np.array(rows, dtype=np.int64), disorder
-
     def _text(self, time: np.datetime64) -> str:
         return time_text(time, self.detector.zone_)
-
-    def _surely_in_order(self, times: Times) -> bool:
-        newest = self.detector.last_time_
-        if self._skip_to is not None or self._resent or self._elsewhere or newest is None:
-            return False
-        return is_rising(times, newest)
 
     # ------------------------------------------------------------------ out
 

@@ -81,7 +81,7 @@ class Arriving:
 
 def _is_known(arrival: Arrival, streams: StreamRecords) -> bool:
     stream = streams.named(arrival.stream)
-    return stream is not None and arrival.channels == stream.aligner.channels
+    return stream is not None and arrival.channels == stream.order.channels
 
 
 def check_limits(
@@ -111,7 +111,7 @@ def check_limits(
         stream = streams.named(arrival.stream)
         channels = new.get(arrival.stream)
         if channels is None:
-            known = () if stream is None else stream.aligner.channels
+            known = () if stream is None else stream.order.channels
             channels = new[arrival.stream] = {*known, *coming.get(arrival.stream, ())}
             if stream is None and not channels:
                 size += size_of_names(arrival.stream, ())

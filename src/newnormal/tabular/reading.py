@@ -71,7 +71,8 @@ class Reading:
     until: Bound | None = None
     # what counts of several samples of one time: the last, their mean, or none: an error
     on_duplicate: OnDuplicate | None = None
-    reorder: int = 0  # samples that are held back to put late ones in their place
+    # how long live samples wait for those that are late; None: not at all
+    lateness: np.timedelta64 | None = None
     # the time between samples to bring them to, each the mean of what came since the one before
     resample: np.timedelta64 | None = None
     longest_line: int = LONGEST_LINE  # in bytes; a longer one is refused and skipped
@@ -359,7 +360,7 @@ _READERS: dict[str, Any] = {
     "from_": _time,
     "until": _time,
     "on_duplicate": _one_of(*_ON_DUPLICATE),
-    "reorder": _whole,
+    "lateness": _duration,
     "resample": _duration,
     "longest_line": _whole,
 }

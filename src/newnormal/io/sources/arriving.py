@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.jumps import cells_of
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH, Batch, Source, check_batch
 from newnormal.io.sources.lines import LineSource
 from newnormal.tabular import Problem
-from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
-from newnormal.tabular.ordering.lateness import TimedRows
-from newnormal.types import Ints, Times
+from newnormal.tabular.ordering.live import LiveOrder, OrderedSamples
+from newnormal.types import Times
 
 _KEY = "arrival"  # of a snapshot: what is held back
 
 
 class ArrivingSource(Source):
-    """Another source, with its samples in order: see `newnormal.tabular.ordering.arrival.Arrival`.
+    """Another source, with its samples in order: see `newnormal.tabular.ordering.live.LiveOrder`.
 
     Its snapshot is that of the other source, and the samples that are held back.
 
@@ -63,6 +63,15 @@ class ArrivingSource(Source):
     def held(self) -> int:
         """How many samples are held back."""
         return self._arrival.held
+
+    @property
+    def repeated(self) -> int:
+        """How many samples were taken before, by a sender that began anew."""
+        return self._arrival.order.repeated
+
+    def go_back(self, newest: np.datetime64 | None) -> None:
+        """Take again, of a sender that begins anew, what came after this one."""
+        self._arrival.go_back(newest)
 
     def next_batch(self, limit: int) -> Batch | None:
         """Return the next samples in order, at most `limit`."""
@@ -194,22 +203,28 @@ def _part(batch: Batch, begin: int, end: int) -> Batch:
 
 def _facts(batch: Batch) -> dict[str, Any]:
     times: Times = np.empty(0, "datetime64[ns]") if batch.times is None else batch.times
-    numbers: Ints = np.array(batch.numbers or [], dtype=np.int64)
-    rows = TimedRows(batch.values, times.view(np.int64), numbers)
     problems = [[each.error.message, each.number, each.before] for each in batch.problems]
-    return {"samples": rows.facts(), "problems": problems, "zone": batch.zone}
+    return {
+        "times": times.view(np.int64).tolist(),
+        "values": [cells_of(row) for row in batch.values],
+        "numbers": list(batch.numbers or []),
+        "problems": problems,
+        "zone": batch.zone,
+    }
 
 
 def _batch(facts: Any, width: int) -> Batch:
     try:
-        rows = TimedRows.of(facts["samples"], width)
+        rows = [[np.nan if cell is None else cell for cell in row] for row in facts["values"]]
+        values = np.array(rows, dtype=np.float64).reshape(len(rows), width)
+        times = np.array(facts["times"], dtype=np.int64).view("datetime64[ns]")
         problems = tuple(
             Problem(InputError(message), number, before)
             for message, number, before in facts["problems"]
         )
+        numbers = list(facts["numbers"])
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise StateError(
             f"place: expected samples that are ready, found {facts!r}", hint=FRESH
         ) from error
-    times = rows.times.view("datetime64[ns]") if len(rows) else None
-    return Batch(rows.values, times, rows.numbers.tolist(), problems, facts.get("zone"))
+    return Batch(values, times if rows else None, numbers, problems, facts.get("zone"))

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.order import Order, Steps
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet import Fleet
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import Aligner, ClosedSteps
 from newnormal.service.engine.channels import compare_channels
 from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.modelling import (
@@ -141,7 +141,7 @@ class Applier:
             if entry.history:
                 self._history(stream, arrival)
             else:
-                self._take(stream, stream.aligner.take(arrival, stream.needed_channels))
+                self._take(stream, stream.order.take(arrival, stream.needed_channels))
             self.streams.count_names(stream, entry.writer)
         if entry.source and entry.input_position is not None:
             self.input_positions[entry.source] = entry.input_position
@@ -149,14 +149,14 @@ class Applier:
     def _closed(self, entry: log.Closed) -> None:
         stream = self.streams.get(entry.stream)
         if stream is not None:
-            self._take(stream, stream.aligner.close(entry.until))
+            self._take(stream, stream.order.close(entry.until))
 
     def _appear(self, name: str, now: int) -> StreamRecord:
         """Begin a stream that was not known."""
         period, lateness, _ = self.configured(name)
         number = self.streams.next_id
         self.store.samples.truncate(number, 0)
-        stream = StreamRecord(number, name, Aligner(period, lateness))
+        stream = StreamRecord(number, name, Order(period, lateness))
         stream.period_given = period is not None
         self.streams.add(stream)
         self.report.state_of(stream, now)
@@ -171,7 +171,7 @@ class Applier:
                 values = [old if new is None else new for new, old in pairs]
         return values
 
-    def _take(self, stream: StreamRecord, steps: ClosedSteps) -> None:
+    def _take(self, stream: StreamRecord, steps: Steps) -> None:
         """Take closed time steps: judged if the stream is live, kept as history if not."""
         self.touched[stream.id] = stream
         count = len(steps.times)
@@ -195,7 +195,7 @@ class Applier:
         if stream.is_live:
             self._batch.add(stream, steps)
         else:
-            channels = stream.aligner.channels
+            channels = stream.order.channels
             for first in range(0, count, _ROWS):
                 part = slice(first, first + _ROWS)
                 number = stream.count + first
@@ -215,7 +215,7 @@ class Applier:
 
     def _history(self, stream: StreamRecord, arrival: Arrival) -> None:
         """Take uploaded samples as the history of a stream, before those that it has."""
-        self._take(stream, stream.aligner.close(_NEVER))  # also what is held: it is sifted anew
+        self._take(stream, stream.order.close(_NEVER))  # also what is held: it is sifted anew
         kept: StoredRows | None = None
         first_kept = self.store.samples.first_kept(
             stream.id
@@ -223,13 +223,13 @@ class Applier:
         if first_kept < stream.count:
             kept = self.store.samples.rows(stream.id, first_kept, stream.count - 1)
         self.samples -= stream.count
-        order = np.argsort(arrival.times, kind="stable")
-        times, values = arrival.times[order], arrival.values[order]
+        by_time = np.argsort(arrival.times, kind="stable")
+        times, values = arrival.times[by_time], arrival.values[by_time]
         first = np.append(True, np.diff(times) > 0)
         times, values = times[first], values[first]
-        aligner = stream.aligner
-        stream.aligner = fresh = Aligner(aligner.period, aligner.lateness)
-        fresh.counts = aligner.counts
+        order = stream.order
+        stream.order = fresh = Order(order.period, order.lateness)
+        fresh.counts = order.counts
         fresh.counts["duplicate"] += len(arrival.times) - len(times)
         stream.count = 0
         self.store.samples.truncate(stream.id, 0)
@@ -268,7 +268,7 @@ class Applier:
                 f"expected no fit of {stream.name!r} under way, found one",
                 hint="wait until it has finished",
             )
-        self._take(stream, stream.aligner.close(_NEVER))
+        self._take(stream, stream.order.close(_NEVER))
         self._judge()
         self.touched[stream.id] = stream
         put_model(self, stream, b64decode(entry.model), entry.now)
@@ -354,15 +354,15 @@ class Applier:
         """Take note that a gap before the next sample may be the service's own."""
         del entry
         for stream in self.streams:
-            stream.excused_after = stream.aligner.newest
+            stream.excused_after = stream.order.newest
 
     def _configured(self, entry: log.Configured) -> None:
         self.patterns = entry.patterns
         for stream in self.streams:
             period, *_ = self.configured(stream.name)
             stream.period_given = period is not None
-            if period is not None and period != stream.aligner.period:
-                stream.aligner.follow(period)
+            if period is not None and period != stream.order.period:
+                stream.order.follow(period)
                 self.touched[stream.id] = stream
         follow_limits(self)
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newnormal.arrivals.order import Steps
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import ClosedSteps
 from newnormal.service.engine.streams import StreamRecord
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ _NEW_FOR = 20  # samples since a new channel came, before it is reported
 _GONE_FOR = 60  # samples without a value of a channel, before it is reported as gone
 
 
-def compare_channels(applier: "Applier", stream: StreamRecord, steps: ClosedSteps) -> None:
+def compare_channels(applier: "Applier", stream: StreamRecord, steps: Steps) -> None:
     """Open, update or end the item of a stream whose channels are not its model's."""
     assert stream.model is not None
-    seen = stream.aligner.channels
+    seen = stream.order.channels
     missing = np.isnan(steps.values)
     if len(seen) == len(stream.model.channels) and not stream.absent and not missing.any():
         return  # by far the most frequent
@@ -50,11 +50,11 @@ def compare_channels(applier: "Applier", stream: StreamRecord, steps: ClosedStep
         applier.report.item(kind, stream, item, item.updated)
 
 
-def _count_absent(stream: StreamRecord, steps: ClosedSteps) -> None:
+def _count_absent(stream: StreamRecord, steps: Steps) -> None:
     """Count for how many steps each channel has had no value."""
     there = ~np.isnan(steps.values)
     count = len(steps.times)
-    for k, name in enumerate(stream.aligner.channels[: there.shape[1]]):
+    for k, name in enumerate(stream.order.channels[: there.shape[1]]):
         column = there[:, k]
         if column.any():
             since = int(np.flatnonzero(column)[-1])

@@ -46,8 +46,8 @@ class StreamClock:
         """
         now = self._elapsed()
         for number, stream in streams.items():
-            aligner = stream.aligner
-            progress = aligner.newest, aligner.closed, stream.is_live
+            order = stream.order
+            progress = order.newest, order.closed, stream.is_live
             if self._progress.get(number) != progress:
                 self._progress[number] = progress
                 self._active[number] = now
@@ -75,20 +75,20 @@ class StreamClock:
 
     def _waited_for(self, stream: StreamRecord, now: float) -> int | None:
         """Return the time before which open steps have waited long enough, or None."""
-        aligner = stream.aligner
-        wait = aligner.wait
-        if not aligner.waiting or wait is None:
+        order = stream.order
+        wait = order.wait
+        if not order.waiting or wait is None:
             self._newest.pop(stream.id, None)
             return None
         newest = self._newest.setdefault(stream.id, deque())
-        if not newest or newest[-1][1] != aligner.newest:
-            newest.append((now, aligner.newest))
+        if not newest or newest[-1][1] != order.newest:
+            newest.append((now, order.newest))
         until = None
         if now - self._began <= _START_S:
             return None
         while newest and now - newest[0][0] > max(wait / 1e9, _LEAST_S):
             until = newest.popleft()[1] + 1
-        return until if until is not None and aligner.oldest < until else None
+        return until if until is not None and order.oldest < until else None
 
     def _held_for_long(self, stream: StreamRecord, now: float) -> int | None:
         """Return the time before which samples were held for long enough, or None.
@@ -97,17 +97,17 @@ class StreamClock:
         the stream has been quiet for as long as it may be. What is ahead of this machine's clock
         stays held: by the time that the clock is there, the stream has refuted it or reached it.
         """
-        aligner = stream.aligner
-        first, wait = aligner.held, aligner.wait
+        order = stream.order
+        first, wait = order.held, order.wait
         if first is None or wait is None:
             self._held.pop(stream.id, None)
             return None
-        times = first, aligner.newest
+        times = first, order.newest
         since, before = self._held.get(stream.id, (now, None))
         if before != times:
             self._held[stream.id] = now, times
             return None
-        step = aligner.usual_step
+        step = order.usual_step
         quiet = _UNKNOWN_S if step is None else _longest(step)
         age = (self._now() - first) / 1e9
         enough = max(wait / 1e9, _LEAST_S, quiet if age > quiet else 0.0)
@@ -120,9 +120,9 @@ class StreamClock:
 
     def _is_silent(self, stream: StreamRecord, now: float, part: float) -> bool:
         """Whether a stream has been silent for a part of what is allowed, and is not reported."""
-        if not stream.is_live or not stream.aligner.period or not stream.count:
+        if not stream.is_live or not stream.order.period or not stream.count:
             return False
-        if now - self._since(stream, now) <= part * _longest(stream.aligner.period):
+        if now - self._since(stream, now) <= part * _longest(stream.order.period):
             return False
         if self._reported.get(stream.id) == _silence(stream):
             return False
@@ -151,23 +151,23 @@ class StreamClock:
                 if self._stopped_together(stream, other, now)
             ]
             self._reported |= {each.id: _silence(each) for each in (stream, *together)}
-            others = tuple((other.id, other.aligner.closed) for other in together)
-            yield Silent(stream.id, stream.aligner.closed, self._now(), others)
+            others = tuple((other.id, other.order.closed) for other in together)
+            yield Silent(stream.id, stream.order.closed, self._now(), others)
 
     def _stopped_together(self, one: StreamRecord, other: StreamRecord, now: float) -> bool:
-        assert one.aligner.period and other.aligner.period
+        assert one.order.period and other.order.period
         return one.source == other.source and may_meet(
             self._since(one, now),
-            _longest(one.aligner.period),
+            _longest(one.order.period),
             self._since(other, now),
-            _longest(other.aligner.period),
+            _longest(other.order.period),
         )
 
 
 def _silence(stream: StreamRecord) -> tuple[int, str]:
     """Return what distinguishes a silence from others of its stream."""
     outage = stream.outage
-    return stream.aligner.closed, "" if outage is None else outage.key
+    return stream.order.closed, "" if outage is None else outage.key
 
 
 _longest = cache(longest_quiet)

@@ -119,7 +119,7 @@ def silent_item(stream: StreamRecord, since: int, now: int, position: int) -> It
         now,
         None,
         0.0,
-        quiet_sentence((stream.aligner.period or 0) / 1e9 or None),
+        quiet_sentence((stream.order.period or 0) / 1e9 or None),
         {"since": since, "noticed": now},
         position,
     )
@@ -137,7 +137,7 @@ def silence_over(stream: StreamRecord, item: Item, now: int, position: int) -> I
 
 def _silence_sentence(stream: StreamRecord, since: int, now: int) -> str:
     seconds = max(now - since, 0) / 1e9
-    period = (stream.aligner.period or 0) / 1e9
+    period = (stream.order.period or 0) / 1e9
     samples = round(seconds / period) if period else 0
     return silence_sentence((), samples, seconds, period)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from newnormal.arrivals.order import Steps, joined
 from newnormal.fleet.results import FleetVerdicts, Part
-from newnormal.service.engine.aligning import ClosedSteps
 from newnormal.service.engine.streams import StreamRecord
 from newnormal.service.values import StoredRows
 from newnormal.tabular import Table
@@ -24,60 +24,42 @@ class LiveBatch:
     """Closed time steps of live streams that are judged in one call."""
 
     def __init__(self) -> None:
-        self._steps: dict[str, tuple[StreamRecord, int, list[ClosedSteps]]] = {}
+        self._steps: dict[str, tuple[StreamRecord, int, list[Steps]]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._steps)
 
-    def add(self, stream: StreamRecord, steps: ClosedSteps) -> None:
+    def add(self, stream: StreamRecord, steps: Steps) -> None:
         """Add steps of a stream, which follow those it has."""
         if stream.name not in self._steps:
             self._steps[stream.name] = stream, stream.count, []
         self._steps[stream.name][2].append(steps)
 
-    def taken(self) -> Iterator[tuple[StreamRecord, ClosedSteps]]:
+    def taken(self) -> Iterator[tuple[StreamRecord, Steps]]:
         """Give the steps of each stream."""
         for stream, _, parts in self._steps.values():
-            yield stream, _joined(parts)
+            yield stream, joined(parts)
 
-    def of(self, name: str) -> tuple[StreamRecord, int, ClosedSteps]:
+    def of(self, name: str) -> tuple[StreamRecord, int, Steps]:
         """Return a stream, the number of its first sample here, and its steps."""
         stream, first, parts = self._steps[name]
-        return stream, first, _joined(parts)
+        return stream, first, joined(parts)
 
     def tables(self) -> dict[str, Table]:
         """Return what the fleet takes: the channels of each stream's model."""
         tables = {}
         for name, (stream, _, parts) in self._steps.items():
             assert stream.model is not None
-            (times, values), columns = _joined(parts), model_columns(stream)
+            (times, values, *_), columns = joined(parts), model_columns(stream)
             if columns is not None:
                 values = np.ascontiguousarray(values[:, columns])
             tables[name] = Table(values, stream.model.channels, times.view("datetime64[ns]"))
         return tables
 
 
-def _joined(parts: list[ClosedSteps]) -> ClosedSteps:
-    if len(parts) == 1:
-        return parts[0]
-    width = max(part.values.shape[1] for part in parts)
-    return ClosedSteps(
-        np.concatenate([part.times for part in parts]),
-        np.concatenate([_wide(part.values, width) for part in parts]),
-    )
-
-
-def _wide(values: Floats, width: int) -> Floats:
-    """Return values with columns of missing values at the end: channels that came later."""
-    missing = width - values.shape[1]
-    if not missing:
-        return values
-    return np.concatenate([values, np.full((len(values), missing), np.nan)], axis=1)
-
-
 def model_columns(stream: StreamRecord) -> Ints | None:
     """Return where the model's channels are among those that were seen; None: they are the same."""
-    seen = stream.aligner.channels
+    seen = stream.order.channels
     if stream.columns is None or stream.columns[0] != len(seen):
         assert stream.model is not None
         channels = stream.model.channels
@@ -99,7 +81,7 @@ def judge(applier: "Applier", batch: LiveBatch) -> None:
             applier.store.samples.add(stream.id, _stored(stream, first, steps, rows))
             stream.note_ratios(ratios)
             stream.distance = distance
-    for error in verdicts.errors:  # the aligner keeps times in order: this is a fault of ours
+    for error in verdicts.errors:  # steps come in order: this is a fault of ours
         _LOG.error("stream %s: samples were not judged: %s", error.stream, error.error.message)
     report_events(applier, verdicts, batch)
 
@@ -144,7 +126,7 @@ def _rows_of(part: Part) -> Iterator[tuple[str, StoredRows, Floats, float]]:
         yield kept.name, rows, columns.ratios[span], float(distances[-1])
 
 
-def _stored(stream: StreamRecord, first: int, steps: ClosedSteps, rows: StoredRows) -> StoredRows:
+def _stored(stream: StreamRecord, first: int, steps: Steps, rows: StoredRows) -> StoredRows:
     """Return the verdicts with the values of all channels that were seen."""
     columns = model_columns(stream)
     if columns is None:
@@ -153,5 +135,5 @@ def _stored(stream: StreamRecord, first: int, steps: ClosedSteps, rows: StoredRo
     for name in ("expected", "below", "above", "channel_ratios"):
         wide[name] = np.full(steps.values.shape, np.nan)
         wide[name][:, columns] = getattr(rows, name)
-    channels = stream.aligner.channels[: steps.values.shape[1]]
+    channels = stream.order.channels[: steps.values.shape[1]]
     return replace(rows, first=first, channels=channels, values=steps.values, **wide)

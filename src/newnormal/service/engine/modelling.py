@@ -18,13 +18,13 @@ import numpy as np
 
 from newnormal import detector as detectors
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.order import Steps
 from newnormal.base import BaseDetector
 from newnormal.config import samples_per_day
 from newnormal.core.history import median_period
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.results import FleetEvent
 from newnormal.service.engine import items
-from newnormal.service.engine.aligning import ClosedSteps
 from newnormal.service.engine.judging import LiveBatch, judge
 from newnormal.service.engine.streams import FittedModel, PendingFit, StreamRecord
 from newnormal.service.log.entries import FitBegan, FitFailed, FitTaken
@@ -67,7 +67,7 @@ def fit_due(stream: StreamRecord, settings: StreamDefaults) -> FitBegan | None:
         return FitBegan(stream.id, max(0, needed - settings.max_history), needed - 1, "history")
     model = stream.model
     every = settings.refit_every
-    if every is None or model is None or stream.aligner.closed - model.time < every:
+    if every is None or model is None or stream.order.closed - model.time < every:
         return None
     enough = last > model.last and stream.count >= stream.tried + settings.history
     return FitBegan(stream.id, first, last, "schedule") if enough else None
@@ -89,7 +89,7 @@ def begin_fit(applier: Applier, stream: StreamRecord, entry: FitBegan) -> None:
         raise InputError(f"expected samples of {stream.name!r}, found none")
     channels = entry.channels
     if channels is None:
-        channels = stream.aligner.channels if stream.model is None else stream.model.channels
+        channels = stream.order.channels if stream.model is None else stream.model.channels
     stream.fit = PendingFit(applier.position, first, last, channels, entry.reason)
     if entry.reason == "channels":
         stream.wanted = None
@@ -229,13 +229,13 @@ def put_model(applier: Applier, stream: StreamRecord, content: bytes, now: int) 
     if not stream.is_live and newest > NO_TIME and oldest < first:
         times = applier.store.samples.rows(stream.id, oldest, first - 1, ()).times
         first = oldest + int(np.searchsorted(times, newest, side="right"))
-    stream.aligner.begin(detector.channels_, newest)
+    stream.order.begin(detector.channels_, newest)
     _replace(applier, stream, detector)
-    time = now if stream.aligner.closed == NO_TIME else stream.aligner.closed
+    time = now if stream.order.closed == NO_TIME else stream.order.closed
     generation = stream.generation + 1
     model = FittedModel(generation, file, detector.channels_, first, first - 1, "put", time)
     stream.models.append(model)
-    stream.excused_after = stream.aligner.newest
+    stream.excused_after = stream.order.newest
     _go_live(applier, stream, first, detector)
     _report_open(applier, stream)
     _catch_up(applier, stream)
@@ -332,11 +332,11 @@ def begin_generations(applier: Applier, stream: StreamRecord, after: int) -> Non
 
 def _follow_period(stream: StreamRecord, period: int) -> None:
     """Take the period of a model's history where none is given, and it is another one."""
-    old = stream.aligner.period
+    old = stream.order.period
     if old is None:
-        stream.aligner.period = period
+        stream.order.period = period
     elif not stream.period_given and max(old, period) >= _OTHER_PERIOD * min(old, period):
-        stream.aligner.follow(period)
+        stream.order.follow(period)
 
 
 def _report_open(applier: Applier, stream: StreamRecord) -> None:
@@ -366,11 +366,11 @@ def _catch_up(applier: Applier, stream: StreamRecord) -> None:
     if stream.offset >= stream.count:
         return
     rows = applier.store.samples.rows(
-        stream.id, stream.offset, stream.count - 1, stream.aligner.channels
+        stream.id, stream.offset, stream.count - 1, stream.order.channels
     )
     batch = LiveBatch()
     count, stream.count = stream.count, stream.offset
-    batch.add(stream, ClosedSteps(rows.times, rows.values))
+    batch.add(stream, Steps(rows.times, rows.values))
     stream.count = count
     judge(applier, batch)
     applier.report.report_past(stream)

@@ -106,7 +106,7 @@ def fall_silent(applier: Applier, since_by_number: Sequence[tuple[int, int]], no
         for number, since in since_by_number
         if (stream := applier.streams.get(number)) is not None
         and stream.is_live
-        and stream.aligner.closed == since
+        and stream.order.closed == since
         and _is_news(stream)
     ]
     if not silent:
@@ -115,7 +115,7 @@ def fall_silent(applier: Applier, since_by_number: Sequence[tuple[int, int]], no
         applier.touched[stream.id] = stream
         leave(applier, stream, now, "those that are still silent are reported anew")
     first = silent[0]
-    last, longest = first.aligner.closed / 1e9, longest_quiet(first.aligner.period or 0)
+    last, longest = first.order.closed / 1e9, longest_quiet(first.order.period or 0)
     for outage in applier.outages.open.values():
         body = outage.item.body
         alike = body["source"] == first.source and body[RETURNED] is None
@@ -123,7 +123,7 @@ def fall_silent(applier: Applier, since_by_number: Sequence[tuple[int, int]], no
             _join(applier, outage, silent, now)
             return
     if len(silent) == 1:
-        item = items.silent_item(first, first.aligner.closed, now, applier.position)
+        item = items.silent_item(first, first.order.closed, now, applier.position)
         applier.report.item("silent", first, item, now)
         return
     outages = applier.outages
@@ -191,7 +191,7 @@ def _silent(outage: Outage, streams: StreamRecords) -> list[StreamRecord]:
 
 def _item(key: str, streams: Sequence[StreamRecord], now: int, position: int) -> Item:
     """Return the incident of streams that are silent."""
-    since = min(stream.aligner.closed for stream in streams)
+    since = min(stream.order.closed for stream in streams)
     names = [stream.name for stream in streams]
     source = streams[0].source
     whose = f" of source {source}" if source else ""

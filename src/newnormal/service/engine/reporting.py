@@ -85,7 +85,7 @@ class Reporter:
 
     def report_past(self, stream: StreamRecord) -> None:
         """Make alerts of what began in a stream's past and is open still, once that is over."""
-        if stream.past == NO_PAST or stream.aligner.closed <= stream.past:
+        if stream.past == NO_PAST or stream.order.closed <= stream.past:
             return
         stream.past = NO_PAST
         for item in stream.items.values():

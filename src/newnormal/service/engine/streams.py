@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.arrivals.order import Order
 from newnormal.errors import InputError
-from newnormal.service.engine.aligning import Aligner
 from newnormal.service.values import COLLECTING, Item, StreamView
 from newnormal.types import NO_TIME, Alarm, Bools, Floats, Ints
 
@@ -59,7 +59,7 @@ class StreamRecord:
 
     id: int
     name: str
-    aligner: Aligner
+    order: Order
     state: str = COLLECTING
     count: int = 0  # how many closed samples it has: the number of the next one
     offset: int = 0  # the number of the first sample that its model has judged
@@ -95,7 +95,7 @@ class StreamRecord:
     # The highest ratio of each of the last stretches of samples.
     ring: list[float] = field(default_factory=list)
     ringed: int = 0  # samples in the newest stretch
-    columns: Any = None  # where the model's channels are among the aligner's, and for how many
+    columns: Any = None  # where the model's channels are among the order's, and for how many
     version: int = 0  # increases when it changes
     view: tuple[int, StreamView] | None = None  # as it was last asked for, and its version then
     begun: bool = False  # a fit was handed to the log, and has not come back from it
@@ -120,7 +120,7 @@ class StreamRecord:
     @property
     def now(self) -> int:
         """The time of its newest closed step in ns; before the first, that of its model."""
-        closed, model = self.aligner.closed, self.model
+        closed, model = self.order.closed, self.model
         return closed if closed != NO_TIME or model is None else model.time
 
     @property
@@ -134,7 +134,7 @@ class StreamRecord:
         if self.model is None:
             return None
         model = set(self.model.channels)
-        return np.array([name in model for name in self.aligner.channels])
+        return np.array([name in model for name in self.order.channels])
 
     def note_ratios(self, ratios: Floats) -> None:
         """Take the ratios of score and threshold of newly judged samples into the sparkline."""
@@ -187,16 +187,16 @@ class StreamRecord:
             attention = next((kind for kind in _ATTENTION if kind in kinds), "")
             about = next((item for item in reversed(opened) if _kind(item) == attention), None)
             about = about or (opened[-1] if opened else self.last_item)
-            aligner = self.aligner
+            order = self.order
             model = self.model
             view = StreamView(
                 id=self.id,
                 name=self.name,
                 state=self.state,
-                channels=aligner.channels if model is None else model.channels,
+                channels=order.channels if model is None else model.channels,
                 samples=self.count,
-                period=aligner.period,
-                newest=aligner.closed if self.count else None,
+                period=order.period,
+                newest=order.closed if self.count else None,
                 ratio=self.ratio,
                 distance=self.distance,
                 sparkline=tuple(self.ring),
@@ -206,7 +206,7 @@ class StreamRecord:
                 item_state="" if about is None else about.state,
                 last_alarm=self.last_alarm,
                 generation=self.generation,
-                counts={**aligner.counts, **self.counts},
+                counts={**order.counts, **self.counts},
                 problem=self.problem,
             )
             self.view = shown = version, view
@@ -250,7 +250,7 @@ class StreamRecords:
 
     def count_names(self, stream: StreamRecord, writer: str) -> None:
         """Take note of who wrote names of a stream that were not counted."""
-        channels = stream.aligner.channels
+        channels = stream.order.channels
         if channels is stream.counted:
             return
         stream.counted = channels
@@ -287,7 +287,7 @@ def check_without_model(streams: StreamRecords, names: Iterable[str]) -> None:
 
 
 # Fields that are saved in a form of their own, and those that are made anew.
-_SPECIAL = {"aligner", "fit", "models", "wanted", "items", "last_item", "ratio", "distance"}
+_SPECIAL = {"order", "fit", "models", "wanted", "items", "last_item", "ratio", "distance"}
 _UNSAVED = {"outage", "columns", "version", "view", "begun", "counted"}
 _PLAIN = tuple(f.name for f in fields(StreamRecord) if f.name not in _SPECIAL | _UNSAVED)
 
@@ -298,7 +298,7 @@ def stream_to_json(stream: StreamRecord) -> dict[str, Any]:
         **{name: getattr(stream, name) for name in _PLAIN},
         "ratio": _number(stream.ratio),
         "distance": _number(stream.distance),
-        "aligner": stream.aligner.to_json(),
+        "order": stream.order.to_json(),
         "fit": None if stream.fit is None else vars(stream.fit),
         "models": [vars(model) for model in stream.models],
         "wanted": stream.wanted,
@@ -320,7 +320,7 @@ def stream_from_json(saved: Mapping[str, Any]) -> StreamRecord:
         facts[name] = tuple(facts[name])
     ratio, distance = (_from_number(facts.pop(name)) for name in ("ratio", "distance"))
     return StreamRecord(
-        aligner=Aligner.from_json(facts.pop("aligner")),
+        order=Order.from_json(facts.pop("order")),
         fit=None if fit is None else PendingFit(**{**fit, "channels": tuple(fit["channels"])}),
         models=models,
         wanted=None if wanted is None else (tuple(wanted[0]), wanted[1]),

@@ -8,8 +8,8 @@ import numpy as np
 from newnormal.arrivals.counters import ColumnRates
 from newnormal.arrivals.grid import Resampler, means
 from newnormal.arrivals.jumps import stray
+from newnormal.arrivals.order import HOUR_TWICE
 from newnormal.errors import InputError
-from newnormal.tabular.ordering.lateness import HOUR_TWICE
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, default_channels
 from newnormal.types import Floats, Ints, Times, time_text
@@ -72,7 +72,7 @@ def check_timeless(reading: Reading) -> None:
         "--from (from_=)": reading.from_ is not None,
         "--until (until=)": reading.until is not None,
         "--resample (resample=)": reading.resample is not None,
-        "--reorder (reorder=)": reading.reorder > 0,
+        "--lateness (lateness=)": reading.lateness is not None,
     }
     for option, is_given in asked.items():
         if is_given:

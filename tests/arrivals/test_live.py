@@ -10,22 +10,22 @@ import pytest
 from newnormal.errors import InputError, StateError
 from newnormal.tabular import Problem, Reading, Table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.ordering.arrival import LiveOrder, OrderedSamples
+from newnormal.tabular.ordering.live import LiveOrder, OrderedSamples
 from newnormal.types import Floats, Times
-from tests.naive_arrival import NaiveArrival
+from tests.naive_order import NaiveLive
 from tests.present import present
 
 MINUTE = np.timedelta64(60, "s")
 START = np.datetime64("2026-01-01", "ns")
 OPTIONS: list[dict[str, Any]] = [
     {},
-    {"reorder": 3},
+    {"lateness": "3min"},
     {"on_duplicate": "last"},
     {"on_duplicate": "mean"},
-    {"reorder": 4, "on_duplicate": "mean"},
+    {"lateness": "4min", "on_duplicate": "mean"},
     {"rates": "a"},
     {"resample": "5min"},
-    {"resample": "40s", "rates": ["a", "b"], "reorder": 2, "on_duplicate": "last"},
+    {"resample": "40s", "rates": ["a", "b"], "lateness": "2min", "on_duplicate": "last"},
 ]
 
 
@@ -71,11 +71,8 @@ def test_it_is_equal_to_its_twin_after_every_piece(options: dict[str, Any], seed
     reading = Reading.of(options)
     count = 400
     times, values = times_of(rng, count), values_of(rng, count)
-    twin = NaiveArrival(
-        reading,
-        [("a", "b").index(each) for each in reading.rates],
-        100 * int(MINUTE / np.timedelta64(1, "ns")),
-    )
+    period = int(MINUTE / np.timedelta64(1, "ns"))
+    twin = NaiveLive(reading, [("a", "b").index(each) for each in reading.rates], period)
     arrival = LiveOrder(reading, ("a", "b"), MINUTE)
     found: list[Any] = []
     at = 0
@@ -84,7 +81,7 @@ def test_it_is_equal_to_its_twin_after_every_piece(options: dict[str, Any], seed
         found += listed(arrival.push(values[at:end], times[at:end], list(range(at, end))))
         for row in range(at, end):
             when = int(times[row].astype(np.int64))
-            twin.push((when, row, values[row].tolist()))
+            twin.push(when, row, values[row].tolist())
         assert repr(found) == repr(twin.out)  # repr: NaN is equal to NaN
         if rng.random() < 0.3:
             arrival = restarted(arrival, reading)
@@ -131,6 +128,7 @@ def test_samples_in_order_go_through_as_they_are() -> None:
     count = 1000  # of which the last is far ahead of the first
     values, times = np.zeros((count, 2)), START + np.arange(count) * MINUTE
     numbers = list(range(2, count + 2))
+    arrival.push(values[:1], times[:1] - MINUTE, [1])
     arrived = arrival.push(values, times, numbers)
     assert arrived.values is values and arrived.times is times and arrived.numbers is numbers
 
@@ -143,7 +141,7 @@ def test_a_gap_is_confirmed_by_two_further_samples() -> None:
     assert len(arrived.values) == 3 and not arrived.problems
     assert arrived.notes == ("line 4: a gap of 3 d, confirmed",)
     again = arrival.push(np.zeros((1, 2)), times + 4320 * MINUTE, [7])
-    assert len(again.values) == 1, "a gap as long as one before is none"
+    assert not len(again.values), "a gap over an hour is confirmed each time"
 
 
 def test_another_pace_is_no_wrong_clock() -> None:
@@ -192,8 +190,8 @@ def test_a_time_that_is_there_twice_can_end_the_stream() -> None:
 
 
 def test_samples_that_are_sent_again_are_left_out() -> None:
-    reading = Reading.of(reorder=2)
-    arrival, first = pushed([0, 1, 2, 3, 4], reorder=2)
+    reading = Reading.of(lateness="2min")
+    arrival, first = pushed([0, 1, 2, 3, 4], lateness="2min")
     other = LiveOrder(reading, ("a", "b"), MINUTE)
     other.restore(arrival.facts(), again=True)
     times = START + np.arange(1, 8) * MINUTE
@@ -204,7 +202,7 @@ def test_samples_that_are_sent_again_are_left_out() -> None:
 
 
 def test_options_that_are_gone_lose_nothing() -> None:
-    arrival, first = pushed([0, 1, 1, 2, 4, 3], reorder=2, on_duplicate="mean")
+    arrival, first = pushed([0, 1, 1, 2, 4, 3], lateness="2min", on_duplicate="mean")
     other = restarted(arrival, Reading())
     arrived = other.push(np.zeros((1, 2)), START + np.array([5]) * MINUTE)
     minutes = (np.concatenate([present(first.times), present(arrived.times)]) - START) / MINUTE

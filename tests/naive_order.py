@@ -1,13 +1,15 @@
-"""A slow and obvious twin of the aligner: keeps every sample, and decides anew each time."""
+"""A slow and obvious twin of the order: keeps every sample, and decides anew each time."""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import isnan, nan
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.tabular import Reading
 
 NEVER = np.iinfo(np.int64).min
 MOST_OPEN = 1000
@@ -19,13 +21,21 @@ class Sample(NamedTuple):
     time: int
     given: dict[str, float]
     channels: tuple[str, ...]
+    number: int = -1
 
 
-class NaiveAligner:
-    """Does what `Aligner` says, sample by sample, with lists and dicts."""
+class NaiveOrder:
+    """Does what `Order` says, sample by sample, with lists and dicts."""
 
-    def __init__(self, period: int | None = None, lateness: int | None = None) -> None:
-        self.period, self.lateness = period, lateness
+    def __init__(
+        self,
+        period: int | None = None,
+        lateness: int | None = None,
+        on_duplicate: str | None = None,
+    ) -> None:
+        self.period, self.lateness, self.how = period, lateness, on_duplicate
+        self.refused: list[int] = []  # numbers
+        self.parts: dict[int, list[dict[str, float]]] = {}  # the samples of open steps
         self.channels: list[str] = []
         self.newest = self.closed = NEVER
         self.counts = {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 0}
@@ -43,7 +53,7 @@ class NaiveAligner:
         self.usual: int | None = None
         self.longest_gap = 0
 
-    def take(self, arrival: Arrival, needed: Sequence[str] | None) -> None:
+    def take(self, arrival: Arrival, needed: Sequence[str] | None, number: int = -1) -> None:
         """Take samples; `needed` makes a step complete, None: nothing does."""
         if any(name not in arrival.channels for name in self.channels):
             self.whole = False
@@ -54,6 +64,7 @@ class NaiveAligner:
                 time,
                 {name: v for name, v in zip(arrival.channels, row, strict=True) if v == v},
                 arrival.channels,
+                number,
             )
             for time, row in zip(arrival.times.tolist(), arrival.values.tolist(), strict=True)
         ]
@@ -78,7 +89,7 @@ class NaiveAligner:
             while held and (held[0].time < until or held[0].time <= self.newest + self.limit()):
                 sample = held.pop(0)
                 self.held = [each for each in self.held if each is not sample]
-                self._sample(sample.time, sample.given)
+                self._sample(sample)
             if self.whole and self.lateness is None:
                 until = self.newest + 1
         for time in sorted(self.open):
@@ -104,16 +115,16 @@ class NaiveAligner:
         others = [each for each in self.held if not set(each.channels) & set(channels)]
         last = max(self.last.get(name, NEVER) for name in channels)
         if not self.whole and any(last < each.time <= self.newest for each in came):
-            self.counts["jumped"] += len(own)
+            self._drop(own)
             own = []
         waiting: list[Sample] = []
         for sample in [*own, *came]:
             if self.newest == NEVER or sample.time <= self.newest:
-                self._sample(sample.time, sample.given)
+                self._sample(sample)
             elif sample.time <= self.newest + self.limit():
-                self.counts["jumped"] += len(waiting)
+                self._drop(waiting)
                 waiting = []
-                self._sample(sample.time, sample.given)
+                self._sample(sample)
             else:
                 waiting.append(sample)
                 confirmed = next((c for c in self._clusters(waiting) if _different(c) == 3), None)
@@ -121,13 +132,13 @@ class NaiveAligner:
                     waiting = self._confirm(confirmed, waiting)
                 while len(waiting) > 16:
                     gone = self._clusters(waiting)[0]
-                    self.counts["jumped"] += len(gone)
+                    self._drop(gone)
                     waiting = _without(waiting, gone)
         self.held = others + waiting
         for sample in sorted(self.held, key=lambda each: each.time):
             if sample.time <= self.newest:
                 self.held = _without(self.held, [sample])
-                self._sample(sample.time, sample.given)
+                self._sample(sample)
 
     def _clusters(self, waiting: list[Sample]) -> list[list[Sample]]:
         """Return samples that are near each other."""
@@ -151,12 +162,21 @@ class NaiveAligner:
         self._remember_gap(max(first - self.newest, *gaps))
         others = _without(waiting, cluster)
         before = [each for each in others if each.time < first]
-        self.counts["jumped"] += len(others) - len(before)
+        self._drop(_without(others, before))
         for each in before + cluster:
-            self._sample(each.time, each.given)
+            self._sample(each)
         return []
 
-    def _sample(self, time: int, given: dict[str, float]) -> None:
+    def _drop(self, samples: list[Sample]) -> None:
+        self.counts["jumped"] += len(samples)
+        self.refused += [each.number for each in samples]
+
+    def _refuse(self, kind: str, sample: Sample) -> None:
+        self.counts[kind] += 1
+        self.refused.append(sample.number)
+
+    def _sample(self, sample: Sample) -> None:
+        time, given = sample.time, sample.given
         for name in given if self._waits() else ():
             if self.period is not None:
                 self.rare.discard(name)
@@ -169,15 +189,23 @@ class NaiveAligner:
         self.newest = max(self.newest, time)
         step = self._step_of(time)
         if step <= self.closed:
-            self.counts["duplicate" if time == self.closed else "late"] += 1
+            self._refuse("duplicate" if time == self.closed else "late", sample)
             return
-        if step in self.open and not any(name not in self.open[step] for name in given):
-            self.counts["duplicate"] += 1
+        new = step not in self.open or any(name not in self.open[step] for name in given)
+        if not new and self.how is None:
+            self._refuse("duplicate", sample)
             return
         own = self.open.setdefault(step, {})
         self.counts["out_of_order"] += came_behind
+        parts = self.parts.setdefault(step, [])
+        parts.append(given)
+        if self.how == "last":
+            own.clear()
+            own |= given
         for name, value in given.items():
             own.setdefault(name, value)
+            if self.how == "mean":
+                own[name] = mean([part[name] for part in parts if name in part])
 
     def _step_of(self, time: int) -> int:
         if self.whole or self.origin is None or self.period is None:
@@ -209,7 +237,7 @@ class NaiveAligner:
         widest = gaps.index(max(gaps))
         self.origin = phases[widest] + gaps[widest] // 2
         self.last_whole = self.closed
-        before, self.open = self.open, {}
+        before, self.open, self.parts = self.open, {}, {}
         for time in sorted(before):
             own = self.open.setdefault(self._step_of(time), {})
             if own.keys() & before[time].keys():
@@ -237,7 +265,8 @@ class NaiveAligner:
 
     def _is_over(self, step: int, needed: Sequence[str] | None) -> bool:
         if self.whole:
-            return not self.lateness or step + self.lateness <= self.newest
+            wait = self.lateness or int(self.how is not None)
+            return not wait or step + wait <= self.newest
         assert self.period is not None
         allowed = 2 * self.period if self.lateness is None else self.lateness
         end = step + self.period + allowed
@@ -250,6 +279,7 @@ class NaiveAligner:
 
     def _end(self, step: int) -> None:
         own = self.open.pop(step)
+        self.parts.pop(step, None)
         if self._waits():
             for name in self.channels:
                 self.absent[name] = 0 if name in own else self.absent.get(name, 0) + 1
@@ -267,3 +297,92 @@ def _different(cluster: list[Sample]) -> int:
 
 def _without(samples: list[Sample], gone: list[Sample]) -> list[Sample]:
     return [each for each in samples if not any(each is other for other in gone)]
+
+
+class NaiveLive:
+    """Takes one record a call, and lists what comes out: samples, and numbers that are refused."""
+
+    def __init__(self, reading: Reading, counters: list[int], period: int) -> None:
+        self.reading, self.counters = reading, counters
+        lateness = None if reading.lateness is None else ns(reading.lateness)
+        self.order = NaiveOrder(period, lateness, reading.on_duplicate)
+        self.last: dict[int, tuple[float, int]] = {}
+        self.step: int | None = None
+        self.step_rows: list[list[float]] = []
+        self.given_step: int | None = None
+        self.longest = 0
+        self.out: list[Any] = []
+
+    def push(self, time: int, number: int, values: list[float]) -> None:
+        channels = tuple(map(str, range(len(values))))
+        row = Arrival("", channels, np.array([time]), np.array([values]))
+        self.order.take(row, None, number)
+        self._given(len(values))
+
+    def _given(self, width: int) -> None:
+        order = self.order
+        self.out += [("refused", number) for number in order.refused]
+        for time, own in order.steps:
+            self.give(time, [own.get(str(at), nan) for at in range(width)])
+        order.refused, order.steps = [], []
+
+    def flush(self) -> None:
+        order = self.order
+        held, order.held = order.held, []
+        order.close(order.newest + 1)
+        self._given(len(order.channels))
+        if self.reading.resample is not None:
+            self.close(ns(self.reading.resample))
+        self.out += [("refused", each.number) for each in held]
+
+    def give(self, time: int, values: list[float]) -> None:
+        for at in self.counters:
+            if isnan(values[at]):
+                continue
+            value, rate = values[at], nan
+            if at in self.last:
+                before, when = self.last[at]
+                rise = value - before if value >= before else value
+                rate = rise / ((time - when) / 1e9)
+            self.last[at] = (value, time)
+            values[at] = rate
+        self.grid(time, values)
+
+    def grid(self, time: int, values: list[float]) -> None:
+        if self.reading.resample is None:
+            self.out.append(("sample", time, values))
+            return
+        period = ns(self.reading.resample)
+        step = -(-time // period)
+        if self.step is not None and self.step != step:
+            self.close(period)
+        self.step = step
+        self.step_rows.append(values)
+        if step * period == time:
+            self.close(period)
+
+    def close(self, period: int) -> None:
+        if self.step is None:
+            return
+        width = len(self.step_rows[0])
+        if self.given_step is not None:
+            gap = self.step - self.given_step
+            if gap <= max(100, 10 * self.longest):
+                for between in range(self.given_step + 1, self.step):
+                    self.out.append(("sample", between * period, [nan] * width))
+            if gap <= 100:
+                self.longest = max(self.longest, gap)
+        else:
+            self.longest = 1
+        values = [mean([each[at] for each in self.step_rows]) for at in range(width)]
+        self.out.append(("sample", self.step * period, values))
+        self.given_step, self.step, self.step_rows = self.step, None, []
+
+
+def ns(span: np.timedelta64) -> int:
+    return int(span / np.timedelta64(1, "ns"))
+
+
+def mean(values: list[float]) -> float:
+    there = [value for value in values if not isnan(value)]
+    return sum(there[1:], there[0]) / len(there) if there else nan

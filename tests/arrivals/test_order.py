@@ -1,4 +1,4 @@
-"""The aligner beside a slow and obvious twin, and what it promises."""
+"""The order beside a slow and obvious twin, and what it promises."""
 
 import json
 from functools import partial
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.service.engine.aligning import Aligner, ClosedSteps
+from newnormal.arrivals.order import Order, Steps
 from newnormal.types import Bools
-from tests.service.naive_aligner import NaiveAligner
+from tests.naive_order import NaiveOrder
 from tests.service.seeds import each_seed
 
 SECOND = 10**9
@@ -23,15 +23,15 @@ def arrival(times: Any, values: Any, channels: tuple[str, ...] = ("a", "b")) -> 
     return Arrival("m", channels, np.asarray(times, np.int64), values)
 
 
-def closed(steps: ClosedSteps, channels: tuple[str, ...]) -> list[tuple[int, dict[str, float]]]:
+def closed(steps: Steps, channels: tuple[str, ...]) -> list[tuple[int, dict[str, float]]]:
     return [
         (time, {name: value for name, value in zip(channels, row, strict=False) if value == value})
         for time, row in zip(steps.times.tolist(), steps.values.tolist(), strict=True)
     ]
 
 
-def complete(aligner: Aligner, needed: list[str] | None) -> Bools | None:
-    return None if needed is None else np.array([name in needed for name in aligner.channels])
+def complete(order: Order, needed: list[str] | None) -> Bools | None:
+    return None if needed is None else np.array([name in needed for name in order.channels])
 
 
 class Sender:
@@ -82,7 +82,7 @@ class Sender:
 
 
 @pytest.mark.cases(150, 5000)
-def test_the_aligner_closes_as_its_twin(cases: range) -> None:
+def test_an_order_closes_as_its_twin(cases: range) -> None:
     each_seed(cases, compare)
 
 
@@ -91,7 +91,7 @@ def compare(seed: int) -> None:
     sender = Sender(rng)
     period = sender.period if rng.random() < 0.4 else None
     lateness = int(rng.integers(0, 4)) * sender.period if rng.random() < 0.4 else None
-    own, twin = Aligner(period, lateness), NaiveAligner(period, lateness)
+    own, twin = Order(period, lateness), NaiveOrder(period, lateness)
     live, at = False, 0
     for _ in range(60):
         live = live or bool(rng.random() < 0.05)
@@ -113,62 +113,62 @@ def compare(seed: int) -> None:
         assert (own.newest, own.closed, own.waiting) == (twin.newest, twin.closed, len(twin.open))
         assert own.held == min((each.time for each in twin.held), default=None)
         if rng.random() < 0.1:
-            own = Aligner.from_json(json.loads(json.dumps(own.to_json())))
+            own = Order.from_json(json.loads(json.dumps(own.to_json())))
     times = [time for time, _ in twin.steps]
     assert times == sorted(set(times))
 
 
 def test_whole_samples_close_at_once_at_their_own_times() -> None:
-    aligner = Aligner()
-    steps = aligner.take(arrival([5, 9, 12], [[1, 2], [3, 4], [5, 6]]))
+    order = Order()
+    steps = order.take(arrival([5, 9, 12], [[1, 2], [3, 4], [5, 6]]))
     assert steps.times.tolist() == [5, 9, 12]
     assert steps.values.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert aligner.waiting == 0
+    assert order.waiting == 0
 
 
 def test_late_and_duplicate_samples_change_nothing_and_are_counted() -> None:
-    aligner = Aligner()
-    aligner.take(arrival([10, 20, 30], [[1, 1], [2, 2], [3, 3]]))
-    assert len(aligner.take(arrival([30], [[9, 9]])).times) == 0
-    assert len(aligner.take(arrival([20], [[9, 9]])).times) == 0
-    assert aligner.counts == {"late": 1, "duplicate": 1, "out_of_order": 0, "jumped": 0}
+    order = Order()
+    order.take(arrival([10, 20, 30], [[1, 1], [2, 2], [3, 3]]))
+    assert len(order.take(arrival([30], [[9, 9]])).times) == 0
+    assert len(order.take(arrival([20], [[9, 9]])).times) == 0
+    assert order.counts == {"late": 1, "duplicate": 1, "out_of_order": 0, "jumped": 0}
 
 
 def test_channels_that_come_apart_share_a_step() -> None:
-    aligner = Aligner(period=10 * SECOND)
+    order = Order(period=10 * SECOND)
     found = []
     for at in range(8):
         for shift, channel in ((0, "a"), (2, "b"), (3, "c")):
             time = START + (10 * at + shift) * SECOND
-            steps = aligner.take(arrival([time], [[at]], (channel,)))
-            found += closed(steps, aligner.channels)
+            steps = order.take(arrival([time], [[at]], (channel,)))
+            found += closed(steps, order.channels)
     first, second, *others = [row for _, row in found]
     assert (first, second) == ({"a": 0.0}, {"b": 0.0, "c": 0.0})  # nobody knew of "b" then
     assert others == [{"a": k, "b": k, "c": k} for k in range(1, 5)]
 
 
 def test_out_of_order_samples_within_the_lateness_are_put_in_order() -> None:
-    aligner = Aligner(lateness=30)
+    order = Order(lateness=30)
     found = []
     for time in (10, 30, 20, 50, 40, 90):
-        found += aligner.take(arrival([time], [[time, time]])).times.tolist()
+        found += order.take(arrival([time], [[time, time]])).times.tolist()
     assert found == [10, 20, 30, 40, 50]
-    assert aligner.counts == {"late": 0, "duplicate": 0, "out_of_order": 2, "jumped": 0}
+    assert order.counts == {"late": 0, "duplicate": 0, "out_of_order": 2, "jumped": 0}
 
 
 def test_steps_never_begin_before_a_sample_that_is_closed() -> None:
-    aligner = Aligner(period=60)
-    aligner.take(arrival([600], [[1, 1]]))
+    order = Order(period=60)
+    order.take(arrival([600], [[1, 1]]))
     for time in (610, 670, 730, 850, 910, 970):
-        assert (aligner.take(arrival([time], [[1]], ("a",))).times > 600).all()
-    assert aligner.counts["late"] == 0
+        assert (order.take(arrival([time], [[1]], ("a",))).times > 600).all()
+    assert order.counts["late"] == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_connections_that_are_far_apart_lose_nothing(seed: int) -> None:
     """Each channel comes in order, one may be hundreds of steps behind another."""
     rng = np.random.default_rng(seed)
-    aligner = Aligner(period=15 * SECOND)
+    order = Order(period=15 * SECOND)
     count, next_of = 900, dict.fromkeys(NAMES, 0)
     found: list[tuple[int, dict[str, float]]] = []
 
@@ -177,59 +177,59 @@ def test_connections_that_are_far_apart_lose_nothing(seed: int) -> None:
         next_of[name] = max(next_of[name], min(until, count))
         if len(at):
             given = arrival(START + at * 15 * SECOND, at, (name,))
-            found.extend(closed(aligner.take(given), aligner.channels))
+            found.extend(closed(order.take(given), order.channels))
 
     for name in NAMES:  # so that all are known
         send(name, 1)
     while min(next_of.values()) < count:
         name = str(rng.choice(NAMES, p=[0.4, 0.3, 0.2, 0.1]))
         send(name, next_of[name] + int(rng.integers(1, 60)))
-    found += closed(aligner.close(aligner.newest + 1), aligner.channels)
-    assert aligner.counts["late"] == 0
+    found += closed(order.close(order.newest + 1), order.channels)
+    assert order.counts["late"] == 0
     assert [row for _, row in found[1:]] == [dict.fromkeys(NAMES, k) for k in range(1, count)]
 
 
 def test_steps_do_not_wait_for_ever_for_a_channel_that_ended() -> None:
-    aligner = Aligner(period=SECOND)
+    order = Order(period=SECOND)
     for at in range(3):
         for name in ("a", "b"):
-            aligner.take(arrival([START + at * SECOND], [[at]], (name,)))
+            order.take(arrival([START + at * SECOND], [[at]], (name,)))
     waiting = []
     for at in range(3, 3000):
-        aligner.take(arrival([START + at * SECOND], [[at]], ("a",)))
-        waiting.append(aligner.waiting)
+        order.take(arrival([START + at * SECOND], [[at]], ("a",)))
+        waiting.append(order.waiting)
     assert max(waiting) == 1000
     assert waiting[-1] == 3  # after five steps without "b" none waits for it
 
 
 def test_a_channel_that_comes_again_is_waited_for_again() -> None:
-    aligner = Aligner(period=10 * SECOND)
+    order = Order(period=10 * SECOND)
     found: list[tuple[int, dict[str, float]]] = []
     for at in range(40):
         for shift, name in ((0, "a"), (4, "b")):
             if name == "b" and 10 <= at < 20:
                 continue
             time = START + (10 * at + shift) * SECOND
-            steps = aligner.take(arrival([time], [[at]], (name,)), lambda: np.ones(2, bool))
-            found += closed(steps, aligner.channels)
+            steps = order.take(arrival([time], [[at]], (name,)), lambda: np.ones(2, bool))
+            found += closed(steps, order.channels)
         if at == 17:  # by the clock
-            found += closed(aligner.close(START + 150 * SECOND), aligner.channels)
+            found += closed(order.close(START + 150 * SECOND), order.channels)
     both = [row["a"] for _, row in found if len(row) == 2]
     assert both == [*range(1, 10), *range(22, 40)]
-    assert aligner.counts["late"] == 2  # the first ones that came again
+    assert order.counts["late"] == 2  # the first ones that came again
 
 
 def test_steps_do_not_wait_for_a_channel_that_comes_seldom() -> None:
-    aligner = Aligner(period=SECOND)
+    order = Order(period=SECOND)
     waiting = []
     for at in range(600):
-        aligner.take(arrival([START + at * SECOND], [[at]], ("a",)), lambda: np.ones(2, bool))
+        order.take(arrival([START + at * SECOND], [[at]], ("a",)), lambda: np.ones(2, bool))
         if at % 60 == 0:
             time = START + at * SECOND + SECOND // 2
-            aligner.take(arrival([time], [[at]], ("b",)), lambda: np.ones(2, bool))
+            order.take(arrival([time], [[at]], ("b",)), lambda: np.ones(2, bool))
         if at == 100:
-            aligner.close(START + 100 * SECOND)  # by the clock
-        waiting.append(aligner.waiting)
+            order.close(START + 100 * SECOND)  # by the clock
+        waiting.append(order.waiting)
     assert max(waiting[110:]) == 1  # the step that "b" began, until "a" comes
 
 
@@ -239,32 +239,32 @@ HOUR = 3600 * SECOND
 MINUTE = 60 * SECOND
 
 
-def take(aligner: Aligner, minutes: Any, channels: tuple[str, ...] = ("a",)) -> list[float]:
-    """Give an aligner samples of some minutes; return the minutes of the steps that close."""
+def take(order: Order, minutes: Any, channels: tuple[str, ...] = ("a",)) -> list[float]:
+    """Give an order samples of some minutes; return the minutes of the steps that close."""
     times = START + np.round(np.asarray(minutes, float) * MINUTE).astype(np.int64)
     values = np.ones((len(times), len(channels)))
-    return in_minutes(aligner.take(arrival(times, values, channels)))
+    return in_minutes(order.take(arrival(times, values, channels)))
 
 
-def in_minutes(steps: ClosedSteps) -> list[float]:
+def in_minutes(steps: Steps) -> list[float]:
     return [(time - START) / MINUTE for time in steps.times.tolist()]
 
 
-def begun(count: int = 20, **given: Any) -> Aligner:
-    """Return the aligner of a stream that has sent a sample each minute."""
-    aligner = Aligner(**given)
+def begun(count: int = 20, **given: Any) -> Order:
+    """Return the order of a stream that has sent a sample each minute."""
+    order = Order(**given)
     for at in range(count):
-        assert len(take(aligner, [at])) == (1 if aligner.lateness is None else at > 1)
-    return aligner
+        assert len(take(order, [at])) == (1 if order.lateness is None else at > 1)
+    return order
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["period", "first steps"])
 @pytest.mark.parametrize("lateness", [None, 2 * MINUTE])
 def test_one_sample_far_ahead_makes_no_other_one_late(known: bool, lateness: int | None) -> None:
-    aligner = begun(period=MINUTE if known else None, lateness=lateness)
-    assert take(aligner, [1220]) == []
-    held = Aligner.from_json(json.loads(json.dumps(aligner.to_json())))
-    for each in (aligner, held):
+    order = begun(period=MINUTE if known else None, lateness=lateness)
+    assert take(order, [1220]) == []
+    held = Order.from_json(json.loads(json.dumps(order.to_json())))
+    for each in (order, held):
         found = [minute for at in range(20, 30) for minute in take(each, [at])]
         assert found == [*range(20 if lateness is None else 18, 30 if lateness is None else 28)]
         assert each.counts == {"late": 0, "duplicate": 0, "out_of_order": 0, "jumped": 1}
@@ -272,18 +272,18 @@ def test_one_sample_far_ahead_makes_no_other_one_late(known: bool, lateness: int
 
 
 def test_a_wrong_time_is_dropped_within_one_arrival() -> None:
-    aligner = begun()
-    assert take(aligner, [20, 21, 1220, 22, 23]) == [20, 21, 22, 23]
-    assert aligner.counts["jumped"] == 1
+    order = begun()
+    assert take(order, [20, 21, 1220, 22, 23]) == [20, 21, 22, 23]
+    assert order.counts["jumped"] == 1
 
 
 def test_after_a_gap_the_third_sample_brings_those_that_were_held() -> None:
-    aligner = begun()
-    assert [take(aligner, [at]) for at in (1500, 1501)] == [[], []]
-    assert aligner.held == START + 1500 * MINUTE
-    assert take(aligner, [1502]) == [1500, 1501, 1502]
-    assert take(aligner, [1503]) == [1503]
-    assert not any(aligner.counts.values())
+    order = begun()
+    assert [take(order, [at]) for at in (1500, 1501)] == [[], []]
+    assert order.held == START + 1500 * MINUTE
+    assert take(order, [1502]) == [1500, 1501, 1502]
+    assert take(order, [1503]) == [1503]
+    assert not any(order.counts.values())
 
 
 def test_a_gap_that_goes_on_within_its_arrival_is_taken_at_once() -> None:
@@ -292,19 +292,19 @@ def test_a_gap_that_goes_on_within_its_arrival_is_taken_at_once() -> None:
 
 def test_history_in_one_arrival_loses_nothing_at_its_gaps() -> None:
     minutes = [*range(20), 200, *range(1000, 1020), 5000, 5001]
-    aligner = Aligner()
-    assert take(aligner, minutes) == minutes[:-2]
-    assert in_minutes(aligner.close(START + 5001 * MINUTE + 1)) == minutes[-2:]
-    assert not any(aligner.counts.values())
+    order = Order()
+    assert take(order, minutes) == minutes[:-2]
+    assert in_minutes(order.close(START + 5001 * MINUTE + 1)) == minutes[-2:]
+    assert not any(order.counts.values())
 
 
 def test_a_long_gap_lets_no_wrong_time_through_and_short_ones_become_ordinary() -> None:
-    aligner = begun()
-    take(aligner, [1500, 1501, 1502])
-    assert take(aligner, [1502 + 1200]) == []
-    assert take(aligner, [1503]) == [1503]
+    order = begun()
+    take(order, [1500, 1501, 1502])
+    assert take(order, [1502 + 1200]) == []
+    assert take(order, [1503]) == [1503]
 
-    fast = Aligner(period=SECOND)
+    fast = Order(period=SECOND)
     take(fast, [0, 1, 2])
     assert take(fast, [10]) == []
     assert take(fast, [20]) == []
@@ -313,36 +313,36 @@ def test_a_long_gap_lets_no_wrong_time_through_and_short_ones_become_ordinary() 
 
 
 def test_the_same_time_again_confirms_nothing() -> None:
-    aligner = begun()
-    assert [take(aligner, [1220]) for _ in range(40)] == [[]] * 40
-    assert take(aligner, [20]) == [20]
-    assert (aligner.counts["jumped"], aligner.counts["late"]) == (40, 0)
+    order = begun()
+    assert [take(order, [1220]) for _ in range(40)] == [[]] * 40
+    assert take(order, [20]) == [20]
+    assert (order.counts["jumped"], order.counts["late"]) == (40, 0)
 
 
 def test_what_is_late_neither_confirms_nor_refutes() -> None:
-    aligner = begun()
-    assert [take(aligner, [at]) for at in (1500, 3, 19, 1501, 4)] == [[]] * 5
-    assert take(aligner, [1502]) == [1500, 1501, 1502]
+    order = begun()
+    assert [take(order, [at]) for at in (1500, 3, 19, 1501, 4)] == [[]] * 5
+    assert take(order, [1502]) == [1500, 1501, 1502]
 
 
 def test_a_wrong_time_of_each_channel_that_comes_apart_is_dropped() -> None:
-    aligner = Aligner(period=MINUTE)
+    order = Order(period=MINUTE)
     rows = []
     for at in range(60):
         for shift, name in ((0.0, "a"), (0.1, "b"), (0.2, "c")):
             minute = at + shift + (1200 if at == 30 else 0)
-            rows += take(aligner, [minute], (name,))
+            rows += take(order, [minute], (name,))
     assert max(rows) < 60 and len(rows) == 57  # the first step is two, the newest ones wait
-    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 3)
+    assert (order.counts["late"], order.counts["jumped"]) == (0, 3)
 
 
 def test_one_connection_is_back_where_another_still_brings_what_was_before() -> None:
-    aligner = Aligner(period=MINUTE)
+    order = Order(period=MINUTE)
     found: list[tuple[int, dict[str, float]]] = []
 
     def send(name: str, at: int) -> None:
-        steps = aligner.take(arrival([START + at * MINUTE], [[at]], (name,)))
-        found.extend(closed(steps, aligner.channels))
+        steps = order.take(arrival([START + at * MINUTE], [[at]], (name,)))
+        found.extend(closed(steps, order.channels))
 
     for at in range(10):
         send("a", at)
@@ -351,56 +351,56 @@ def test_one_connection_is_back_where_another_still_brings_what_was_before() -> 
         if at % 2 == 0:
             send("a", 130 + at // 2)
         send("b", 10 + at)
-    found += closed(aligner.close(aligner.newest + 1), aligner.channels)
-    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 0)
+    found += closed(order.close(order.newest + 1), order.channels)
+    assert (order.counts["late"], order.counts["jumped"]) == (0, 0)
     values = [row[name] for name in ("a", "b") for _, row in found if name in row]
     assert values == [*range(10), *range(130, 250), *range(1, 250)]  # the first had no "b"
 
 
 def test_a_slow_channel_is_taken_when_another_has_confirmed_the_gap() -> None:
-    aligner = Aligner(period=MINUTE)
+    order = Order(period=MINUTE)
     for at in range(20):
-        take(aligner, [at], ("a",))
+        take(order, [at], ("a",))
         if at % 10 == 0:
-            take(aligner, [at + 0.2], ("slow",))
-    take(aligner, [500], ("a",))
-    take(aligner, [500.2], ("slow",))
-    take(aligner, [501], ("a",))
-    before = aligner.held
-    take(aligner, [502], ("a",))
-    assert (before, aligner.held) == (START + 500 * MINUTE, None)
-    assert (aligner.counts["late"], aligner.counts["jumped"]) == (0, 0)
+            take(order, [at + 0.2], ("slow",))
+    take(order, [500], ("a",))
+    take(order, [500.2], ("slow",))
+    take(order, [501], ("a",))
+    before = order.held
+    take(order, [502], ("a",))
+    assert (before, order.held) == (START + 500 * MINUTE, None)
+    assert (order.counts["late"], order.counts["jumped"]) == (0, 0)
 
 
 def test_the_clock_releases_what_is_held_and_what_is_near_it() -> None:
-    aligner = begun()
-    take(aligner, [1500])
-    take(aligner, [1501])
-    assert in_minutes(aligner.close(START + 20 * MINUTE)) == []
-    assert in_minutes(aligner.close(START + 1500 * MINUTE + 1)) == [1500, 1501]
-    assert (aligner.held, aligner.waiting) == (None, 0)
-    assert take(aligner, [1502]) == [1502]
+    order = begun()
+    take(order, [1500])
+    take(order, [1501])
+    assert in_minutes(order.close(START + 20 * MINUTE)) == []
+    assert in_minutes(order.close(START + 1500 * MINUTE + 1)) == [1500, 1501]
+    assert (order.held, order.waiting) == (None, 0)
+    assert take(order, [1502]) == [1502]
 
 
 def test_a_period_that_becomes_known_counts_from_then_on() -> None:
-    aligner = begun()
-    assert take(aligner, [119]) == [119]
-    aligner.period = SECOND
-    assert take(aligner, [122]) == []
+    order = begun()
+    assert take(order, [119]) == [119]
+    order.period = SECOND
+    assert take(order, [122]) == []
 
 
 def test_another_period_loses_nothing_of_channels_that_come_apart() -> None:
-    aligner = Aligner(10 * SECOND)
+    order = Order(10 * SECOND)
     taken: list[float] = []
     for at in range(40):
         period = 10 if at < 20 else 20
         if at == 20:
-            aligner.follow(20 * SECOND)
+            order.follow(20 * SECOND)
         begin = START + (at * 10 if at < 20 else 200 + (at - 20) * 20) * SECOND
         for place, channel in enumerate("ab"):
             time = np.array([begin + place * period * SECOND // 4])
             given = Arrival("m", (channel,), time, np.array([[2.0 * at + place]]))
-            taken += aligner.take(given).values.ravel().tolist()
-    taken += aligner.close(aligner.newest + 1).values.ravel().tolist()
+            taken += order.take(given).values.ravel().tolist()
+    taken += order.close(order.newest + 1).values.ravel().tolist()
     assert [each for each in taken if each == each] == list(range(80))
-    assert not any(aligner.counts.values())
+    assert not any(order.counts.values())
