@@ -400,7 +400,10 @@ def test_samples_are_never_cut_into_pieces(sizes: list[int], limit: int, repeate
         found = samples.take(limit, {})
         assert all(each.channels == ("a", "b") for each in found)
         total += sum(len(each.times) for each in found)
-    assert total == sum(sizes)
+    if repeated:  # of one time, in messages that are taken together, the last counts
+        assert max(sizes) <= total <= sum(sizes)
+    else:
+        assert total == sum(sizes)
 
 
 class Naive:

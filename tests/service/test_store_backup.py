@@ -165,7 +165,7 @@ def remove_file(folder: Path, pattern: str) -> None:
         (spoil_store, "INSERT INTO migrations VALUES (99)", "expected version 1 to 1, found 99"),
         (spoil_log, "UPDATE records SET record = x'00' WHERE position = 40", "position 40 is dam"),
         (spoil_log, "DELETE FROM records WHERE position = 40", "records 40 to 40 are missing"),
-        (spoil_log, "DELETE FROM records WHERE position > 40", "up to position 70 at least, found"),
+        (spoil_log, "DELETE FROM records WHERE position > 40", "up to position 69 at least, found"),
         (spoil_file, "models/*.nn", "models"),
         (remove_file, "models/*.nn", "no file"),
         (spoil_file, "fleet/live-*", "fleet"),
