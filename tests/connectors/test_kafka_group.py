@@ -395,15 +395,16 @@ def test_samples_are_never_cut_into_pieces(sizes: list[int], limit: int, repeate
         at += 0 if repeated else size
         read.append(StandInMessage(offset, json.dumps(rows).encode()))
     samples.read(read)
-    total = 0
+    times: list[int] = []
     while samples:
         found = samples.take(limit, {})
         assert all(each.channels == ("a", "b") for each in found)
-        total += sum(len(each.times) for each in found)
-    if repeated:  # of one time, in messages that are taken together, the last counts
-        assert max(sizes) <= total <= sum(sizes)
-    else:
-        assert total == sum(sizes)
+        times += [time for each in found for time in each.times.tolist()]
+    # Of one time, in messages that are taken together, the last counts.
+    expected = max(sizes) if repeated else sum(sizes)
+    seconds = {START // 1000 + each for each in range(expected)}
+    assert {time // 10**9 for time in times} == seconds
+    assert expected <= len(times) <= sum(sizes)
 
 
 class Naive:

@@ -8,7 +8,6 @@ series both sides are known (`stray`).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import time_ns
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -126,11 +125,6 @@ def sift(times: Ints, newest: int, limit: int, longest: int | None = None) -> Si
         newest,
         limit,
     )
-
-
-def is_future(time: int) -> bool:
-    """Return whether a time (ns) is ahead of this machine's clock by more than a day."""
-    return time > time_ns() + DAY
 
 
 def ordinary(times: Ints, start: int, newest: int, limit: int) -> tuple[int, int]:

@@ -267,7 +267,7 @@ class Order:
         self._set_reach()
 
     def begin(self, channels: tuple[str, ...], closed: int = NO_TIME) -> None:
-        """Begin with these channels, behind a time; what is open or held is closed."""
+        """Begin with these channels, behind a time; nothing may be open or held."""
         self._columns_of(channels)
         self.newest, self.closed = max(self.newest, closed), max(self.closed, closed)
 

@@ -26,8 +26,8 @@ def put(model: Model, stream: Stream, url: Url = _URL, token: Token = None) -> N
     newnormal put plant.nn press-1
 
     The stream goes on where the model is: samples that the model has judged are late. A stream that
-    has a model goes on with its next sample, and its older model can be restored. The service needs
-    the model no more: nothing is shared with a `watch` of the same file.
+    has a model goes on with its next sample, and its older model can be restored. The service
+    keeps a copy: what it learns does not change the file.
     """
     from newnormal.client import Client
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from newnormal.errors import InputError
 from newnormal.kernels.stream import TIMES_HELD, TIMES_KNOWN, TimesState
@@ -41,16 +40,6 @@ def late_error(
     where = "" if sample is None else f"sample {sample}: "
     expected, time = time_text(newest, zone), time_text(when, zone)
     return InputError(f"{where}expected a time after {expected}, found {time}", hint=hint)
-
-
-def is_rising(times: NDArray[Any], newest: Any = None) -> bool:
-    """Whether each time is later than the one before, and the first later than the newest.
-
-    A time that is missing (NaT) is not later.
-    """
-    if len(times) and newest is not None and not times[0] > newest:
-        return False
-    return len(times) < 2 or bool((times[1:] > times[:-1]).all())
 
 
 class SampleTimes(TimesState):
