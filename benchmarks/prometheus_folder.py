@@ -9,14 +9,14 @@ from typing import Any
 
 from newnormal import Detector
 from newnormal.arrivals.arrival import Arrival
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import recover, save_checkpoint
-from newnormal.service.engine.modelling import history_of
-from newnormal.service.engine.reporting import Reporter
-from newnormal.service.hub import Hub
-from newnormal.service.log import entries as log
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store import Store
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import recover, save_checkpoint
+from newnormal.engine.hub import Hub
+from newnormal.engine.log import entries as log
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.modelling import history_of
+from newnormal.engine.reporting import Reporter
+from newnormal.engine.store import Store
 
 MODELS = 4  # that are fitted; streams share them
 _AT_ONCE = 100  # streams

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store import Store
-from newnormal.service.values import StoredRows
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.store import Store
+from newnormal.engine.values import StoredRows
 
 STREAMS, CHANNELS, A_COMMIT, RATE = 1_000, ("a", "b", "c", "d", "e"), 75, 5_000
 BEGIN, MINUTE = 1_700_000_000_000_000_000, 60 * 10**9

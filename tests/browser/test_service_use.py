@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from newnormal.service.values import Item
+from newnormal.engine.values import Item
 from tests.browser.service_pages import DRAWN, TOKEN, Open, quiet, running, with_token
 from tests.waiting import until
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal.service.store import Store
+from newnormal.engine.store import Store
 from tests.cli.conftest import Command
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from newnormal.service.log.entries import Removed, pack
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store import Store
+from newnormal.engine.log.entries import Removed, pack
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.store import Store
 from tests.cli.conftest import Command
 
 

@@ -11,8 +11,8 @@ import httpx
 import numpy as np
 
 from newnormal.client import Client, ServiceError
-from newnormal.service.log.entries import SamplesArrived, unpack
-from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.engine.log.entries import SamplesArrived, unpack
+from newnormal.engine.log.sqlite_log import SqliteLog
 from tests.connectors.programs import Newnormal
 from tests.waiting import until
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from newnormal.engine.alert_bodies import alerts_of
+from newnormal.engine.store import Store
+from newnormal.engine.values import EventRow, Item, StreamView
 from newnormal.errors import ParameterError
 from newnormal.io.sinks.alertmanager import AlertmanagerSink
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
-from newnormal.service.alerts.alert_bodies import alerts_of
 from newnormal.service.config import SinkConfig
 from newnormal.service.sinks import Sinks
-from newnormal.service.store import Store
-from newnormal.service.values import EventRow, Item, StreamView
 from newnormal.testing import check_alert_sink
 from tests.connectors import alerting
 from tests.connectors.alerting import FIRED, alert_of

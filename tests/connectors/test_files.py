@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.store import Store
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.files import FilesSource
 from newnormal.io.sources.folders import file_name
-from newnormal.service.store import Store
 from newnormal.testing import check_pull_source
 from tests.connectors.programs import Newnormal
 from tests.connectors.rotating import BEGIN, HEADER, Rotating, line

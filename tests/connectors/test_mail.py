@@ -18,12 +18,12 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from hypothesis import given
 from hypothesis import strategies as st
 
+from newnormal.engine.store import Store
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 from newnormal.io.sinks.mail import MailSink
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
-from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
 from tests.connectors.alerting import FIRED, LINK, RESOLVED, alert_of
 from tests.connectors.programs import free_port

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.engine.log.sqlite_log import SqliteLog
 from tests.connectors.programs import Alertmanager, Newnormal, Prometheus, found
 from tests.connectors.stories import NO_FITS, logged, sample_count, source_health
 from tests.connectors.targets import Targets, host_name, metric_name, open_metrics, scrape_config

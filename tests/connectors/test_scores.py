@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from newnormal.engine.store import Store
+from newnormal.engine.store.retention import apply_retention
+from newnormal.engine.values import Item, StoredRows
 from newnormal.errors import ParameterError
 from newnormal.io.registry import find_score_sink, is_score_sink
 from newnormal.io.sinks.alerts import SinkDownError
@@ -18,9 +21,6 @@ from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import alert_sinks, make_any_sink, make_score_sink, make_sink
 from newnormal.service.score_reading import JudgedRange, thinned
 from newnormal.service.scores import ScoreSender
-from newnormal.service.store import Store
-from newnormal.service.store.retention import apply_retention
-from newnormal.service.values import Item, StoredRows
 from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
 from tests.clocks import StillClock

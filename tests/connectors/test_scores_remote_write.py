@@ -10,13 +10,13 @@ import httpx
 import numpy as np
 import pytest
 
+from newnormal.engine.store import Store
 from newnormal.io.remote_write import unpack
 from newnormal.io.sinks.alerts import SinkDownError
 from newnormal.io.sinks.remote_write import RemoteWriteSink
 from newnormal.io.sinks.scores import ScoreBatch, ScoresRefusedError
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_score_sink
-from newnormal.service.store import Store
 from newnormal.testing import check_score_sink
 from tests.connectors.feeding import Plant
 from tests.connectors.programs import Newnormal, Prometheus, free_port

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import save_checkpoint
+from newnormal.engine.log.entries import pack
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.store.checking import check
+from newnormal.engine.values import Comment
 from newnormal.errors import StateError
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import save_checkpoint
-from newnormal.service.log.entries import pack
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store.checking import check
-from newnormal.service.values import Comment
 from tests.fuzz.children import in_process
 from tests.service.killing import contents, opened
 from tests.service.stories import Story

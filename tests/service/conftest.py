@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from newnormal.engine.store import Store
 from newnormal.service.service import Service
-from newnormal.service.store import Store
 from tests.service.running import Start, config_of, running
 
 if TYPE_CHECKING:

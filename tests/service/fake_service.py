@@ -25,25 +25,25 @@ from fastapi import FastAPI
 from newnormal.alarms.words import channels_text
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.order import Order
-from newnormal.errors import FeedbackError, InputError
-from newnormal.fleet.results import FleetEvent
-from newnormal.service.api.app import make_app
-from newnormal.service.config import Limits, ServiceConfig
-from newnormal.service.database import Database
-from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.streams import (
+from newnormal.engine.database import Database
+from newnormal.engine.hub import Hub, Tick
+from newnormal.engine.reporting import Reporter
+from newnormal.engine.store import Store
+from newnormal.engine.store.samples import SampleTable
+from newnormal.engine.store.stream_reader import StreamReader
+from newnormal.engine.streams import (
     FittedModel,
     StreamRecord,
     StreamRecords,
     check_without_model,
 )
-from newnormal.service.hub import Hub, Tick
+from newnormal.engine.values import Comment, EventRow, Item, StoredRows, StreamView
+from newnormal.errors import FeedbackError, InputError
+from newnormal.fleet.results import FleetEvent
+from newnormal.service.api.app import make_app
+from newnormal.service.config import Limits, ServiceConfig
 from newnormal.service.limits import SharedLimit
 from newnormal.service.service import Service
-from newnormal.service.store import Store
-from newnormal.service.store.samples import SampleTable
-from newnormal.service.store.stream_reader import StreamReader
-from newnormal.service.values import Comment, EventRow, Item, StoredRows, StreamView
 from newnormal.types import Alarm, Change, Event, Evidence, Incident, IncidentEvent, Peak
 from tests.present import present
 from tests.waiting import until

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from newnormal.core.state import arrays
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import recover
+from newnormal.engine.hub import Hub
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.reporting import Reporter
+from newnormal.engine.store import Store
+from newnormal.engine.streams import stream_to_json
+from newnormal.engine.values import StoredRows
 from newnormal.fleet import Fleet
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import recover
-from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.streams import stream_to_json
-from newnormal.service.hub import Hub
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store import Store
-from newnormal.service.values import StoredRows
 
 SINK = "hook"
 URL = "http://127.0.0.1:8765"

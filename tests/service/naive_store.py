@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newnormal.service.values import StoredRows, ThinnedSeries
+from newnormal.engine.values import StoredRows, ThinnedSeries
 from newnormal.types import Floats
 
 SECOND = 1_000_000_000

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.fitting import FitJob
+from newnormal.engine.log import entries as log
 from newnormal.errors import InputError, NewnormalError
 from newnormal.service import service as module
 from newnormal.service.config import Retention, ServiceConfig, StreamDefaults
-from newnormal.service.engine.fitting import FitJob
-from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
 from tests.present import present

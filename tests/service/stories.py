@@ -8,10 +8,10 @@ import numpy as np
 
 from newnormal import Detector
 from newnormal.arrivals.arrival import Arrival
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.modelling import history_of, model_file
-from newnormal.service.engine.streams import StreamRecord
-from newnormal.service.log import entries as log
+from newnormal.engine.applying import Applier
+from newnormal.engine.log import entries as log
+from newnormal.engine.modelling import history_of, model_file
+from newnormal.engine.streams import StreamRecord
 
 START = 1_767_225_600 * 10**9
 PERIOD = 60 * 10**9

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import pytest
 
+from newnormal.engine.store import Store
+from newnormal.engine.values import Item
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.service.alerts.maintenance import add_window, end_window
 from newnormal.service.alerts.outbox_sender import GIVEN_UP, SUPPRESSED, Sender
 from newnormal.service.config import SinkConfig
 from newnormal.service.sinks import Sinks
-from newnormal.service.store import Store
-from newnormal.service.values import Item
 from newnormal.testing import MemoryAlertSink
 from tests.clocks import StillClock
 

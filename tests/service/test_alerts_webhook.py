@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from newnormal.engine.store import Store
 from newnormal.errors import ParameterError
 from newnormal.io.http import connection_hint
 from newnormal.io.registry import ALERT_SINKS
@@ -21,7 +22,6 @@ from newnormal.io.sinks.webhook import WebhookSink, signature
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import make_sink
 from newnormal.service.sinks import Sinks
-from newnormal.service.store import Store
 from newnormal.testing import check_alert_sink
 from tests.errors import raised
 from tests.http_server import Request

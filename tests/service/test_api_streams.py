@@ -205,8 +205,8 @@ def test_a_stream_without_samples_has_an_empty_series(client: Client, service: F
 def test_where_samples_are_missing_a_line_is_broken() -> None:
     import numpy as np
 
+    from newnormal.engine.values import ThinnedSeries
     from newnormal.service.api.pictures import series_json
-    from newnormal.service.values import ThinnedSeries
 
     wide = np.arange(4.0)[:, None]
     series = ThinnedSeries(

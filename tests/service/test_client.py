@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from newnormal.client import Client, ServiceError
+from newnormal.engine.hub import Resync
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.service.hub import Resync
 from tests.http_server import HttpServer, Request
 from tests.present import present
 from tests.service.fake_service import FakeService, served

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
+from newnormal.engine import checkpoints
+from newnormal.engine.alert_bodies import OPENING
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import save_checkpoint
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.repairing import repair
+from newnormal.engine.running import Engine
+from newnormal.engine.store import Store
+from newnormal.engine.store.backup import backup
+from newnormal.engine.store.checking import check
+from newnormal.engine.values import Comment, EventRow, Item
 from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.service.alerts.alert_bodies import OPENING
-from newnormal.service.engine import checkpoints
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import save_checkpoint
-from newnormal.service.engine.running import Engine
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.repairing import repair
 from newnormal.service.service import Service
-from newnormal.service.store import Store
-from newnormal.service.store.backup import backup
-from newnormal.service.store.checking import check
-from newnormal.service.values import Comment, EventRow, Item
 from tests.fuzz.requests import Request
 from tests.service.killing import contents, opened
 from tests.service.running import Start, arrival, config_of, go_live, number, push, samples

@@ -11,11 +11,11 @@ import pytest
 
 from newnormal import Detector, NewnormalWarning
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.values import COLLECTING, FITTING, LIVE, StreamView
 from newnormal.errors import StateError
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.service.config import ServiceConfig
 from newnormal.service.demo import HISTORY, MACHINES, SPEED, DemoSender, Simulation, demo_config
-from newnormal.service.values import COLLECTING, FITTING, LIVE, StreamView
 from newnormal.tabular import Table
 from newnormal.types import Event
 from tests.waiting import until

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from newnormal.engine.log import entries as log
+from newnormal.engine.outages import longest_quiet
 from newnormal.service.config import SinkConfig
-from newnormal.service.engine.outages import longest_quiet
-from newnormal.service.log import entries as log
 from newnormal.service.service import Service
 from newnormal.types import Floats
 from tests.present import present

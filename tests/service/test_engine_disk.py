@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine import running as running_module
+from newnormal.engine.database import Database
+from newnormal.engine.fitting import FitJob
+from newnormal.engine.log.entries import FitTaken, pack
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.modelling import remove_models
+from newnormal.engine.store.checking import check
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
 from newnormal.service import service as module
 from newnormal.service.config import Retention
-from newnormal.service.database import Database
-from newnormal.service.engine import running as running_module
-from newnormal.service.engine.fitting import FitJob
-from newnormal.service.engine.modelling import remove_models
-from newnormal.service.log.entries import FitTaken, pack
-from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.service import Service
-from newnormal.service.store.checking import check
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.running import (
     DAY,

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import StreamRecord
-from newnormal.service.log import entries as log
+from newnormal.engine.clock import StreamClock
+from newnormal.engine.log import entries as log
+from newnormal.engine.streams import StreamRecord
+from newnormal.engine.values import StreamView
 from newnormal.service.service import Service
-from newnormal.service.values import StreamView
 from tests.present import present
 from tests.service.running import (
     HISTORY,

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.clock import StreamClock
+from newnormal.engine.hub import Resync, Tick
+from newnormal.engine.log import entries as log
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.streams import HasModelError
+from newnormal.engine.values import Item
 from newnormal.errors import FeedbackError, InputError, NewnormalError
 from newnormal.service.api.pictures import picture_json
 from newnormal.service.config import Limits, SinkConfig
-from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import HasModelError
-from newnormal.service.hub import Resync, Tick
 from newnormal.service.limits import LimitError, ServiceBusy
-from newnormal.service.log import entries as log
-from newnormal.service.log.sqlite_log import SqliteLog
 from newnormal.service.metrics import exposition
 from newnormal.service.service import Service
-from newnormal.service.values import Item
 from tests.present import present
 from tests.service.running import (
     HISTORY,

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from newnormal.engine.clock import StreamClock
+from newnormal.engine.log import entries as log
+from newnormal.engine.streams import StreamRecord
+from newnormal.engine.values import Item
 from newnormal.service import service as module
 from newnormal.service.config import SinkConfig
-from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.streams import StreamRecord
-from newnormal.service.log import entries as log
 from newnormal.service.service import Service
-from newnormal.service.values import Item
 from tests.service.running import (
     HISTORY,
     PERIOD,

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import save_checkpoint
+from newnormal.engine.log.entries import pack
+from newnormal.engine.log.sqlite_log import SqliteLog
 from newnormal.fleet import Fleet
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import save_checkpoint
-from newnormal.service.log.entries import pack
-from newnormal.service.log.sqlite_log import SqliteLog
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.seeds import each_seed
 from tests.service.stories import Story

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.errors import InputError, StateError
-from newnormal.service.log.entries import (
+from newnormal.engine.log.entries import (
     Closed,
     Configured,
     Entry,
@@ -22,6 +21,7 @@ from newnormal.service.log.entries import (
     pack,
     unpack,
 )
+from newnormal.errors import InputError, StateError
 
 PLAIN: list[Entry] = [
     Closed(1, 5),

@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.engine.applying import Outcome
+from newnormal.engine.log.entries import Entry
+from newnormal.engine.store import Store
+from newnormal.engine.store.retention import apply_retention
 from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import Limits, ServiceConfig
-from newnormal.service.engine.applying import Outcome
 from newnormal.service.limits import LimitError
-from newnormal.service.log.entries import Entry
 from newnormal.service.secrets import hash_token
 from newnormal.service.service import Service
-from newnormal.service.store import Store
-from newnormal.service.store.retention import apply_retention
 from tests.fuzz.requests import Request, ask
 from tests.service.asgi import run_apart
 from tests.service.running import (

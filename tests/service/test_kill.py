@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.engine.log.sqlite_log import SqliteLog
 from tests.service.killing import assert_same, contents, opened, replayed
 from tests.service.receiver import Receiver
 from tests.waiting import until

@@ -8,15 +8,15 @@ import pytest
 
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.order import Order
-from newnormal.io.decoders.base import TooManyError
-from newnormal.service.config import Limits
-from newnormal.service.engine.streams import (
+from newnormal.engine.streams import (
     StreamRecord,
     StreamRecords,
     size_of_names,
     stream_from_json,
     stream_to_json,
 )
+from newnormal.io.decoders.base import TooManyError
+from newnormal.service.config import Limits
 from newnormal.service.limits import Arriving, LimitError, ServiceBusy, SharedLimit, check_limits
 
 NOW = 1_800_000_000 * 10**9

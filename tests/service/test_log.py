@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from newnormal.engine.database import Database
+from newnormal.engine.log.sqlite_log import SqliteLog
 from newnormal.errors import StateError
-from newnormal.service.database import Database
-from newnormal.service.log.sqlite_log import SqliteLog
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_after_it_was_closed_nothing_is_read(path: Path) -> None:
 _WRITER = """
 import sys
 from pathlib import Path
-from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.engine.log.sqlite_log import SqliteLog
 log = SqliteLog(Path(sys.argv[1]))
 while True:
     position = log.append(b"%d" % (log.last + 1) * 500)

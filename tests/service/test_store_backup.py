@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from newnormal.engine.applying import Applier
+from newnormal.engine.checkpoints import save_checkpoint
+from newnormal.engine.log.entries import pack
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.store import backup as copying
+from newnormal.engine.store.backup import backup, restore
+from newnormal.engine.store.checking import check
 from newnormal.errors import StateError
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.service.engine.applying import Applier
-from newnormal.service.engine.checkpoints import save_checkpoint
-from newnormal.service.log.entries import pack
-from newnormal.service.log.sqlite_log import SqliteLog
-from newnormal.service.store import backup as copying
-from newnormal.service.store.backup import backup, restore
-from newnormal.service.store.checking import check
 from tests.service.killing import assert_same, contents, opened
 from tests.service.stories import Story
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.engine.store import Store
+from newnormal.engine.values import Comment, EventRow, Item
 from newnormal.errors import InputError, StateError
-from newnormal.service.store import Store
-from newnormal.service.values import Comment, EventRow, Item
 from tests.service.naive_store import some_rows
 
 

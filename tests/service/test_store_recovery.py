@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from newnormal.engine.store import Store
+from newnormal.engine.store.checking import FolderReport, _Positions, _store
+from newnormal.engine.store.retention import apply_retention
+from newnormal.engine.values import Item, StoredRows
 from newnormal.errors import StateError
-from newnormal.service.store import Store
-from newnormal.service.store.checking import FolderReport, _Positions, _store
-from newnormal.service.store.retention import apply_retention
-from newnormal.service.values import Item, StoredRows
 from tests.present import present
 from tests.service.naive_store import NaiveStore, Sample, some_rows
 from tests.service.test_store_samples import NAMES, compare
@@ -180,7 +180,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from newnormal.service.store import Store
+from newnormal.engine.store import Store
 from tests.service.naive_store import some_rows
 store = Store(Path(sys.argv[1]))
 position = 0

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.engine import database
+from newnormal.engine.store import Store
+from newnormal.engine.store.checking import FolderReport, _Positions, _store
+from newnormal.engine.store.retention import RetentionCounts, apply_retention
+from newnormal.engine.values import Comment, EventRow
 from newnormal.errors import StateError
-from newnormal.service import database
-from newnormal.service.store import Store
-from newnormal.service.store.checking import FolderReport, _Positions, _store
-from newnormal.service.store.retention import RetentionCounts, apply_retention
-from newnormal.service.values import Comment, EventRow
 from tests.service.naive_store import BEGIN, SECOND, some_rows
 from tests.service.test_store_items import item
 

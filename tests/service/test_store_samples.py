@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from newnormal.engine.store import Store
+from newnormal.engine.store.stream_reader import StreamReader
+from newnormal.engine.values import StoredRows, ThinnedSeries
 from newnormal.errors import StateError
-from newnormal.service.store import Store
-from newnormal.service.store.stream_reader import StreamReader
-from newnormal.service.values import StoredRows, ThinnedSeries
 from tests.service.naive_store import BEGIN, SECOND, NaiveStore, some_rows
 
 ALWAYS = (0, 2**62)

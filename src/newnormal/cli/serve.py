@@ -19,8 +19,8 @@ from newnormal.errors import ParameterError
 from newnormal.texts import shown
 
 if TYPE_CHECKING:
+    from newnormal.engine.store import Store
     from newnormal.service.config import ServiceConfig
-    from newnormal.service.store import Store
 
 _STORE = "store.sqlite"
 _TOKENS = "tokens"
@@ -221,8 +221,8 @@ def verify(
     ),
 ) -> None:
     """Verify every sample, record and model of a service, which may be running."""
-    from newnormal.service.repairing import repair as repair_folder
-    from newnormal.service.store.checking import check as check_folder
+    from newnormal.engine.repairing import repair as repair_folder
+    from newnormal.engine.store.checking import check as check_folder
 
     for line in repair_folder(folder) if repair else ():
         put(line)
@@ -238,7 +238,7 @@ def backup(
     copy: Path = argument("A folder to make, with the copy in it.", metavar="COPY", default=...),
 ) -> None:
     """Copy what a service keeps, while it runs, and verify the copy."""
-    from newnormal.service.store.backup import backup as make
+    from newnormal.engine.store.backup import backup as make
 
     put(str(make(folder, copy)))
 
@@ -252,7 +252,7 @@ def restore(
     ),
 ) -> None:
     """Put a copy in the place of what a service keeps; the service must be stopped."""
-    from newnormal.service.store.backup import restore as put_back
+    from newnormal.engine.store.backup import restore as put_back
 
     put(str(put_back(folder, copy, overwrite=overwrite)))
 
@@ -268,7 +268,7 @@ def _stored(folder: Path) -> dict[str, Any]:
 @contextmanager
 def _opened(folder: Path) -> Iterator[Store]:
     """Open the store of a data folder beside a service that may be running."""
-    from newnormal.service.store import Store
+    from newnormal.engine.store import Store
 
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     store = Store(folder / _STORE)

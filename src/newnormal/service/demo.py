@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.values import LIVE
 from newnormal.errors import NewnormalError
 from newnormal.fleet.processors import cores
 from newnormal.service.config import Override, ServiceConfig
-from newnormal.service.values import LIVE
 from newnormal.types import Floats
 
 if TYPE_CHECKING:

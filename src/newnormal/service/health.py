@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from newnormal.service.engine.running import Submitted
+    from newnormal.engine.running import Submitted
     from newnormal.service.service import Service
 
 _RATE_S = 10  # seconds that a rate is taken over

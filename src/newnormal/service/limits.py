@@ -9,13 +9,11 @@ from typing import Self
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.streams import StreamRecords, size_of_names
 from newnormal.errors import InputError, StateError
 from newnormal.io.decoders.base import TooManyError
 from newnormal.service.config import Limits
-from newnormal.service.engine.streams import StreamRecords, size_of_names
 from newnormal.types.arrays import time_text
-
-_LEAST_VALUES = 50
 
 
 class LimitError(InputError):
@@ -137,11 +135,6 @@ def check_limits(
 
 def _text(time: int) -> str:
     return time_text(np.datetime64(time, "ns"))
-
-
-def values_of(arrivals: Sequence[Arrival]) -> int:
-    """Return how many values there are; an arrival of few takes as much memory as one of 50."""
-    return sum(max(arrival.values.size, _LEAST_VALUES) for arrival in arrivals)
 
 
 class SharedLimit:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from newnormal.engine.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 from newnormal.errors import MissingExtraError
-from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

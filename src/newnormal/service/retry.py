@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
+from newnormal.engine.running import Report
 from newnormal.errors import NewnormalError
 from newnormal.service.config import SinkConfig, SourceConfig
-
-# Called with the name of a part of the service, whether it is well, and a message.
-Report = Callable[[str, bool, str], None]
 
 _STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # s to wait after so many failures
 _LONGEST_WAIT = 1.0  # s: a clock that is set forward shortens waits

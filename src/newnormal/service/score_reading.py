@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.engine.items import ALARM
+from newnormal.engine.store import Store
+from newnormal.engine.values import StoredRows
 from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch
-from newnormal.service.engine.items import ALARM
-from newnormal.service.store import Store
-from newnormal.service.values import StoredRows
 from newnormal.types import Bools, Floats, Ints
 
 _ROWS, _WIDE_ROWS = 10_000, 1_000  # samples of a stream that are read at once; with channels

@@ -17,31 +17,31 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from newnormal.arrivals.arrival import Arrival
+from newnormal.engine import modelling
+from newnormal.engine.applying import Applier, Outcome
+from newnormal.engine.checkpoints import recover, save_checkpoint
+from newnormal.engine.clock import StreamClock
+from newnormal.engine.database import database_errors
+from newnormal.engine.fitting import FitJob, FitPool
+from newnormal.engine.hub import Hub, Resync, Tick
+from newnormal.engine.items import key_of
+from newnormal.engine.log import entries as log
+from newnormal.engine.log.sqlite_log import SqliteLog
+from newnormal.engine.reporting import Reporter
+from newnormal.engine.running import Engine, Submitted
+from newnormal.engine.store import Store
+from newnormal.engine.store.retention import apply_retention
+from newnormal.engine.streams import StreamRecord, check_without_model
+from newnormal.engine.values import Comment, Item, StreamView
 from newnormal.errors import InputError, NewnormalError, StateError
 from newnormal.fleet.folder.lock import FolderLock, InUseError
-from newnormal.service.config import ServiceConfig
+from newnormal.service.config import ServiceConfig, StreamDefaults
 from newnormal.service.connectors import check_connections
-from newnormal.service.database import database_errors
-from newnormal.service.engine import modelling
-from newnormal.service.engine.applying import Applier, Outcome
-from newnormal.service.engine.checkpoints import recover, save_checkpoint
-from newnormal.service.engine.clock import StreamClock
-from newnormal.service.engine.fitting import FitJob, FitPool
-from newnormal.service.engine.items import key_of
-from newnormal.service.engine.reporting import Reporter
-from newnormal.service.engine.running import Engine, Submitted
-from newnormal.service.engine.streams import StreamRecord, check_without_model
 from newnormal.service.health import Health
-from newnormal.service.hub import Hub, Resync, Tick
-from newnormal.service.limits import Arriving, ServiceBusy, SharedLimit, values_of
-from newnormal.service.log import entries as log
-from newnormal.service.log.sqlite_log import SqliteLog
+from newnormal.service.limits import Arriving, ServiceBusy, SharedLimit
 from newnormal.service.memory import give_back
 from newnormal.service.sinks import Sinks
 from newnormal.service.sources import Sources
-from newnormal.service.store import Store
-from newnormal.service.store.retention import apply_retention
-from newnormal.service.values import Comment, Item, StreamView
 
 _LOG = logging.getLogger("newnormal")
 _LATER = "send the same samples again in a moment: those that are there already are counted once"
@@ -218,7 +218,7 @@ class Service:
         streams, limits = self._engine.applier.streams, self.config.limits
         with ExitStack() as taken:
             lease = taken.enter_context(self.waiting.lease(entry.writer, limits.lag))
-            lease.take(values_of(entry.arrivals))
+            lease.take(log.values_of(entry.arrivals))
             applied = self._arriving.admit(
                 entry.arrivals, streams, limits, self.clock(), entry.writer
             )
@@ -392,7 +392,7 @@ class Service:
             self._retain(applier)
 
     def _begin_if_due(self, stream: StreamRecord) -> None:
-        due = modelling.fit_due(stream, self.config.for_stream(stream.name))
+        due = fit_due(stream, self.config.for_stream(stream.name))
         if due is not None and not self._stopping.is_set():
             stream.begun = True
             self._engine.submit(due, internal=True)
@@ -504,3 +504,31 @@ def _once_applied(submitted: Submitted) -> Future[int]:
 
     submitted.applied.add_done_callback(finish)
     return position
+
+
+def fit_due(stream: StreamRecord, settings: StreamDefaults) -> log.FitBegan | None:
+    """Return the fit that a stream is due for; None if it is not."""
+    if stream.fit is not None or stream.begun:
+        return None
+    last = stream.count - 1
+    first = max(0, stream.count - settings.max_history)
+    if stream.wanted is not None:
+        channels, since = stream.wanted
+        enough = stream.count - since >= min(settings.history, settings.max_history)
+        return (
+            log.FitBegan(stream.id, max(since, first), last, "channels", channels)
+            if enough
+            else None
+        )
+    if not stream.is_live:
+        needed = max(settings.history, 2 * stream.tried)
+        if stream.count < needed:
+            return None
+        # What came with it is judged: how it was cut into batches decides nothing.
+        return log.FitBegan(stream.id, max(0, needed - settings.max_history), needed - 1, "history")
+    model = stream.model
+    every = settings.refit_every
+    if every is None or model is None or stream.order.closed - model.time < every:
+        return None
+    enough = last > model.last and stream.count >= stream.tried + settings.history
+    return log.FitBegan(stream.id, first, last, "schedule") if enough else None

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
+from newnormal.engine.store.settings import SettingsTable
 from newnormal.errors import ParameterError
-from newnormal.service.store.settings import SettingsTable
 
 SPACE = "maintenance"  # of the store's settings
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from newnormal.engine.running import Report
+from newnormal.engine.store import Store
+from newnormal.engine.store.outbox import AlertRow
+from newnormal.engine.values import HELD
 from newnormal.io.sinks.alerts import FIRED, RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.service.alerts.maintenance import Window, covering, windows
-from newnormal.service.retry import Report, backoff, one_line
+from newnormal.service.retry import backoff, one_line
 from newnormal.service.sink_thread import SECOND, SinkCalls
-from newnormal.service.store import Store
-from newnormal.service.store.outbox import AlertRow
-from newnormal.service.values import HELD
 from newnormal.types import SEVERITY_WORDS
 
 SUPPRESSED = "suppressed: "  # begins the error of an alert that was not to be sent

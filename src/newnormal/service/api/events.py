@@ -7,15 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from newnormal.engine.hub import Tick
+from newnormal.engine.values import EventRow
 from newnormal.service.api import schemas
 from newnormal.service.api.parameters import MOST, READS, Limit, TheService, Threads
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, encoded, event_json
 from newnormal.service.api.threads import ReadingThreads
-from newnormal.service.hub import Tick
 from newnormal.service.service import Service
-from newnormal.service.values import EventRow
 
 _ID = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 _HEARTBEAT = 15.0  # seconds between two signs of life

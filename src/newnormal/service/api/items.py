@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from newnormal.engine.values import Comment, Item
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import (
@@ -26,7 +27,6 @@ from newnormal.service.api.shown import answer, comment_json, item_json
 from newnormal.service.api.streams import applied
 from newnormal.service.api.times import nanoseconds
 from newnormal.service.service import Service
-from newnormal.service.values import Comment, Item
 
 _KINDS = ("alarm", "change", "incident", "silence", "channels")
 _STATES = ("open", "closed", "pending", "accepted", "rejected", "reverted")

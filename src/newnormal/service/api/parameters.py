@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request
 
+from newnormal.engine.values import Item, StreamView
 from newnormal.service.api import schemas
 from newnormal.service.api.access import Caller, needs
 from newnormal.service.api.bodies import body_of
@@ -15,7 +16,6 @@ from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.threads import ReadingThreads
 from newnormal.service.config import OPERATE, READ, WRITE
 from newnormal.service.service import Service
-from newnormal.service.values import Item, StreamView
 
 MOST = 500  # entries of a list at once
 _KEY = re.compile(r"[A-Za-z0-9_.:-]{1,100}")

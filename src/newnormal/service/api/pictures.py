@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from newnormal.alarms.words import change_text, length_text
+from newnormal.engine.store import Store
+from newnormal.engine.values import Item, StreamView, ThinnedSeries
 from newnormal.errors import StateError
 from newnormal.service.api.times import iso, seconds
 from newnormal.service.service import Service
-from newnormal.service.store import Store
-from newnormal.service.values import Item, StreamView, ThinnedSeries
 from newnormal.types import Alarm, Change, Floats
 
 _MOST_EVENTS = 500  # of each kind, the newest

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 from fastapi.responses import Response
 
+from newnormal.engine.values import Comment, EventRow, Item, StreamView
 from newnormal.service.api.times import iso, seconds
-from newnormal.service.values import Comment, EventRow, Item, StreamView
 
 
 def encoded(value: Any) -> bytes:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
+from newnormal.engine.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 from newnormal.errors import InputError
 from newnormal.service.api import schemas
 from newnormal.service.api.parameters import (
@@ -28,7 +29,6 @@ from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
 from newnormal.service.api.shown import answer, item_json, stream_json
 from newnormal.service.api.times import nanoseconds
-from newnormal.service.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
 
 _T = TypeVar("_T")
 _APPLIED = 30.0  # seconds that a request waits until what it asks for is done

@@ -1,1 +1,0 @@
-"""Applies the log: samples are put in order, fitted, judged; what follows is stored."""

@@ -1,5 +1,0 @@
-"""The store of the service: what follows from its log, for pages, reports and recovery."""
-
-from newnormal.service.store.store import Store
-
-__all__ = ["Store"]
