@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from newnormal.engine.running import Report
 from newnormal.engine.store import Store
 from newnormal.errors import StateError
 from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
-from newnormal.service.retry import Report, one_line
+from newnormal.service.retry import one_line
 from newnormal.service.score_reading import JudgedRange, ScorePoints, ScoreReader, batches_of
 from newnormal.service.sink_thread import SECOND, SinkCalls
 

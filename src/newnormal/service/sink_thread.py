@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from newnormal.engine.running import Report
 from newnormal.io.sinks.alerts import AlertSink, SinkDownError
 from newnormal.io.sinks.scores import ScoreSink
-from newnormal.service.retry import Report, backoff, one_line
+from newnormal.service.retry import backoff, one_line
 
 SECOND = 1_000_000_000
 _MOST_HUNG = 3  # calls of `send` that have not returned, before none is made any more
