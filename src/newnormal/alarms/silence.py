@@ -62,8 +62,6 @@ class Silence(NamedTuple):
 def longest_silence(period: np.timedelta64 | None) -> tuple[int, float]:
     """Return the samples and the seconds that may be missing: 5 periods, and a minute at least.
 
-    Examples
-    --------
     >>> longest_silence(np.timedelta64(15, "s")), longest_silence(np.timedelta64(1, "h"))
     ((5, 75.0), (5, 18000.0))
     >>> longest_silence(np.timedelta64(1, "s"))

@@ -33,8 +33,6 @@ class Peaks(NamedTuple):
     raise them, so that what is extrapolated is alarms and not samples. A state file has them: the
     limit of a live stream can be changed.
 
-    Notes
-    -----
     Peaks over a threshold, declustered: Davison and Smith, Models for exceedances over high
     thresholds, JRSS B 52 (1990). Scale and shape by probability-weighted moments: Hosking and
     Wallis, Parameter and quantile estimation for the generalized Pareto distribution,
@@ -114,15 +112,11 @@ class Tail:
     Within history it is the conformal p-value, the rank among history's scores; above the height
     that the highest peaks reach, the tail fitted to those, until that has no number above 0.
 
-    Examples
-    --------
     >>> scores = np.random.default_rng(0).normal(size=2_000)
     >>> tail = Tail.of(scores)
     >>> tail.p_values(np.array([-9.0, 0.0, 3.0, 9.0])).round(3)
     array([1.   , 0.484, 0.001, 0.   ])
 
-    Notes
-    -----
     Exceedances and cluster peaks share their limit distribution, so the tail of the peaks serves
     for all scores. Ranks are exchangeable only between like and like: history that the model was
     fitted on scores lower than the stream will, and the p-values are then too small until the

@@ -105,8 +105,6 @@ class AlarmThreshold(NamedTuple):
 
         Its ratio is the score over the threshold, so these are scores and not their logarithms.
 
-        Examples
-        --------
         >>> threshold = AlarmThreshold.at(4.0, np.ones(100))
         >>> threshold.judge(np.array([2.0, 6.0])).ratios
         array([0.5, 1.5])

@@ -77,8 +77,6 @@ _Item = TypeVar("_Item", bound=Alarm | Change | Event)
 def duration_text(samples: int, seconds: float | None) -> str:
     """Return a length of time, or as many samples where times are not known.
 
-    Examples
-    --------
     >>> duration_text(12, 720.0), duration_text(3, None), duration_text(1, None)
     ('12 min', '3 samples', '1 sample')
     """
@@ -274,20 +272,12 @@ def typed(command: str, words: Sequence[str], options: Sequence[str] = ()) -> st
 class Note(NamedTuple):
     """One thing to show.
 
-    Attributes
-    ----------
-    when
-        The time or the sample at which it was known; empty where that has no place.
-    title
-        What it is about: ``"ALARM 1 opened"``.
-    tone
-        How much it matters: `BAD`, `WAITS`, `GOOD` or `PLAIN`.
-    text
-        The rest of the heading.
-    lines
-        Lines below it: a label, which is aligned, and a text. An empty label: a sentence.
-    commands
-        What can be done: a label and the command as it is typed.
+    `when`: the time or the sample at which it was known; empty where that has no place.
+    `title`: what it is about: ``"ALARM 1 opened"``.
+    `tone`: how much it matters: `BAD`, `WAITS`, `GOOD` or `PLAIN`.
+    `text`: the rest of the heading.
+    `lines`: lines below it: a label, which is aligned, and a text. An empty label: a sentence.
+    `commands`: what can be done: a label and the command as it is typed.
     """
 
     when: str
@@ -714,8 +704,6 @@ def range_text(timeline: Timeline) -> str:
 def short_moment_text(time: np.datetime64 | None, sample: int, zone: str | None = None) -> str:
     """Return a time as `moment_text` does, with seconds only where there are any, and no offset.
 
-    Examples
-    --------
     >>> short_moment_text(np.datetime64("2026-03-09T10:14"), 7, "Europe/Berlin")
     '2026-03-09 11:14'
     >>> short_moment_text(np.datetime64("2026-03-09T10:14:30.25"), 7), short_moment_text(None, 1234)

@@ -169,18 +169,9 @@ def check_table(
 ) -> Check:
     """Return the check of a series that was read already.
 
-    Parameters
-    ----------
-    table
-        The series.
-    name
-        Where it is from.
-    detector
-        The detector that is to be fitted; None: a `Detector` with its defaults.
-    model
-        A fitted detector to compare with.
-    shell
-        Whether findings name options of the command line.
+    `table`: the series. `name`: where it is from. `detector`: the detector that is to be fitted;
+    None: a `Detector` with its defaults. `model`: a fitted detector to compare with. `shell`:
+    whether findings name options of the command line.
     """
     return _checked(name, of_table(table, shell), detector, model)
 

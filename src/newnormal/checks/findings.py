@@ -45,19 +45,12 @@ _ORDER = (
 class Finding:
     """One thing that a check found.
 
-    Attributes
-    ----------
-    level
-        ``"error"``: `fit` would refuse. ``"warning"``: it would go on, and the result may be
-        wrong. ``"note"``: good to know.
-    code
-        What it is, in one word for programs, such as ``"label_like"``.
-    channel
-        The channel it is about; None: the whole input.
-    sentence
-        What was found, for people.
-    option
-        What to do: options of the command line, or words where the data came from Python.
+    `level`: ``"error"``: `fit` would refuse. ``"warning"``: it would go on, and the result may be
+    wrong. ``"note"``: good to know.
+    `code`: what it is, in one word for programs, such as ``"label_like"``.
+    `channel`: the channel it is about; None: the whole input.
+    `sentence`: what was found, for people.
+    `option`: what to do: options of the command line, or words where the data came from Python.
     """
 
     level: Level

@@ -136,33 +136,20 @@ def history_findings(
 class FitPlan:
     """What `fit` would do.
 
-    Attributes
-    ----------
-    method
-        ``"detector"`` or ``"m2n2"``.
-    time
-        The column or columns of the times; () where they have no name or there are none.
-    channels, left_out
-        The columns that become channels, and the others.
-    samples, held_out
-        How many samples it would learn from, and on how many of the newest it would test its
-        choices before.
-    period
-        The time between samples; None where that is not known.
-    samples_per_day
-        What a day is taken to have.
-    window, stride
-        Samples judged together, and samples that a verdict waits for.
-    members, not_used
-        The parts of the committee, and those that it would have with other history, with the
-        reason.
-    alarms_per_day, risk
-        The limit on false alarms; both None where a threshold is given.
-    accept_after
-        Samples that a change must last before it can become normal; infinity: never; None:
-        nothing is accepted.
-    seed
-        Of all that is random.
+    `method`: ``"detector"`` or ``"m2n2"``.
+    `time`: the column or columns of the times; () where they have no name or there are none.
+    `channels`, `left_out`: the columns that become channels, and the others.
+    `samples`, `held_out`: how many samples it would learn from, and on how many of the newest it
+    would test its choices before.
+    `period`: the time between samples; None where that is not known.
+    `samples_per_day`: what a day is taken to have.
+    `window`, `stride`: samples judged together, and samples that a verdict waits for.
+    `members`, `not_used`: the parts of the committee, and those that it would have with other
+    history, with the reason.
+    `alarms_per_day`, `risk`: the limit on false alarms; both None where a threshold is given.
+    `accept_after`: samples that a change must last before it can become normal; infinity: never;
+    None: nothing is accepted.
+    `seed`: of all that is random.
     """
 
     method: str

@@ -24,16 +24,10 @@ def check_streams(
 ) -> dict[str, Check]:
     """Return the check of each stream by its name.
 
-    Parameters
-    ----------
-    tables
-        The streams; those that could not be read have a finding too.
-    detector
-        The detector that is to be fitted on each; None: a `Detector` with its defaults.
-    models
-        Fitted detectors by the name of their stream, to compare with.
-    shell
-        Whether findings name options of the command line.
+    `tables`: the streams; those that could not be read have a finding too. `detector`: the detector
+    that is to be fitted on each; None: a `Detector` with its defaults. `models`: fitted detectors
+    by the name of their stream, to compare with. `shell`: whether findings name options of the
+    command line.
     """
     named = tables.tables if isinstance(tables, StreamTables) else tables
     known = {} if models is None else models

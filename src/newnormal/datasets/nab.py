@@ -58,8 +58,6 @@ def _labels(times: Times, windows: list[list[str]]) -> Ints:
 def _read(folder: Path, stream: str, cap: int | None = 750) -> Dataset:
     """Read one series.
 
-    Notes
-    -----
     NAB's scorer skips a probationary period of min(⌊0.15 n⌋, 0.15 · 5000) samples
     (`getProbationPeriod` in its `nab/util.py`). That period is train here.
     """

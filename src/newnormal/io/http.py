@@ -99,10 +99,7 @@ def checked_headers(where: str, headers: Mapping[str, str]) -> dict[str, str]:
 def trusted(where: str, ca_file: str | None) -> "ssl.SSLContext":
     """Return what checks certificates: by a file, or by those of the system.
 
-    Raises
-    ------
-    ParameterError
-        If there are none in the file.
+    Raise a ParameterError if there are none in the file.
     """
     import ssl
 

@@ -47,8 +47,6 @@ class KafkaCluster:
 
     `options`: the options of the source or the sink; those of this class are taken from it.
 
-    Examples
-    --------
     >>> table = {"servers": ["kafka-1:9093"], "user": "nn", "password": "swordfish", "tls": True}
     >>> cluster = KafkaCluster(Options("source bus", table))
     >>> cluster.servers, cluster.protection

@@ -104,10 +104,8 @@ class MqttConnection:
     def open(self, host: str, port: int, properties: Properties | None, clean: bool) -> None:
         """Connect, and wait until the broker accepts the client.
 
-        Parameters
-        ----------
-        properties, clean
-            For version 5: what is sent with CONNECT, and whether to begin a new session.
+        `properties`, `clean`: for version 5: what is sent with CONNECT, and whether to begin a new
+        session.
         """
         given: dict[str, Any] = {"clean_start": clean, "properties": properties}
         try:
@@ -369,19 +367,12 @@ class MqttBroker:
     def connect(self, client_id: str, *, keep: float = 0.0, window: int = 0) -> MqttConnection:
         """Return a connection once the broker has accepted the client.
 
-        Parameters
-        ----------
-        keep
-            Seconds for which the broker keeps the session after the connection has ended; 0: not
-            at all, and it forgets what it had kept. By 3.1.1 the broker decides how long.
-        window
-            How many messages the broker may send before they are acknowledged; 0: it decides, as
-            it always does by 3.1.1.
+        `keep`: seconds for which the broker keeps the session after the connection has ended; 0:
+        not at all, and it forgets what it had kept. By 3.1.1 the broker decides how long. `window`:
+        how many messages the broker may send before they are acknowledged; 0: it decides, as it
+        always does by 3.1.1.
 
-        Raises
-        ------
-        BrokerError
-            If there is no broker, or it refuses.
+        Raise a BrokerError if there is no broker, or it refuses.
         """
         properties = None
         if self.version == "5":

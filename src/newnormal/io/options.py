@@ -210,12 +210,8 @@ class Setting(NamedTuple):
     def parse(self, given: object, where: str, *, text: bool = False) -> Any:
         """Return the value of what was given, or raise the error that names where.
 
-        Parameters
-        ----------
-        given
-            As a TOML file has it; with `text`, as the environment or the command line has it.
-        where
-            What the error begins with, such as ``"service.toml, [limits]: streams"``.
+        `given`: as a TOML file has it; with `text`, as the environment or the command line has it.
+        `where`: what the error begins with, such as ``"service.toml, [limits]: streams"``.
         """
         try:
             native = self.kind.of_text(given) if text and isinstance(given, str) else given

@@ -57,8 +57,6 @@ class Payloads:
 
     `given`: the options of the source; those of this class are taken from it.
 
-    Examples
-    --------
     >>> payloads = Payloads(Options("source bus", {}))
     >>> payloads.read(b"21.5", stream="oven", channel="temp", received=7)
     [PayloadValue(stream='oven', channel='temp', time=7, number=21.5)]
@@ -87,17 +85,9 @@ class Payloads:
 
         Raises an InputError if it cannot be read, and a `PlainTextError` if it is a text.
 
-        Parameters
-        ----------
-        payload
-            What was sent.
-        stream
-            Of messages that do not name it.
-        received
-            The time in ns of messages that have none.
-        channel
-            What the message is about, where its topic says so: the channel of a plain number, and
-            what the channels of an object begin with.
+        `payload`: what was sent. `stream`: of messages that do not name it. `received`: the time in
+        ns of messages that have none. `channel`: what the message is about, where its topic says
+        so: the channel of a plain number, and what the channels of an object begin with.
         """
         if (content := _decoded(payload)) is None:
             return []

@@ -99,10 +99,7 @@ def pack(request: Any) -> bytes:
 def unpack(body: bytes, most: int) -> Any:
     """Return the request of a body.
 
-    Parameters
-    ----------
-    most
-        Bytes that it may have once it is decompressed.
+    `most`: bytes that it may have once it is decompressed.
     """
     return parse(decompress(body, most), request_kind())
 

@@ -194,8 +194,6 @@ def count_alarms(
 def find_events(labels: ArrayLike, openings: Sequence[int] | Ints) -> Bools:
     """Return whether each opening finds an event, as `count_alarms` counts the true ones.
 
-    Examples
-    --------
     >>> labels = np.zeros(100, dtype=int)
     >>> labels[50:60] = 1
     >>> find_events(labels, [40, 47, 69, 70]).tolist()

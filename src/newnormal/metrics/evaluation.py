@@ -135,8 +135,6 @@ def summary(counts: AlarmCounts, seconds: float) -> list[str]:
 
     `seconds` are from one sample to the next; NaN: delays are in samples.
 
-    Examples
-    --------
     >>> counts = AlarmCounts(4, 5, 3, 7200, 5.0, 72, 720, (2, 2, 12))
     >>> for line in summary(counts, 60.0):
     ...     print(line)

@@ -13,8 +13,6 @@ _Scalar = TypeVar("_Scalar", np.bool_, np.float64)
 def runs(flags: Bools) -> tuple[Ints, Ints]:
     """Return where each run of set flags starts, and the sample after its last one.
 
-    Examples
-    --------
     >>> starts, stops = runs(np.array([True, True, False, True]))
     >>> starts.tolist(), stops.tolist()
     ([0, 3], [2, 4])

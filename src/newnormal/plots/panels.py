@@ -140,8 +140,6 @@ def signal_limits(values: Floats, left_out: float = 0.001) -> tuple[float, float
     Those are left out that are farther from nearly all of them than twice their width. None
     where no value is known.
 
-    Examples
-    --------
     >>> values = np.append(np.linspace(0, 1, 10_000), [2.5, 90.0])
     >>> [round(limit, 1) for limit in signal_limits(values)]
     [0.0, 3.0]

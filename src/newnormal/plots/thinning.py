@@ -13,8 +13,6 @@ BINS = 1_600  # a little more than the pixels across a panel
 def bin_starts(length: int, bins: int = BINS) -> Ints:
     """Return where each of at most `bins` almost equal bins of samples starts.
 
-    Examples
-    --------
     >>> bin_starts(10, bins=4).tolist()
     [0, 2, 5, 7]
     >>> bin_starts(3, bins=4).tolist()
@@ -29,8 +27,6 @@ def extremes(y: Floats, starts: Ints) -> tuple[Floats, Floats]:
 
     `y`: values, shape (T,). `starts`: where the bins start, in order, from 0 on; none is empty.
 
-    Examples
-    --------
     >>> low, high = extremes(np.array([0.0, 9.0, np.nan, -5.0]), np.array([0, 2]))
     >>> low.tolist(), high.tolist()
     ([0.0, -5.0], [9.0, -5.0])
@@ -43,8 +39,6 @@ def extremes(y: Floats, starts: Ints) -> tuple[Floats, Floats]:
 def means(y: Floats, starts: Ints) -> Floats:
     """Return the mean of each bin, of what is not NaN; NaN where all are.
 
-    Examples
-    --------
     >>> means(np.array([1.0, np.nan, 2.0, 4.0]), np.array([0, 2])).tolist()
     [1.0, 3.0]
     """
@@ -59,8 +53,6 @@ def means(y: Floats, starts: Ints) -> Floats:
 def starts_every(length: int, per: int) -> Ints:
     """Return where each bin of `per` samples starts; the last one may be smaller.
 
-    Examples
-    --------
     >>> starts_every(7, 3).tolist()
     [0, 3, 6]
     """
@@ -70,8 +62,6 @@ def starts_every(length: int, per: int) -> Ints:
 def worst(badness: Floats, per: int) -> Ints:
     """Return the row of the worst sample of each bin; of equal ones the first. NaN: no badness.
 
-    Examples
-    --------
     >>> worst(np.array([0.0, 2.0, 1.0, -np.inf, 0.5]), 2).tolist()
     [1, 2, 4]
     """
@@ -89,8 +79,6 @@ def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
 
     A series of no more samples than twice the bins is returned as it is.
 
-    Examples
-    --------
     >>> x = np.arange(6.0)
     >>> outline(x, np.array([0.0, 9.0, 1.0, np.nan, -5.0, 2.0]), bins=2)[1].tolist()
     [0.0, 9.0, -5.0, 2.0]
@@ -104,8 +92,6 @@ def outline(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
 def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
     """Return a line through the mean of each bin, of what is not NaN.
 
-    Examples
-    --------
     >>> middle(np.arange(4.0), np.array([1.0, np.nan, 2.0, 4.0]), bins=2)[1].tolist()
     [1.0, 3.0]
     """
@@ -118,8 +104,6 @@ def middle(x: Floats, y: Floats, bins: int = BINS) -> tuple[Floats, Floats]:
 def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]:
     """Return a line with a break wherever nothing was seen for `longest` times the usual step.
 
-    Examples
-    --------
     >>> x = np.array([0.0, 1.0, 2.0, 3.0, 50.0, 51.0])
     >>> broken(x, np.ones(6))[1].tolist()
     [1.0, 1.0, 1.0, 1.0, nan, 1.0, 1.0]
@@ -135,8 +119,6 @@ def broken(x: Floats, y: Floats, longest: float = 10.0) -> tuple[Floats, Floats]
 def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats, Floats]:
     """Return, for each bin with a set flag, its place and the greatest flagged value.
 
-    Examples
-    --------
     >>> flags = np.array([False, True, True, False, False, False])
     >>> place, value = peaks(np.arange(6.0), np.array([7.0, 2.0, 3.0, 1.0, 1.0, 1.0]), flags, 2)
     >>> place.tolist(), value.tolist()
@@ -151,8 +133,6 @@ def peaks(x: Floats, y: Floats, where: Bools, bins: int = BINS) -> tuple[Floats,
 def stretches(x: Floats, flags: Bools, bins: int = BINS) -> list[tuple[float, float]]:
     """Return each run of set flags as its start and width, runs in neighbouring bins joined.
 
-    Examples
-    --------
     >>> stretches(np.arange(6.0), np.array([False, True, True, False, False, True]))
     [(1.0, 2.0), (5.0, 0.0)]
     """
@@ -170,8 +150,6 @@ def excess(scores: Floats, thresholds: Floats) -> Floats:
     The ratio of score and threshold. Where a threshold is not positive, as that of a foreign model
     may be, ratios mean nothing: then it is 1 plus their difference.
 
-    Examples
-    --------
     >>> excess(np.array([1.0, 3.0, np.nan]), np.array([2.0, 2.0, 2.0])).tolist()
     [0.5, 1.5, -inf]
     >>> excess(np.array([-1.0, 3.0]), np.array([-2.0, 4.0])).tolist()

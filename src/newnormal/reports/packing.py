@@ -26,12 +26,8 @@ def base_of(values: Floats) -> float:
 
     `values`: any shape; what is not finite has no part in it.
 
-    Returns
-    -------
-    A number that float32 holds exactly, so that a value of 0 stays 0.
+    Returns: a number that float32 holds exactly, so that a value of 0 stays 0.
 
-    Examples
-    --------
     >>> base_of(np.array([1e9 - 1, 1e9, 1e9 + 1])), base_of(np.array([0.1, 0.4, 0.2]))
     (1000000000.0, 0.0)
     """

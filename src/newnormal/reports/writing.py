@@ -97,12 +97,8 @@ def check_target(
 def page_of(verdicts: Any, *, name: str = "", labels: Any = None, budget: int = BUDGET) -> str:
     """Return a report as the text of an HTML page.
 
-    Parameters
-    ----------
-    verdicts, name, labels
-        As for `report`.
-    budget
-        How large it may be, in bytes. Fewer bytes mean fewer details.
+    `verdicts`, `name`, `labels`: as for `report`. `budget`: how large it may be, in bytes. Fewer
+    bytes mean fewer details.
     """
     contents = Contents.of(verdicts, name, labels)
     room = budget - _empty_size() - _SLACK

@@ -77,21 +77,13 @@ def load_config(
 ) -> ServiceConfig:
     """Return the configuration.
 
-    Parameters
-    ----------
-    path
-        A TOML file; None: without one.
-    environ
-        Environment variables, of which those with `PREFIX` are read.
-    options
-        Values by name, such as ``{"port": 9000, "limits.streams": "100"}``; those that are None
-        are not given. ``"token_file"`` is the path of a file with a token that may operate.
+    `path`: a TOML file; None: without one. `environ`: environment variables, of which those with
+    `PREFIX` are read. `options`: values by name, such as
+    ``{"port": 9000, "limits.streams": "100"}``; those that are None are not given. ``"token_file"``
+    is the path of a file with a token that may operate.
 
-    Raises
-    ------
-    ParameterError
-        Naming the file, the table and the key, the variable or the option; what was expected and
-        what was found.
+    Raise a ParameterError: naming the file, the table and the key, the variable or the option; what
+    was expected and what was found.
     """
     environ = environ or {}
     file = Options("", {}) if path is None else Options(str(path), _read(path))

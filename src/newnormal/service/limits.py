@@ -143,19 +143,11 @@ class SharedLimit:
     Half of it is for small requests, half for larger ones, and a writer has half of either at most.
     A request that finds nothing taken is always given what it takes.
 
-    Parameters
-    ----------
-    what
-        What is taken, for errors, such as ``"bytes of requests"``.
-    small
-        Up to how much of it a request is a small one.
+    `what`: what is taken, for errors, such as ``"bytes of requests"``. `small`: up to how much of
+    it a request is a small one.
 
-    Attributes
-    ----------
-    refused
-        How often a request was refused.
-    freed
-        How much larger requests gave back since this was set to 0.
+    `refused`: how often a request was refused. `freed`: how much larger requests gave back since
+    this was set to 0.
     """
 
     def __init__(self, what: str, small: int) -> None:
@@ -200,12 +192,8 @@ class SharedLimit:
     def lease(self, writer: str, most: int, longest: int | None = None) -> "Lease":
         """Return what a request of a writer takes: nothing yet.
 
-        Parameters
-        ----------
-        most
-            How much there is to share.
-        longest
-            How much the request may take where nothing else is taken; None: all that it needs.
+        `most`: how much there is to share. `longest`: how much the request may take where nothing
+        else is taken; None: all that it needs.
         """
         return Lease(self, writer, most, longest)
 

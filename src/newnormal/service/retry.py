@@ -36,16 +36,9 @@ def one_line(error: Exception) -> str:
 class Loop:
     """A thread that calls a function again and again.
 
-    Parameters
-    ----------
-    name
-        Of the thread.
-    step
-        Called in the thread; returns how long to wait in s, or None to end.
-    end
-        Called in the thread at the end.
-    longest
-        The most s that it waits, whatever the step returns.
+    `name`: of the thread. `step`: called in the thread; returns how long to wait in s, or None to
+    end. `end`: called in the thread at the end. `longest`: the most s that it waits, whatever the
+    step returns.
     """
 
     def __init__(
@@ -115,14 +108,8 @@ W = TypeVar("W", bound=ConnectionWorker)
 class ConnectionThreads(Generic[Config, W]):
     """A thread for each sink or source of the configuration, so that none slows another.
 
-    Parameters
-    ----------
-    word
-        What one is called in reports: ``"sink"`` or ``"source"``.
-    report
-        Called with ``"{word} NAME"``, whether it is well, and a message.
-    longest
-        The most s that a thread waits.
+    `word`: what one is called in reports: ``"sink"`` or ``"source"``. `report`: called with
+    ``"{word} NAME"``, whether it is well, and a message. `longest`: the most s that a thread waits.
     """
 
     def __init__(self, word: str, report: Report, *, longest: float = _LONGEST_WAIT) -> None:

@@ -91,19 +91,10 @@ class ScoreReader:
     ) -> tuple[ScorePoints, int, int]:
         """Return scores of a stream, and from which sample up to which one they go.
 
-        Parameters
-        ----------
-        first, upto
-            From which sample up to which one, which is not included.
-        oldest
-            The time in ns of the oldest sample to take.
-        every
-            ns that a score stands for; 0: one sample.
-        over
-            Stretches of time that end after this time may get more samples, and are left for
-            later; None: none will.
-        wide
-            Whether to read what is known of each channel.
+        `first`, `upto`: from which sample up to which one, which is not included. `oldest`: the
+        time in ns of the oldest sample to take. `every`: ns that a score stands for; 0: one sample.
+        `over`: stretches of time that end after this time may get more samples, and are left for
+        later; None: none will. `wide`: whether to read what is known of each channel.
         """
         rows = self._rows(number, first, upto, oldest, wide)
         end = rows.first + len(rows)

@@ -31,14 +31,8 @@ class ScoreSender:
     in batches. Before, it writes from where to where the round goes; so after a kill the same
     batches are sent again, and a receiver that has them already loses nothing of others.
 
-    Parameters
-    ----------
-    name, make, report, clock
-        As those of `SinkCalls`.
-    store
-        Has the samples, and how far the sink is.
-    judged
-        The live streams by number.
+    `name`, `make`, `report`, `clock`: as those of `SinkCalls`. `store`: has the samples, and how
+    far the sink is. `judged`: the live streams by number.
     """
 
     def __init__(

@@ -22,18 +22,9 @@ Kind = TypeVar("Kind", bound=AlertSink | ScoreSink)
 class SinkCalls(Generic[Kind]):
     """One sink, as the thread that sends to it has it.
 
-    Parameters
-    ----------
-    name
-        Of the sink.
-    make
-        Makes it: at first, and again after a call of it has not returned.
-    report
-        Called with ``"sink NAME"``, whether it is well, and a message.
-    clock
-        Returns the time in ns.
-    refusal
-        The class of its errors that say that the receiver is there.
+    `name`: of the sink. `make`: makes it: at first, and again after a call of it has not returned.
+    `report`: called with ``"sink NAME"``, whether it is well, and a message. `clock`: returns the
+    time in ns. `refusal`: the class of its errors that say that the receiver is there.
     """
 
     def __init__(

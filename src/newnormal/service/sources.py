@@ -30,15 +30,9 @@ class Puller:
     is not asked for more. Samples that the service refuses, as a limit is reached, are left out
     and counted.
 
-    Parameters
-    ----------
-    make
-        Makes the source: at first, and again after an error.
-    limit
-        The most samples of a batch.
-    positions
-        Durable input positions by source, which this adds to: the service may not have applied them
-        yet.
+    `make`: makes the source: at first, and again after an error. `limit`: the most samples of a
+    batch. `positions`: durable input positions by source, which this adds to: the service may not
+    have applied them yet.
     """
 
     def __init__(

@@ -39,35 +39,22 @@ def read(
 ) -> Table:
     r"""Return a file's series: CSV, JSON lines, Parquet, or a file of another program.
 
-    Parameters
-    ----------
-    path
-        The file, or "-" for standard input (CSV or JSON lines).
-    reading
-        How it is written and what is taken from it. All of that is found out where it is not
-        given.
-    channels
-        The channels expected, matched by name in any order; by count if the file has no names.
-        Other columns are ignored, and a channel that is no column is missing throughout.
-    strict
-        Whether the first line or cell that cannot be read is an error.
-    options
-        The options of `Reading`, instead of one: ``time="when", drop=["host"], decimal=","``.
+    `path`: the file, or "-" for standard input (CSV or JSON lines).
+    `reading`: how it is written and what is taken from it. All of that is found out where it is not
+    given.
+    `channels`: the channels expected, matched by name in any order; by count if the file has no
+    names. Other columns are ignored, and a channel that is no column is missing throughout.
+    `strict`: whether the first line or cell that cannot be read is an error.
+    `options`: the options of `Reading`, instead of one:
+    ``time="when", drop=["host"], decimal=","``.
 
-    Returns
-    -------
-    The series; `Table.profile` has what was found out about the file and what could not be read.
+    Returns: the series; `Table.profile` has what was found out about the file and what could not be
+    read.
 
-    Raises
-    ------
-    InputError
-        If the file is not there, holds no samples, or most of its lines cannot be read; the
-        message names the line, the column and what was found.
-    MissingExtraError
-        If the file is Parquet and polars is not installed.
+    Raise an InputError if the file is not there, holds no samples, or most of its lines cannot be
+    read; the message names the line, the column and what was found. Raise a MissingExtraError if
+    the file is Parquet and polars is not installed.
 
-    Notes
-    -----
     Cells are separated by commas, semicolons, tabs or bars. Lines before the header, and one of
     units below it, are passed over. A file whose first line is all numbers and times has no
     header: its columns are called "0", "1", ... A column without a name is called by its

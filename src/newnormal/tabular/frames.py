@@ -28,25 +28,17 @@ if TYPE_CHECKING:
 def to_table(data: Any, *, times: Any = None, channels: Sequence[str] | None = None) -> Table:
     """Return a series as a table, whatever it came as.
 
-    Parameters
-    ----------
-    data
-        An array of shape (T, C), or (T,) for one channel, nested lists (None is missing), a
-        `Table`, or a frame or Series of any library that narwhals supports (pandas, polars, ...).
-        NaN and null are missing values, which are allowed; an infinite value is an error.
-        A frame's columns are channels, except those that hold times.
-    times
-        The samples' times: anything `parse_times` takes, or the name of a frame's column.
-        By default a pandas DatetimeIndex, or the frame's only column of times: datetimes,
-        dates, or text that begins with an ISO 8601 time.
-    channels
-        The channels expected: a frame's columns are matched by name in any order, an array's
-        by count.
+    `data`: an array of shape (T, C), or (T,) for one channel, nested lists (None is missing), a
+    `Table`, or a frame or Series of any library that narwhals supports (pandas, polars, ...). NaN
+    and null are missing values, which are allowed; an infinite value is an error. A frame's columns
+    are channels, except those that hold times.
+    `times`: the samples' times: anything `parse_times` takes, or the name of a frame's column. By
+    default a pandas DatetimeIndex, or the frame's only column of times: datetimes, dates, or text
+    that begins with an ISO 8601 time.
+    `channels`: the channels expected: a frame's columns are matched by name in any order, an
+    array's by count.
 
-    Raises
-    ------
-    InputError
-        If the data is anything else; the message names the channel and the sample.
+    Raise an InputError if the data is anything else; the message names the channel and the sample.
 
     >>> to_table([[1.0, 2.0], [3.0, None]]).values
     array([[ 1.,  2.],

@@ -82,10 +82,7 @@ class Reading:
     def of(cls, options: Mapping[str, Any] | None = None, /, **more: Any) -> Self:
         """Return a reading from options as users write them; None is: not given.
 
-        Raises
-        ------
-        ParameterError
-            If an option is unknown or has a value that it cannot have.
+        Raise a ParameterError if an option is unknown or has a value that it cannot have.
 
         >>> reading = Reading.of(na="Bad,-", rows="0:400", delimiter="semicolon")
         >>> reading.na, reading.rows, reading.delimiter
@@ -130,12 +127,7 @@ class Reading:
     def remembering(self, profile: "InputProfile", by: Sequence[str] = ()) -> dict[str, Any]:
         """Return what a detector remembers of an input, as JSON values: it holds live, too.
 
-        Parameters
-        ----------
-        profile
-            What was found out about the input.
-        by
-            The columns that name the stream.
+        `profile`: what was found out about the input. `by`: the columns that name the stream.
         """
         return {
             "by": list(by),

@@ -16,22 +16,13 @@ from newnormal.types.frames import FrameKind
 class Table:
     """A series as arrays: what every input becomes before a detector sees it.
 
-    Attributes
-    ----------
-    values
-        One row a sample, one column a channel, shape (T, C), C-contiguous; NaN is missing.
-    channels
-        The channels' names, or None where the input had none (a plain array).
-    times
-        The samples' times in UTC (datetime64[ns]), strictly increasing, or None.
-    labels
-        The ground truth, 0 or 1 a sample, where a label column was requested.
-    zone
-        The zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
-    profile
-        What was found out while it was read; None if it was not read from a file.
-    frame
-        What the frame is like that it was made from; None for other data.
+    `values`: one row a sample, one column a channel, shape (T, C), C-contiguous; NaN is missing.
+    `channels`: the channels' names, or None where the input had none (a plain array).
+    `times`: the samples' times in UTC (datetime64[ns]), strictly increasing, or None.
+    `labels`: the ground truth, 0 or 1 a sample, where a label column was requested.
+    `zone`: the zone that the times had: its IANA name, or an offset such as "+02:00"; None if none.
+    `profile`: what was found out while it was read; None if it was not read from a file.
+    `frame`: what the frame is like that it was made from; None for other data.
     """
 
     values: Floats

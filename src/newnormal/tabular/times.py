@@ -37,10 +37,7 @@ def parse_times(values: Any) -> Times:
     `parse_time` takes. Order is not checked and NaT passes, so that the caller can name which
     sample is at fault.
 
-    Parameters
-    ----------
-    values
-        The times, one-dimensional.
+    `values`: the times, one-dimensional.
 
     >>> parse_times(["2026-01-01T01:00:00+01:00", "2026-01-01 00:00:30Z"])
     array(['2026-01-01T00:00:00.000000000', '2026-01-01T00:00:30.000000000'],
@@ -69,14 +66,10 @@ def parse_times(values: Any) -> Times:
 def parse_time(value: Any) -> np.datetime64:
     """Return one time as datetime64[ns] in UTC.
 
-    Parameters
-    ----------
-    value
-        A datetime or date, a pandas Timestamp, a datetime64, an ISO 8601 text or a number.
-        A time with a zone is converted to UTC; one without is used as it is. A number,
-        also written as text, is Unix time: in seconds up to 1e11 (the year 5138), beyond that
-        in ms, beyond 1e14 in us, beyond 1e17 in ns. A fraction is rounded to microseconds,
-        which is what a float64 can resolve.
+    `value`: a datetime or date, a pandas Timestamp, a datetime64, an ISO 8601 text or a number. A
+    time with a zone is converted to UTC; one without is used as it is. A number, also written as
+    text, is Unix time: in seconds up to 1e11 (the year 5138), beyond that in ms, beyond 1e14 in us,
+    beyond 1e17 in ns. A fraction is rounded to microseconds, which is what a float64 can resolve.
 
     >>> print(parse_time("2026-01-31T12:00:00+02:00"))
     2026-01-31T10:00:00.000000000

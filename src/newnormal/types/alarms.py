@@ -130,15 +130,10 @@ class Evidence:
 class Peak:
     """The worst sample of an alarm so far: that of the highest score.
 
-    Attributes
-    ----------
-    sample, time
-        Where it is; the time is None where the stream has none.
-    score, ratio, p_value
-        Of that sample; an infinite one is given as the largest float, which JSON can hold.
-    channels
-        The channels beyond their limits and each one's share of how far they are; where there are
-        none, those with the largest shares of the joint score. Largest first.
+    `sample`, `time`: where it is; the time is None where the stream has none. `score`, `ratio`,
+    `p_value`: of that sample; an infinite one is given as the largest float, which JSON can hold.
+    `channels`: the channels beyond their limits and each one's share of how far they are; where
+    there are none, those with the largest shares of the joint score. Largest first.
     """
 
     sample: int

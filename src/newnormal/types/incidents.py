@@ -83,8 +83,6 @@ class Incident:
 class IncidentEvent:
     """An incident began or ended.
 
-    Examples
-    --------
     >>> incident = Incident(1, 7, None, 8, None, {"web-1": 3, "web-2": 1, "db": 2})
     >>> IncidentEvent(INCIDENT, incident).as_dict()["incident"]["streams"]
     {'web-1': 3, 'web-2': 1, 'db': 2}

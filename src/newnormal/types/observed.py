@@ -16,23 +16,15 @@ from newnormal.types.arrays import Bools, Floats
 class Observed:
     """The samples of a run, and its alarms and changes.
 
-    Attributes
-    ----------
-    values
-        The samples that were judged, shape (T, C), in the user's units; NaN where missing.
-    margins
-        How far from `expected` nearly all values of a channel lie, shape (C,); None if not known.
-    events
-        What happened to alarms and changes meanwhile, in the order in which it was known.
-    remaining
-        The alarms and changes that are open after the last sample.
-    labels
-        True for a sample that is labelled as a fault; None without labels.
-    rejected
-        The numbers of the changes that were rejected before the first sample.
-    decided
-        The alarms and changes that were accepted or rejected before the first sample, of the last
-        hundred.
+    `values`: the samples that were judged, shape (T, C), in the user's units; NaN where missing.
+    `margins`: how far from `expected` nearly all values of a channel lie, shape (C,); None if not
+    known.
+    `events`: what happened to alarms and changes meanwhile, in the order in which it was known.
+    `remaining`: the alarms and changes that are open after the last sample.
+    `labels`: true for a sample that is labelled as a fault; None without labels.
+    `rejected`: the numbers of the changes that were rejected before the first sample.
+    `decided`: the alarms and changes that were accepted or rejected before the first sample, of the
+    last hundred.
     """
 
     values: Floats

@@ -42,14 +42,8 @@ class Timeline:
     def of(cls, verdicts: Verdicts, name: str = "", labels: Any = None) -> Timeline:
         """Return the timeline of a run.
 
-        Parameters
-        ----------
-        verdicts
-            From `run` or `score`.
-        name
-            For the title.
-        labels
-            1 for a sample that is labelled as a fault, 0 for another; None: as in the input.
+        `verdicts`: from `run` or `score`. `name`: for the title. `labels`: 1 for a sample that is
+        labelled as a fault, 0 for another; None: as in the input.
         """
         observed = verdicts.observed
         if observed is None:

@@ -53,8 +53,6 @@ def plant_example(seed: int = 0) -> dict[str, ExampleTable]:
     these, of the plant as it was in history: ten faults, of which the column tells, and a new level
     half way that is no fault.
 
-    Examples
-    --------
     >>> tables = plant_example()
     >>> [(name, len(table.values)) for name, table in tables.items()]
     [('history', 10080), ('live', 2880), ('labelled', 5760)]
@@ -91,8 +89,6 @@ def machines_example(seed: int = 0) -> dict[str, ExampleTable]:
     10:00 for 15 minutes, which five machines show; the memory of queue-1 alone fills up from 20:00
     on.
 
-    Examples
-    --------
     >>> tables = machines_example()
     >>> [(name, len(table.values)) for name, table in tables.items()]
     [('history', 16128), ('live', 2304)]

@@ -25,19 +25,12 @@ def nightly_job(
 
     A sample every 5 minutes; the job runs from 03:30 to 03:50.
 
-    Parameters
-    ----------
-    seed
-        Same seed, same data. The variants of a seed differ in the job alone.
-    variant
-        ``"usual"``: the job runs every night of history and of the live part; no sample is
-        labelled. ``"noon"``: on live day 15 it runs at noon as well, and those samples are
-        labelled. ``"new"``: it is not in history; `Dataset.shifts` has the first night of it.
-    days
-        Days of history, and of the live part.
+    `seed`: same seed, same data. The variants of a seed differ in the job alone.
+    `variant`: ``"usual"``: the job runs every night of history and of the live part; no sample is
+    labelled. ``"noon"``: on live day 15 it runs at noon as well, and those samples are labelled.
+    ``"new"``: it is not in history; `Dataset.shifts` has the first night of it.
+    `days`: days of history, and of the live part.
 
-    Examples
-    --------
     >>> data = nightly_job(variant="noon")
     >>> data
     Dataset('nightly/noon', 2 channels, 8640 train and 8640 test samples, 4 anomalous)

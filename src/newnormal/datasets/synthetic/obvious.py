@@ -268,8 +268,6 @@ def cases(
     seed, same data. `kinds`, `channels`, `faults`: only these. They do not change the data of a
     case.
 
-    Notes
-    -----
     Faults: a spike of 10 std; a step of 5 std; a drop to zero, or to mean - 6 std where zero is
     nearer to the mean (counts drop to zero); a sensor stuck at its last value; added white noise of
     3 std; a ramp to 8 std; a lost cycle (the signal at 5 % of its distance from history's mean, the
@@ -280,8 +278,6 @@ def cases(
     coefficient 0.9; on and off in turn for 20 to 90 samples each; Poisson counts with a daily
     shape; and channels that follow one signal. Channels of the first four are independent.
 
-    Examples
-    --------
     >>> for case in cases("15min", kinds=["coupled"], channels=[3], faults=["step"]):
     ...     print(case.name, case.history.shape, case.live.shape, case.labels.sum())
     coupled-3/none (1920, 3) (960, 3) 0

@@ -46,16 +46,9 @@ class _Family:
 class _SentSeries:
     """What is known of a series by its labels.
 
-    Attributes
-    ----------
-    key
-        Tells it from others.
-    channel, rate
-        The names of its channel, and of that of its rate.
-    family
-        What a count and a sum share; None: it is neither.
-    first
-        The time in ms of its first sample; None: there was none.
+    `key`: tells it from others. `channel`, `rate`: the names of its channel, and of that of its
+    rate. `family`: what a count and a sum share; None: it is neither. `first`: the time in ms of
+    its first sample; None: there was none.
     """
 
     __slots__ = ("channel", "counter", "family", "first", "key", "rate", "stream")

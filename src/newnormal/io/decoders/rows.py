@@ -20,12 +20,8 @@ _SECONDS = 1e11  # Unix time in s is below, as `parse_time` has it
 def times_of(values: Sequence[Any], where: Callable[[int], str]) -> Ints:
     """Return times in ns since 1970.
 
-    Parameters
-    ----------
-    values
-        ISO 8601 texts or Unix times, as `newnormal.tabular.parse_time` takes them.
-    where
-        Where one is, for errors.
+    `values`: ISO 8601 texts or Unix times, as `newnormal.tabular.parse_time` takes them. `where`:
+    where one is, for errors.
     """
     kinds = set(map(type, values))
     if kinds == {str} and _are_seconds(values):
@@ -63,10 +59,7 @@ def _are_seconds(texts: Sequence[str]) -> bool:
 def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:
     """Return values as float64, NaN where one is missing, as `NumberReader` reads them.
 
-    Parameters
-    ----------
-    where
-        Where one is and which channel it is of, for errors.
+    `where`: where one is and which channel it is of, for errors.
     """
     numbers, bad = NumberReader().read(values)
     for row in bad:
@@ -93,14 +86,9 @@ class _RowGroup:
 class SampleRows:
     """Collects samples, each with the channels that it has.
 
-    Parameters
-    ----------
-    limits
-        How many samples and channels there may be.
-    now
-        The time in ns of samples without one.
-    word
-        What a row is called in errors, such as ``"line"``, and what the first one's number is.
+    `limits`: how many samples and channels there may be. `now`: the time in ns of samples without
+    one. `word`: what a row is called in errors, such as ``"line"``, and what the first one's number
+    is.
     """
 
     def __init__(
@@ -123,12 +111,7 @@ class SampleRows:
     ) -> None:
         """Add a sample.
 
-        Parameters
-        ----------
-        row
-            Its number, counted from 0.
-        time
-            As it was sent; None: it has none.
+        `row`: its number, counted from 0. `time`: as it was sent; None: it has none.
         """
         try:
             group = self._groups.get((stream, channels))
@@ -254,14 +237,8 @@ def from_long(
 ) -> list[Arrival]:
     """Return values that came one by one as arrivals: those of one time are one sample.
 
-    Parameters
-    ----------
-    streams, channels
-        The names of each value's stream and channel.
-    times, values
-        (N,) each.
-    where
-        Where a value was, for errors.
+    `streams`, `channels`: the names of each value's stream and channel. `times`, `values`: (N,)
+    each. `where`: where a value was, for errors.
     """
     if len(values) > limits.samples:
         raise too_many_samples(limits)

@@ -51,14 +51,8 @@ def options_of(
     The address counts; what it does not name is taken from the header, for senders that cannot
     send what is behind a question mark.
 
-    Parameters
-    ----------
-    default
-        The labels that make a stream where none is named.
-    example
-        An address, for errors.
-    others
-        What the address may name besides `by`, `without` and `rates`; None: anything.
+    `default`: the labels that make a stream where none is named. `example`: an address, for errors.
+    `others`: what the address may name besides `by`, `without` and `rates`; None: anything.
     """
     return _options(headers.get(QUERY, ""), headers.get(_HEADER, ""), default, example, others)
 
@@ -141,10 +135,7 @@ class Decoded(list[Arrival]):
 class SeriesValues:
     """Collects values of channels, one by one, and makes samples of them.
 
-    Parameters
-    ----------
-    limits
-        How many values there may be, and how many channels a stream may have.
+    `limits`: how many values there may be, and how many channels a stream may have.
     """
 
     def __init__(self, limits: DecoderLimits) -> None:

@@ -48,8 +48,6 @@ class AlertmanagerSink(AlertSink):
 
     `clock` returns Unix seconds.
 
-    Notes
-    -----
     Each alert is posted to all addresses, as Alertmanager asks of its clients; it is delivered
     when one has taken it.
     """

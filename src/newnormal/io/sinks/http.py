@@ -48,28 +48,16 @@ class HttpReceiver:
 
     Messages name its host, and nothing more of the address, which may have a key in it.
 
-    Parameters
-    ----------
-    where
-        What errors of options begin with, such as ``"sink chat"``.
-    url
-        Where it is.
-    timeout
-        Seconds that each wait may take: to connect, to write, and for the answer.
-    ca_file
-        Certificates to trust instead of the system's.
-    headers
-        That all requests have.
-    authorization
-        The header Authorization, which is a secret, or None.
-    hidden
-        Secrets: a message has an ellipsis instead of them.
-    hints
-        What to do about a status, instead of the hints that all receivers have.
-    port
-        Whether messages name the port, too.
-    clock
-        Returns Unix seconds.
+    `where`: what errors of options begin with, such as ``"sink chat"``.
+    `url`: where it is.
+    `timeout`: seconds that each wait may take: to connect, to write, and for the answer.
+    `ca_file`: certificates to trust instead of the system's.
+    `headers`: that all requests have.
+    `authorization`: the header Authorization, which is a secret, or None.
+    `hidden`: secrets: a message has an ellipsis instead of them.
+    `hints`: what to do about a status, instead of the hints that all receivers have.
+    `port`: whether messages name the port, too.
+    `clock`: returns Unix seconds.
     """
 
     def __init__(
@@ -125,10 +113,7 @@ class HttpReceiver:
     ) -> HttpAnswer:
         """Return the answer to a request, whatever it is, with at most so many bytes of its text.
 
-        Raises
-        ------
-        SinkDownError
-            If there is none.
+        Raise a SinkDownError if there is none.
         """
         import httpx
 
@@ -153,12 +138,8 @@ class HttpReceiver:
         `answer`: to a request. `hint`: what to do, where its text says that all alerts must wait,
         whatever the status.
 
-        Raises
-        ------
-        SinkDownError
-            If it takes no alert now.
-        AlertRefusedError
-            If it does not take this one.
+        Raise a SinkDownError if it takes no alert now. Raise an AlertRefusedError if it does not
+        take this one.
         """
         status = answer.status
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:

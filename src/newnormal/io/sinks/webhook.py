@@ -17,8 +17,6 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     `secret`: that sender and receiver know. `timestamp`: the header ``X-Newnormal-Timestamp``: Unix
     seconds. `body`: the body as it was received.
 
-    Examples
-    --------
     >>> signature("swordfish", "1767225600", b"{}")[:23]
     'sha256=106c35409ece7280'
     """

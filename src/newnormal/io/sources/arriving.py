@@ -22,15 +22,10 @@ class ArrivingSource(Source):
 
     Its snapshot is that of the other source, and the samples that are held back.
 
-    Parameters
-    ----------
-    wrapped
-        The other source, which has delivered nothing.
-    keep
-        At the end of the input, leave what is held back to the next start, by the snapshot.
-        Without it what was put in order is given out, and what is far ahead is refused.
-    period
-        The time between samples: a jump is longer than a hundred of them; None: than a day.
+    `wrapped`: the other source, which has delivered nothing. `keep`: at the end of the input, leave
+    what is held back to the next start, by the snapshot. Without it what was put in order is given
+    out, and what is far ahead is refused. `period`: the time between samples: a jump is longer than
+    a hundred of them; None: than a day.
     """
 
     def __init__(

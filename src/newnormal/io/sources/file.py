@@ -19,17 +19,9 @@ from newnormal.tabular.text.raw_bytes import POLL_S, RawFile
 class Recent:
     r"""Bytes that were read, as far back as a digest needs them.
 
-    Parameters
-    ----------
-    count
-        How many bytes before a position are needed.
-    offset
-        The position where reading begins.
-    before
-        The bytes before it.
+    `count`: how many bytes before a position are needed. `offset`: the position where reading
+    begins. `before`: the bytes before it.
 
-    Examples
-    --------
     >>> recent = Recent(4)
     >>> recent.add(b"time,a\n")
     >>> recent.add(b"1,2\n")

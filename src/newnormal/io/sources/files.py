@@ -125,9 +125,7 @@ class FileLines:
     ) -> tuple[LineParser, ParsedSamples, int]:
         """Return the parser of a file that is read for the first time.
 
-        Returns
-        -------
-        It, the samples of the first lines, and how many lines these are.
+        Returns: it, the samples of the first lines, and how many lines these are.
         """
         _check_kind(piece.raw[:EDGE])
         before = tailing.files.forms.get(tailed.family)

@@ -134,10 +134,8 @@ class FolderEntry(NamedTuple):
 class Folders:
     """Looks into the folders of patterns.
 
-    Parameters
-    ----------
-    patterns
-        Paths of files and folders, with ``*``, ``?`` and ``[…]``; ``**`` is any number of folders.
+    `patterns`: paths of files and folders, with ``*``, ``?`` and ``[…]``; ``**`` is any number of
+    folders.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:

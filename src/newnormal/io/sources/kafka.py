@@ -168,8 +168,6 @@ class KafkaSource(PullSource):
 
     `clock` returns seconds that always increase.
 
-    Notes
-    -----
     Offsets are committed to the broker once their samples are durable, for programs that show lag;
     they are not read. After a rebalance, a partition goes on at the offset behind the last batch.
     """

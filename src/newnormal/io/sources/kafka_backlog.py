@@ -29,8 +29,6 @@ class Backlog(Generic[K, T]):
 
     `patience` is in seconds that were spent waiting, `size` in bytes of all messages that are held.
 
-    Examples
-    --------
     >>> backlog = Backlog[int, str](patience=10.0)
     >>> backlog.restart([0, 1])
     >>> for partition, time, text in [(0, 1, "a"), (0, 3, "c"), (1, 2, "b")]:

@@ -78,10 +78,7 @@ class ColumnLayout:
     def parse(self, lines: Sequence[str], first: int) -> ParsedSamples:
         """Return the samples of the next lines, the first of which has the number `first`.
 
-        Raises
-        ------
-        ColumnLayoutError
-            If every line would be a bad one.
+        Raise a ColumnLayoutError if every line would be a bad one.
         """
         try:
             return self._parser.parse_many(lines, first)

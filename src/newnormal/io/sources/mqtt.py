@@ -65,8 +65,6 @@ class Delivered:
 
     `most`: how many are kept.
 
-    Examples
-    --------
     >>> delivered = Delivered(4)
     >>> delivered.add([b"first---", b"second--"])
     >>> sent = delivered.count

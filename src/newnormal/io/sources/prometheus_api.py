@@ -79,13 +79,8 @@ def read_matrix(body: bytes, grid: QueryGrid) -> RangeAnswer:
     What is not finite, or at another time than the grid's, is missing. A series of histograms has
     no values.
 
-    Raises
-    ------
-    InputError
-        If it is not such an answer.
+    Raise an InputError if it is not such an answer.
 
-    Examples
-    --------
     >>> body = b'''{"status": "success", "data": {"resultType": "matrix", "result": [
     ...     {"metric": {"__name__": "up"}, "values": [[10, "1"], [20, "NaN"]]}]}}'''
     >>> read_matrix(body, QueryGrid(10 * 10**9, 2, 10 * 10**9)).series
@@ -152,22 +147,10 @@ class RangeError(InputError):
 class PrometheusApi:
     """A server with Prometheus' API.
 
-    Parameters
-    ----------
-    where
-        What messages begin with, such as ``"source hosts"``.
-    url
-        The part of its address before ``/api/v1``.
-    timeout
-        Seconds that a query may take.
-    authorization
-        A header, or None.
-    ca_file
-        Certificates to trust instead of the system's.
-    headers, parameters
-        More of them for all requests.
-    clock
-        Gives the time in ns.
+    `where`: what messages begin with, such as ``"source hosts"``. `url`: the part of its address
+    before ``/api/v1``. `timeout`: seconds that a query may take. `authorization`: a header, or
+    None. `ca_file`: certificates to trust instead of the system's. `headers`, `parameters`: more of
+    them for all requests. `clock`: gives the time in ns.
     """
 
     def __init__(
@@ -209,12 +192,8 @@ class PrometheusApi:
     def query_range(self, name: str, query: str, grid: QueryGrid) -> RangeAnswer:
         """Return the series of a query at the times of a grid.
 
-        Raises
-        ------
-        RangeError
-            If a shorter range may work.
-        InputError
-            If there is no answer, or not such a one.
+        Raise a RangeError if a shorter range may work. Raise an InputError if there is no answer,
+        or not such a one.
         """
         body = self._ask(
             name,

@@ -93,10 +93,8 @@ class Tailed:
     def fits(self, head: bytes, before: bytes) -> bool:
         """Whether a text is its own.
 
-        Parameters
-        ----------
-        head, before
-            The first bytes of the text, and those before the position; at most `EDGE` count.
+        `head`, `before`: the first bytes of the text, and those before the position; at most `EDGE`
+        count.
         """
         edge = min(self.offset, EDGE)
         return (

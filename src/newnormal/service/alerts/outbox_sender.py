@@ -37,14 +37,8 @@ class Sender:
     times up to 5 min, or up to `repeat_every` of a sink that has it. An alert that is refused waits
     alone. An alert is given up when it is older than `keep`.
 
-    Parameters
-    ----------
-    name, make, report, clock
-        As those of `SinkCalls`.
-    store
-        Has the outbox, where alerts wait.
-    keep
-        How long an alert is tried, in ns.
+    `name`, `make`, `report`, `clock`: as those of `SinkCalls`. `store`: has the outbox, where
+    alerts wait. `keep`: how long an alert is tried, in ns.
     """
 
     def __init__(

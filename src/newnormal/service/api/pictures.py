@@ -68,10 +68,7 @@ def picture_json(
 ) -> dict[str, Any]:
     """Return what a report's page knows of a stream beside its numbers.
 
-    Parameters
-    ----------
-    begin, end
-        In ns: only what happened between is given; None: whenever.
+    `begin`, `end`: in ns: only what happened between is given; None: whenever.
     """
     store = service.store
     first = _oldest(store, view)

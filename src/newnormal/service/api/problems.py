@@ -18,16 +18,8 @@ _LONGEST = 300  # characters of a sentence: what was sent is repeated in part on
 class HttpProblem(Exception):  # noqa: N818 - it is an answer
     """A request that is refused.
 
-    Parameters
-    ----------
-    status
-        Of HTTP, 4xx; 503 where the same request may succeed later.
-    error
-        A sentence: what was expected and what was found.
-    hint
-        What to do about it.
-    headers
-        Besides the usual ones.
+    `status`: of HTTP, 4xx; 503 where the same request may succeed later. `error`: a sentence: what
+    was expected and what was found. `hint`: what to do about it. `headers`: besides the usual ones.
     """
 
     def __init__(

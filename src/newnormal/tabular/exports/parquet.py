@@ -19,12 +19,8 @@ _ROWS = 16_384  # written at a time
 def translate(file: BinaryIO, reading: Reading, by: Sequence[str]) -> Iterator[bytes]:
     """Return a Parquet file's rows as CSV text; times with a zone have their offset.
 
-    Raises
-    ------
-    InputError
-        If it cannot be read, or has columns of lists or structs that are not left out.
-    MissingExtraError
-        If polars is not installed.
+    Raise an InputError if it cannot be read, or has columns of lists or structs that are not left
+    out. Raise a MissingExtraError if polars is not installed.
     """
     content = file.read()
     if content.startswith(_ENCRYPTED):

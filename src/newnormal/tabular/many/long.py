@@ -32,14 +32,11 @@ _ALSO = {
 class Long:
     """Where the columns of long data are.
 
-    Attributes
-    ----------
-    time, tag, value
-        The columns of the time, of the channel's name and of its value. None finds the column by
-        its name, in any case: time, timestamp, ts or datetime; tag, metric, name, channel,
-        variable or sensor; value. Where there is none of these, names of historians count, such
-        as date, tagname, point, item, signal, series, field, val and reading; spaces and
-        underscores do not.
+    `time`, `tag`, `value`: the columns of the time, of the channel's name and of its value. None
+    finds the column by its name, in any case: time, timestamp, ts or datetime; tag, metric, name,
+    channel, variable or sensor; value. Where there is none of these, names of historians count,
+    such as date, tagname, point, item, signal, series, field, val and reading; spaces and
+    underscores do not.
     """
 
     time: str | None = None

@@ -40,36 +40,22 @@ def read_tables(
 ) -> StreamTables:
     r"""Return the streams of a file, or of a folder with a file a stream.
 
-    Parameters
-    ----------
-    path
-        A file (CSV, JSON lines or Parquet) with the samples of many streams, "-" for standard
-        input, or a folder, of which each such file is a stream, named by the file's name without
-        its ending.
-    reading
-        How it is written and what is taken from it, as in `read`: for each stream by itself.
-        The label of long data is a tag.
-    by
-        The column that names the stream, or several, joined by "/". None for a folder.
-    long
-        True or the columns if the rows are (time, tag, value), as in `to_tables`.
-    channels
-        The channels of the streams that are known, as in `to_tables`. Columns that are no channel
-        are left out, and a channel that is no column is missing throughout.
-    strict
-        Whether a line or a cell that cannot be read is the error of its stream.
-    options
-        The options of `Reading`, instead of one. Long data has its columns in `long`.
+    `path`: a file (CSV, JSON lines or Parquet) with the samples of many streams, "-" for standard
+    input, or a folder, of which each such file is a stream, named by the file's name without its
+    ending.
+    `reading`: how it is written and what is taken from it, as in `read`: for each stream by itself.
+    The label of long data is a tag.
+    `by`: the column that names the stream, or several, joined by "/". None for a folder.
+    `long`: true or the columns if the rows are (time, tag, value), as in `to_tables`.
+    `channels`: the channels of the streams that are known, as in `to_tables`. Columns that are no
+    channel are left out, and a channel that is no column is missing throughout.
+    `strict`: whether a line or a cell that cannot be read is the error of its stream.
+    `options`: the options of `Reading`, instead of one. Long data has its columns in `long`.
 
-    Returns
-    -------
-    The tables, and the errors of those streams of which most lines cannot be read: the first of
-    these. `profile` has what was found out about the file.
+    Returns: the tables, and the errors of those streams of which most lines cannot be read: the
+    first of these. `profile` has what was found out about the file.
 
-    Raises
-    ------
-    InputError
-        If the file is not there, holds no samples, or has no such columns.
+    Raise an InputError if the file is not there, holds no samples, or has no such columns.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

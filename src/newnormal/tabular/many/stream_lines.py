@@ -67,19 +67,13 @@ class StreamBatch:
     ) -> dict[str, StreamRows]:
         """Return the samples of each stream in that stream's channels.
 
-        Parameters
-        ----------
-        channels
-            The channels of each stream; streams that are not in it are left out.
-        lenient
-            Leave out columns that are no channel, and take a channel that is no column for
-            missing, as long as one of them is a column.
+        `channels`: the channels of each stream; streams that are not in it are left out. `lenient`:
+        leave out columns that are no channel, and take a channel that is no column for missing, as
+        long as one of them is a column.
 
-        Returns
-        -------
-        The samples by stream, in the order of first appearance. A sample that has a value in a
-        column which is no channel of its stream is a problem. If the columns are `fixed`, so is
-        every sample of a stream of which a channel is no column.
+        Returns: the samples by stream, in the order of first appearance. A sample that has a value
+        in a column which is no channel of its stream is a problem. If the columns are `fixed`, so
+        is every sample of a stream of which a channel is no column.
         """
         order = np.argsort(self.codes, kind="stable")
         present, starts = np.unique(self.codes[order], return_index=True)
@@ -309,18 +303,10 @@ class LineReader(ABC):
 class StreamLines(LineReader):
     r"""Reads lines of CSV or JSON that are samples of many streams, by the rules of `LineParser`.
 
-    Parameters
-    ----------
-    by
-        The columns that name the stream; the cells of several are joined by "/".
-    reading
-        How the input is written, and what is taken from it.
-    strict
-        Whether a cell that is no number makes a bad line; else it is a missing value.
-    report
-        Called with a line for the user.
-    options
-        Those of `Reading`, where there is none.
+    `by`: the columns that name the stream; the cells of several are joined by "/". `reading`: how
+    the input is written, and what is taken from it. `strict`: whether a cell that is no number
+    makes a bad line; else it is a missing value. `report`: called with a line for the user.
+    `options`: those of `Reading`, where there is none.
 
     >>> lines = StreamLines("host")
     >>> batch = lines.parse(["host,load,heat", "a,1,", "b,,20", "a,high,", "a,1"])

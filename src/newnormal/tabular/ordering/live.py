@@ -37,14 +37,9 @@ class OrderedSamples(NamedTuple):
 class LiveOrder:
     """Puts the samples of one stream of an input in order, and into what `reading` asks for.
 
-    Parameters
-    ----------
-    reading
-        What is asked for: on_duplicate, lateness, rates, rows, resample, from_, until.
-    channels, period
-        The channels of the values, and the time between samples where it is known.
-    record
-        What a record is called in messages.
+    `reading`: what is asked for: on_duplicate, lateness, rates, rows, resample, from_, until.
+    `channels`, `period`: the channels of the values, and the time between samples where it is
+    known. `record`: what a record is called in messages.
 
     >>> live = LiveOrder(Reading(), ("load",), np.timedelta64(1, "D"))
     >>> times = np.array(["2026-01-01", "2199-01-01", "2026-01-02"], "datetime64[ns]")
@@ -95,12 +90,8 @@ class LiveOrder:
     def begin(self, newest: np.datetime64 | None, *, continues: bool, repeats: bool) -> None:
         """Go on behind the newest sample of an earlier start.
 
-        Parameters
-        ----------
-        continues
-            Whether the input goes on, too: else its first sample is near no other one.
-        repeats
-            Whether samples that were taken before may come again.
+        `continues`: whether the input goes on, too: else its first sample is near no other one.
+        `repeats`: whether samples that were taken before may come again.
         """
         if newest is None:
             return

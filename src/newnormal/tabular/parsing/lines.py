@@ -23,30 +23,17 @@ class LineParser:
     The lines of an input are given in order to `parse_many`, as many at a time as there are. It
     holds the first ones until a line of data shows where the header is and how cells are written.
 
-    Parameters
-    ----------
-    reading
-        How the input is written, and what is taken from it.
-    channels
-        The channels expected, matched by name, by count if the input has no names. None takes
-        what there is.
-    by
-        Columns whose cells are names.
-    strict
-        Whether a cell that is no number makes a bad line; else it is a missing value.
-    report
-        Called with a line for the user; without it that is in `profile.notes`.
-    selection
-        The columns, if they are not those of `reading`.
-    grows
-        Whether a new key of JSON lines is a new channel.
-    texts
-        Whether a column of text may be a channel: each cell is a missing value.
+    `reading`: how the input is written, and what is taken from it.
+    `channels`: the channels expected, matched by name, by count if the input has no names. None
+    takes what there is.
+    `by`: columns whose cells are names.
+    `strict`: whether a cell that is no number makes a bad line; else it is a missing value.
+    `report`: called with a line for the user; without it that is in `profile.notes`.
+    `selection`: the columns, if they are not those of `reading`.
+    `grows`: whether a new key of JSON lines is a new channel.
+    `texts`: whether a column of text may be a channel: each cell is a missing value.
 
-    Attributes
-    ----------
-    profile
-        What was found out.
+    `profile`: what was found out.
 
     >>> parser = LineParser()
     >>> samples = parser.parse_many(["Plant 7", "time;load;temperature"])
@@ -103,15 +90,9 @@ class LineParser:
     ) -> "LineParser":
         """Return a parser that knows the columns from the first lines of an input.
 
-        Parameters
-        ----------
-        first_lines
-            The first lines, such as the header: nothing is held. If there is no header
-            (`header_consumed`) they are still to be parsed.
-        reading, channels, strict, report
-            As for the class.
-        options
-            Those of `Reading`, where there is none.
+        `first_lines`: the first lines, such as the header: nothing is held. If there is no header
+        (`header_consumed`) they are still to be parsed. `reading`, `channels`, `strict`, `report`:
+        as for the class. `options`: those of `Reading`, where there is none.
 
         >>> parser = LineParser.open("time,load,temperature")
         >>> sample = parser.parse("2026-01-01T00:00:00Z,0.5,NA")
@@ -181,10 +162,7 @@ class LineParser:
     def parse(self, line: str) -> Sample | None:
         """Return the line's sample, or None if the line is blank or no sample yet.
 
-        Raises
-        ------
-        InputError
-            If the line holds no sample; the message names the column.
+        Raise an InputError if the line holds no sample; the message names the column.
         """
         samples = self.parse_many([line])
         for *_, error in samples.errors:
@@ -200,19 +178,11 @@ class LineParser:
     ) -> ParsedSamples:
         """Return the samples of the next lines, and what is wrong with the others.
 
-        Parameters
-        ----------
-        lines
-            The lines, with or without their ends.
-        first
-            The number of the first of them; by default they follow those parsed before.
-        final
-            Whether no more will come: lines that are held are decided on.
+        `lines`: the lines, with or without their ends. `first`: the number of the first of them; by
+        default they follow those parsed before. `final`: whether no more will come: lines that are
+        held are decided on.
 
-        Raises
-        ------
-        InputError
-            If every line would be wrong.
+        Raise an InputError if every line would be wrong.
         """
         start = self._line + 1 if first is None else first
         self._line = start + len(lines) - 1

@@ -71,10 +71,7 @@ class DateStyle:
 def find_style(cells: Sequence[object], reading: Reading, column: str) -> DateStyle:
     """Return how the times of a column are written.
 
-    Raises
-    ------
-    InputError
-        If day and month could be either, and neither an option nor history tells.
+    Raise an InputError if day and month could be either, and neither an option nor history tells.
     """
     chosen = DateStyle.of(reading.date_format)
     if chosen.pattern is not None or chosen.order is not None:
