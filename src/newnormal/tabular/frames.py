@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, match_count
 from newnormal.tabular.samples import unmasked
@@ -178,30 +179,34 @@ def as_array(data: Any) -> NDArray[Any]:
 
 
 def _objects(array: NDArray[Any]) -> Floats:
-    """Return Python objects as numbers, None as NaN."""
+    """Return Python objects as numbers, NaN where they are missing."""
     values = np.empty(array.shape)
     for index, item in np.ndenumerate(array):
-        values[index] = cell_number(item, f"sample {index[0] if index else 0}")
+        try:
+            values[index] = _cell_number(item)
+        except (ValueError, OverflowError):
+            raise not_a_number(item, f"sample {index[0] if index else 0}") from None
     return values
 
 
-def cell_number(item: object, where: str) -> float:
-    """Return the number of a Python object, NaN for None; `where` is for the message."""
-    if item is None:
-        return np.nan
-    if not isinstance(item, Real | Decimal):
-        raise InputError(
-            f"{where}: expected a number, found {item!r:.40}",
-            hint="leave out columns that are not numbers; a missing value is None or NaN",
-        )
-    try:
-        return float(item)
-    except OverflowError:
-        raise InputError(f"{where}: expected a finite number, found {item!r:.40}") from None
+def _cell_number(item: Any) -> float:
+    """Return the number of a Python object; an infinite one is an error that names its channel."""
+    return float(item) if isinstance(item, Real | Decimal) else number(item)
 
 
-def numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
-    """Return a column's numbers, NaN where they are missing."""
+def not_a_number(item: object, where: str) -> InputError:
+    """Return the error of a Python object that holds no number of 64 bits."""
+    expected = "a finite number" if isinstance(item, Real | Decimal) else "a number"
+    return InputError(
+        f"{where}: expected {expected}, found {item!r:.40}",
+        hint="leave out columns that are not numbers; a missing value is None or NaN",
+    )
+
+
+def numbers(
+    series: nw.Series[Any], name: str, bad: dict[int, object] | None = None
+) -> NDArray[Any]:
+    """Return a column's numbers, NaN where they are missing; put others by row into `bad`."""
     import narwhals as nw
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
@@ -215,15 +220,15 @@ def numbers(series: nw.Series[Any], name: str) -> NDArray[Any]:
             f"column {name!r}: expected numbers, found {array.dtype if flat else series.dtype}",
             hint="leave out columns that are not numbers",
         )
-    missing = series.is_null().to_numpy()
-    items = [None if gone else item for item, gone in zip(array, missing, strict=True)]
-    return np.array(
-        [
-            cell_number(item, f"column {name!r}, sample {sample}")
-            for sample, item in enumerate(items)
-        ],
-        dtype=np.float64,
-    )
+    values = np.full(len(array), np.nan)
+    for row in np.flatnonzero(~series.is_null().to_numpy()).tolist():
+        try:
+            values[row] = _cell_number(array[row])
+        except (ValueError, OverflowError):
+            if bad is None:
+                raise not_a_number(array[row], f"column {name!r}, sample {row}") from None
+            bad[row] = array[row]
+    return values
 
 
 def _labels(series: nw.Series[Any], name: str) -> Ints:

@@ -48,7 +48,7 @@ class _InfluxLayout(NamedTuple):
     stream: str
     channels: tuple[str, ...]
     columns: tuple[int, ...] | None  # of the values; None: all
-    counters: tuple[int, ...]  # channels that become rates
+    counters: tuple[str, ...]  # channels that become rates
 
 
 def _layout(naming: Naming, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
@@ -66,13 +66,8 @@ def _layout(naming: Naming, head: str, fields: tuple[str, ...]) -> _InfluxLayout
         columns.pop(channel, None)  # the last counts
         columns[channel] = at
     numbers = tuple(columns.values())
-    channels = tuple(columns)
-    return _InfluxLayout(
-        stream,
-        channels,
-        None if numbers == tuple(range(len(fields))) else numbers,
-        tuple(at for at, each in enumerate(channels) if each in counters),
-    )
+    all_columns = numbers == tuple(range(len(fields)))
+    return _InfluxLayout(stream, tuple(columns), None if all_columns else numbers, tuple(counters))
 
 
 class _InfluxSamples(list[Arrival]):
@@ -194,22 +189,24 @@ def _of_stream(
     since senders cut what they send into pieces.
     """
     column_of: dict[str, int] = {}
+    counters: set[str] = set()
     times, columns, values = [], [], []
     for layout, group in parts:
         moments = np.array([now if time is None else time for time in group.times], np.int64)
-        order = np.argsort(moments, kind="stable")
-        rows = order[np.append(np.diff(moments[order]) != 0, True)]  # of one time the last
-        table = np.array(group.values, np.float64).reshape(len(moments), -1)[rows]
-        moments = moments[rows]
+        table = np.array(group.values, np.float64).reshape(len(moments), -1)
         if layout.columns is not None:
             table = table[:, layout.columns]
-        for at in layout.counters:
-            key = stream, layout.channels[at]
-            table[:, at] = conversion.convert(key, moments, table[:, at])
+        counters.update(layout.counters)
         of_part = [column_of.setdefault(name, len(column_of)) for name in layout.channels]
         times.append(np.repeat(moments, len(of_part)))
         columns.append(np.tile(of_part, len(moments)))
         values.append(table.ravel())
-    return pivot.arrivals(
+    arrivals = pivot.arrivals(
         stream, [*column_of], np.concatenate(times), np.concatenate(columns), np.concatenate(values)
     )
+    for arrival in arrivals if counters else ():
+        for column, channel in enumerate(arrival.channels):
+            if channel in counters:
+                counts = arrival.values[:, column]
+                counts[:] = conversion.convert((stream, channel), arrival.times, counts)
+    return arrivals

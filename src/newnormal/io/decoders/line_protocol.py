@@ -9,12 +9,13 @@ pyilpp) read a line a call, refuse a body as a whole, and do not read all of the
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 
 LATEST = 2**63 - 2  # ns: InfluxDB's own limit, in both directions
-_LONGEST = 400  # characters of a number
 _MOST_TAGS = 1_000
 _SHOWN = 40  # characters of a line that an error shows
 
@@ -38,12 +39,8 @@ _VALUE = re.compile(r"[^, \r\n]*+")
 _SPACE = re.compile(r"[ \t]*+")
 _END = re.compile(r"[ \t\r]*+(?:\n|\Z)")
 _TIME = re.compile(r"-?\d++", re.ASCII)
-_INTEGER = re.compile(r"[-+]?\d{1,40}i", re.ASCII)
-_UNSIGNED = re.compile(r"\+?\d{1,40}u", re.ASCII)
-_FLOAT = re.compile(r"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?", re.ASCII)
+_WHOLE = re.compile(r"[-+]?\d++i|\+?\d++u", re.ASCII)
 _NO_TEXT = re.compile("[\ud800-\udfff]")
-_TRUE = frozenset({"t", "T", "true", "True", "TRUE"})
-_FALSE = frozenset({"f", "F", "false", "False", "FALSE"})
 
 Scale = Callable[[int], int]  # a time as it is written → in ns
 
@@ -272,28 +269,16 @@ def _field(text: str, offset: int) -> tuple[int, str, float | None]:
 
 
 def _number(text: str, name: str) -> float:
-    if text in _TRUE:
-        return 1.0
-    if text in _FALSE:
-        return 0.0
-    if len(text) <= _LONGEST and _FLOAT.fullmatch(text):
-        number = float(text)
-        if abs(number) != float("inf"):
-            return number
-    elif _INTEGER.fullmatch(text):
-        whole = int(text[:-1])
-        if -(2**63) <= whole < 2**63:
-            return float(whole)
-    elif _UNSIGNED.fullmatch(text):
-        whole = int(text[:-1])
-        if whole < 2**64:
-            return float(whole)
-    else:
-        raise LineError(
-            f"field {_name(name)}: expected a number, true, false or a text in quotes, "
-            f"found {_shown(text)}"
-        )
-    raise LineError(f"field {_name(name)}: expected a number of 64 bits, found {_shown(text)}")
+    """Return the number of a field: as any cell, and with the endings and letters of InfluxDB."""
+    if text in ("t", "T", "f", "F"):
+        return float(text in "tT")
+    if text.strip():
+        with suppress(ValueError):
+            return number(text[:-1] if _WHOLE.fullmatch(text) else text)
+    raise LineError(
+        f"field {_name(name)}: expected a number, true, false or a text in quotes, "
+        f"found {_shown(text)}"
+    )
 
 
 def _plain(token: str, ends: str) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique
-from newnormal.tabular.frames import cell_number, holds_times, index_levels, index_times, numbers
+from newnormal.tabular.frames import (
+    holds_times,
+    index_levels,
+    index_times,
+    not_a_number,
+    numbers,
+)
 from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
@@ -183,38 +187,14 @@ def _dtype_zone(series: nw.Series[Any]) -> str | None:
 
 def _column(series: nw.Series[Any], name: str, word: str = "sample") -> tuple[Floats, Any]:
     """Return a column's numbers, and what finds the error of a stream's rows, or None."""
-    import narwhals as nw
-
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        return numbers(series, name), None
-    array = series.to_numpy()
-    if array.dtype.kind not in "OU":
-        return numbers(series, name), None
-    items = [
-        None if gone else item for item, gone in zip(array, series.is_null().to_list(), strict=True)
-    ]
-    good = {kind for kind in set(map(type, items)) if issubclass(kind, Real | Decimal)}
-    values = np.full(len(items), np.nan)
-    wrong = np.zeros(len(items), dtype=np.bool_)
-    for row, item in enumerate(items):
-        if item is None:
-            continue
-        try:
-            wrong[row] = type(item) not in good
-            values[row] = np.nan if wrong[row] else float(item)
-        except OverflowError:
-            wrong[row] = True
+    bad: dict[int, object] = {}
+    values = numbers(series, name, bad)
 
     def fault(rows: Ints) -> InputError | None:
-        bad = wrong[rows]
-        if not bad.any():
-            return None
-        first = int(bad.argmax())
-        row = first if word == "sample" else int(rows[first])
-        try:
-            cell_number(items[rows[first]], f"column {name!r}, {word} {row}")
-        except InputError as error:
-            return error
+        for sample, row in enumerate(rows.tolist()):
+            if row in bad:
+                at = sample if word == "sample" else row
+                return not_a_number(bad[row], f"column {name!r}, {word} {at}")
         return None
 
-    return values, fault if wrong.any() else None
+    return values, fault if bad else None

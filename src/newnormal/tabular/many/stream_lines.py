@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from newnormal.arrivals import pivot
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, match_names
 from newnormal.tabular.many.long import Long, find_long
@@ -522,15 +523,18 @@ class LongLines(LineReader):
     def _batch(
         self, done: Sequence[tuple[int, _OpenSample]], problems: tuple[Problem, ...]
     ) -> StreamBatch:
-        channels = tuple(dict.fromkeys(tag for _, sample in done for tag in sample.values))
-        position = {tag: column for column, tag in enumerate(channels)}
-        values = np.full((len(done), len(channels)), np.nan)
-        for row, (_, sample) in enumerate(done):
-            values[row, [position[tag] for tag in sample.values]] = list(sample.values.values())
+        tags = [tag for _, sample in done for tag in sample.values]
+        column_of = {tag: column for column, tag in enumerate(dict.fromkeys(tags))}
+        _, values = pivot.table(
+            np.repeat(np.arange(len(done)), [len(sample.values) for _, sample in done]),
+            np.array([column_of[tag] for tag in tags], np.int64),
+            np.array([value for _, sample in done for value in sample.values.values()]),
+            len(column_of),
+        )
         return StreamBatch(
             self.names,
             np.array([stream for stream, _ in done], dtype=np.int64),
-            channels,
+            tuple(column_of),
             values,
             np.array([sample.time for _, sample in done], dtype=np.int64).view("datetime64[ns]"),
             np.array([sample.number for _, sample in done], dtype=np.int64),
