@@ -118,22 +118,6 @@ def compare(seed: int) -> None:
     assert times == sorted(set(times))
 
 
-def test_whole_samples_close_at_once_at_their_own_times() -> None:
-    order = Order()
-    steps = order.take(arrival([5, 9, 12], [[1, 2], [3, 4], [5, 6]]))
-    assert steps.times.tolist() == [5, 9, 12]
-    assert steps.values.tolist() == [[1, 2], [3, 4], [5, 6]]
-    assert order.waiting == 0
-
-
-def test_late_and_duplicate_samples_change_nothing_and_are_counted() -> None:
-    order = Order()
-    order.take(arrival([10, 20, 30], [[1, 1], [2, 2], [3, 3]]))
-    assert len(order.take(arrival([30], [[9, 9]])).times) == 0
-    assert len(order.take(arrival([20], [[9, 9]])).times) == 0
-    assert order.counts == {"late": 1, "duplicate": 1, "out_of_order": 0, "jumped": 0}
-
-
 def test_channels_that_come_apart_share_a_step() -> None:
     order = Order(period=10 * SECOND)
     found = []
@@ -145,23 +129,6 @@ def test_channels_that_come_apart_share_a_step() -> None:
     first, second, *others = [row for _, row in found]
     assert (first, second) == ({"a": 0.0}, {"b": 0.0, "c": 0.0})  # nobody knew of "b" then
     assert others == [{"a": k, "b": k, "c": k} for k in range(1, 5)]
-
-
-def test_out_of_order_samples_within_the_lateness_are_put_in_order() -> None:
-    order = Order(lateness=30)
-    found = []
-    for time in (10, 30, 20, 50, 40, 90):
-        found += order.take(arrival([time], [[time, time]])).times.tolist()
-    assert found == [10, 20, 30, 40, 50]
-    assert order.counts == {"late": 0, "duplicate": 0, "out_of_order": 2, "jumped": 0}
-
-
-def test_steps_never_begin_before_a_sample_that_is_closed() -> None:
-    order = Order(period=60)
-    order.take(arrival([600], [[1, 1]]))
-    for time in (610, 670, 730, 850, 910, 970):
-        assert (order.take(arrival([time], [[1]], ("a",))).times > 600).all()
-    assert order.counts["late"] == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -271,25 +238,6 @@ def test_one_sample_far_ahead_makes_no_other_one_late(known: bool, lateness: int
         assert each.held is None
 
 
-def test_a_wrong_time_is_dropped_within_one_arrival() -> None:
-    order = begun()
-    assert take(order, [20, 21, 1220, 22, 23]) == [20, 21, 22, 23]
-    assert order.counts["jumped"] == 1
-
-
-def test_after_a_gap_the_third_sample_brings_those_that_were_held() -> None:
-    order = begun()
-    assert [take(order, [at]) for at in (1500, 1501)] == [[], []]
-    assert order.held == START + 1500 * MINUTE
-    assert take(order, [1502]) == [1500, 1501, 1502]
-    assert take(order, [1503]) == [1503]
-    assert not any(order.counts.values())
-
-
-def test_a_gap_that_goes_on_within_its_arrival_is_taken_at_once() -> None:
-    assert take(begun(), [20, 1500, 1501, 1502]) == [20, 1500, 1501, 1502]
-
-
 def test_history_in_one_arrival_loses_nothing_at_its_gaps() -> None:
     minutes = [*range(20), 200, *range(1000, 1020), 5000, 5001]
     order = Order()
@@ -317,12 +265,6 @@ def test_the_same_time_again_confirms_nothing() -> None:
     assert [take(order, [1220]) for _ in range(40)] == [[]] * 40
     assert take(order, [20]) == [20]
     assert (order.counts["jumped"], order.counts["late"]) == (40, 0)
-
-
-def test_what_is_late_neither_confirms_nor_refutes() -> None:
-    order = begun()
-    assert [take(order, [at]) for at in (1500, 3, 19, 1501, 4)] == [[]] * 5
-    assert take(order, [1502]) == [1500, 1501, 1502]
 
 
 def test_a_wrong_time_of_each_channel_that_comes_apart_is_dropped() -> None:
@@ -370,16 +312,6 @@ def test_a_slow_channel_is_taken_when_another_has_confirmed_the_gap() -> None:
     take(order, [502], ("a",))
     assert (before, order.held) == (START + 500 * MINUTE, None)
     assert (order.counts["late"], order.counts["jumped"]) == (0, 0)
-
-
-def test_the_clock_releases_what_is_held_and_what_is_near_it() -> None:
-    order = begun()
-    take(order, [1500])
-    take(order, [1501])
-    assert in_minutes(order.close(START + 20 * MINUTE)) == []
-    assert in_minutes(order.close(START + 1500 * MINUTE + 1)) == [1500, 1501]
-    assert (order.held, order.waiting) == (None, 0)
-    assert take(order, [1502]) == [1502]
 
 
 def test_a_period_that_becomes_known_counts_from_then_on() -> None:

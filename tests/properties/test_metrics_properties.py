@@ -1,7 +1,5 @@
 """What holds of the metrics for any labels, scores and predictions."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -30,20 +28,6 @@ def cases(draw: st.DrawFn, *, both_classes: bool = True) -> Case:
 
 always = settings(deadline=None, derandomize=True, max_examples=80)
 
-RANKING = [
-    *(metrics.auroc, metrics.auprc, metrics.average_precision, metrics.vus_pr, metrics.vus_roc),
-    *(metrics.range_auc_pr, metrics.range_auc_roc),
-]
-
-
-@always
-@given(cases(both_classes=False), st.sampled_from(LEVELS[:-1]))
-def test_pa_f1_is_never_below_f1(case: Case, threshold: float) -> None:
-    labels, scores = case
-    predictions = scores >= threshold
-    assert metrics.adjusted_f1(labels, predictions) >= metrics.f1(labels, predictions)
-    assert metrics.adjusted_recall(labels, predictions) >= metrics.recall(labels, predictions)
-
 
 @always
 @given(cases(both_classes=False), st.sampled_from(LEVELS[:-1]))
@@ -54,30 +38,6 @@ def test_point_adjustment_equals_its_twin_and_is_idempotent(case: Case, threshol
     np.testing.assert_array_equal(adjusted, naive.point_adjust(labels, predictions))
     np.testing.assert_array_equal(adjusted, metrics.point_adjust(labels, adjusted))
     np.testing.assert_array_equal(adjusted[~labels], predictions[~labels])
-
-
-@always
-@given(cases(both_classes=False), st.sampled_from([*LEVELS[:-1], -np.inf, np.inf]))
-def test_no_threshold_beats_the_best_f1(case: Case, threshold: float) -> None:
-    labels, scores = case
-    predictions = scores >= threshold
-    best, best_adjusted = metrics.best_f1(labels, scores), metrics.best_f1_adjusted(labels, scores)
-    assert best.value >= metrics.f1(labels, predictions)
-    assert best_adjusted.value >= metrics.adjusted_f1(labels, predictions)
-    assert best.value == metrics.f1(labels, scores >= best.threshold)
-    assert best_adjusted.value == metrics.adjusted_f1(labels, scores >= best_adjusted.threshold)
-    assert best_adjusted.value >= best.value
-
-
-@always
-@given(cases(), st.sampled_from([np.exp, np.arctan, np.cbrt, lambda s: 1e9 * s - 5]))
-def test_ranking_metrics_take_transforms(case: Case, transform: Callable[[Floats], Floats]) -> None:
-    labels, scores = case
-    moved = transform(scores)
-    for metric in RANKING:
-        assert metric(labels, moved) == metric(labels, scores)
-    for best in (metrics.best_f1, metrics.best_f1_adjusted):
-        assert best(labels, moved).value == best(labels, scores).value
 
 
 @always
@@ -116,8 +76,8 @@ def test_the_counts_cover_every_sample(case: Case, threshold: float) -> None:
     assert result.detected + result.missed == result.events == len(naive.spans(labels))
 
 
-@always
-@given(cases(), st.integers(0, 20), st.integers(2, 40))
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(cases(), st.integers(0, 20) | st.just(150), st.integers(2, 40))
 def test_the_kernel_equals_the_naive_twin(case: Case, window: int, thresholds: int) -> None:
     labels, scores = case
     filled = np.where(np.isnan(scores), -np.inf, scores)
@@ -127,15 +87,3 @@ def test_the_kernel_equals_the_naive_twin(case: Case, window: int, thresholds: i
     ]
     ref = naive.range_aucs(labels, filled, window, thresholds)
     np.testing.assert_allclose(comp, ref, atol=1e-12)
-
-
-@always
-@given(cases(), st.sampled_from(LEVELS[:-1]))
-def test_range_metrics_do_not_depend_on_the_direction_of_time(case: Case, threshold: float) -> None:
-    labels, scores = case
-    predictions = scores >= threshold
-    for metric in RANKING:
-        assert metric(labels[::-1], scores[::-1]) == pytest.approx(metric(labels, scores))
-    for nearness in (metrics.affiliation_precision, metrics.affiliation_recall):
-        reverse = nearness(labels[::-1], predictions[::-1])
-        assert reverse == pytest.approx(nearness(labels, predictions))

@@ -80,14 +80,6 @@ def test_phases_are_those_of_the_calendar(kinds: int, zone: str | None, start: s
     np.testing.assert_array_equal(comp, single)
 
 
-def test_spring_skips_an_hour_of_phases_and_autumn_repeats_one() -> None:
-    clock = TimeClock(24, zone="Europe/Berlin")
-    spring = clock.phases(every(60, 4, "2026-03-28T23"), 0, 4)
-    autumn = clock.phases(every(60, 4, "2026-10-24T23"), 0, 4)
-    assert spring.tolist() == [0, 1, 3, 4]
-    assert autumn.tolist() == [1, 2, 2, 3]
-
-
 @pytest.mark.parametrize(("zone", "hour"), [("+05:30", 5), ("-03:00", 21), ("UTC", 0), (None, 0)])
 def test_a_fixed_offset_is_added(zone: str | None, hour: int) -> None:
     assert TimeClock(24, zone=zone).phases(every(1, 2), 0, 2).tolist() == [hour, hour]

@@ -61,16 +61,6 @@ def test_three_streams_within_five_periods_are_an_incident() -> None:
     )
 
 
-@pytest.mark.parametrize("moments", [(0, 3), (0, 3, 6), (0, 6, 12, 18)])
-def test_fewer_streams_or_a_longer_time_are_none(moments: tuple[int, ...]) -> None:
-    assert IncidentTracker(None).update(opened(*moments), 5) == []
-
-
-def test_three_alarms_of_one_stream_are_none() -> None:
-    openings = [Opening("s1", alarm, alarm) for alarm in (1, 2, 3)]
-    assert IncidentTracker(None).update(openings, 5) == []
-
-
 def test_in_a_large_fleet_a_tenth_of_the_streams_is_needed() -> None:
     assert IncidentTracker(None).update(opened(0, 0, 0, 0), 41) == []
     (event,) = IncidentTracker(None).update(opened(0, 0, 0, 0), 40)
@@ -92,20 +82,6 @@ def test_an_incident_in_time_has_times_and_names_three_streams() -> None:
     )
 
 
-def test_all_that_opens_at_the_completing_moment_is_in_the_first_report() -> None:
-    (event,) = IncidentTracker(None).update(opened(4, 4, 4, 4, 4, 5), 10)
-    assert list(event.incident.streams) == ["s1", "s2", "s3", "s4", "s5"]
-
-
-def test_later_openings_join_silently() -> None:
-    tracker = IncidentTracker(None)
-    tracker.update(opened(0, 1, 2), 10)
-    assert tracker.update([Opening("s1", 2, 7), Opening("s9", 4, 12)], 10) == []
-    incident = present(tracker.open)
-    assert incident.end == 12
-    assert dict(incident.streams) == {"s1": 1, "s2": 1, "s3": 1, "s9": 4}
-
-
 def test_it_ends_when_five_periods_passed_and_another_can_begin() -> None:
     tracker = IncidentTracker(None)
     tracker.update(opened(0, 1, 2), 10)
@@ -116,12 +92,6 @@ def test_it_ends_when_five_periods_passed_and_another_can_begin() -> None:
     (event,) = tracker.update([each._replace(alarm=2) for each in opened(20, 21, 22)], 10)
     assert (event.kind, event.incident.number, event.incident.open) == (INCIDENT, 2, True)
     assert [incident.open for incident in tracker.incidents] == [False, True]
-
-
-def test_an_opening_beyond_ends_it_too() -> None:
-    tracker = IncidentTracker(None)
-    tracker.update(opened(0, 1, 2), 10)
-    assert kinds(tracker.update([Opening("s1", 2, 8)], 10)) == [INCIDENT_ENDED]
 
 
 def test_the_same_alarm_counts_once() -> None:

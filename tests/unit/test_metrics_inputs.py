@@ -165,8 +165,3 @@ def test_report_takes_a_threshold_for_each_sample() -> None:
 def test_report_refuses_a_threshold_that_is_none(threshold: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         metrics.report([0, 0, 1, 1], [0.1, 0.7, 0.8, 0.9], threshold)  # type: ignore[arg-type]
-
-
-def test_every_public_name_exists_once() -> None:
-    assert len(set(metrics.__all__)) == len(metrics.__all__)
-    assert all(hasattr(metrics, name) for name in metrics.__all__)
