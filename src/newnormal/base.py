@@ -52,7 +52,7 @@ from newnormal.packing import pack, unpack, write_checked
 from newnormal.state import State
 from newnormal.state.facts import AGAIN
 from newnormal.tabular import Table, default_channels, parse_time, to_sample, to_table
-from newnormal.tabular.zones import zone_of
+from newnormal.tabular.times import zone_of
 from newnormal.thresholds import Fixed, MovingThreshold, Quantile, Threshold
 from newnormal.turns import add_lock, in_turn
 from newnormal.types import (

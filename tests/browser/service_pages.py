@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from newnormal.service.config import TokenConfig
-from newnormal.service.secrets import hash_token
+from newnormal.service.config import TokenConfig, hash_token
 from tests.service.fake_service import FakeService, fake_config, served
 
 if TYPE_CHECKING:

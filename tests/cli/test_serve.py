@@ -19,8 +19,7 @@ import pytest
 from newnormal.cli import serving as serving_module
 from newnormal.cli.serving import listening
 from newnormal.engine.store import Store
-from newnormal.service.config import ServiceConfig, TokenConfig
-from newnormal.service.secrets import hash_token
+from newnormal.service.config import ServiceConfig, TokenConfig, hash_token
 from tests.cli.conftest import Command
 from tests.processes import python
 from tests.service.asgi import Client

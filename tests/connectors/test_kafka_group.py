@@ -20,8 +20,7 @@ from newnormal.io.kafka import KafkaCluster
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
 from newnormal.io.sources.kafka import KafkaSamples, KafkaSource
-from newnormal.io.sources.kafka_backlog import Backlog
-from newnormal.io.sources.kafka_group import Partition
+from newnormal.io.sources.kafka_group import Backlog, Partition
 from newnormal.io.sources.pull import check_arrivals
 from tests.counts import count
 

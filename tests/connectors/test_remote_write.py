@@ -22,9 +22,8 @@ from newnormal.io import remote_write
 from newnormal.io.decoders import remote_write as module
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
-from newnormal.service.config import TokenConfig
+from newnormal.service.config import TokenConfig, hash_token
 from newnormal.service.limits import LimitError, ServiceBusy
-from newnormal.service.secrets import hash_token
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import RemoteWrite, Row, odd
 from tests.counts import count

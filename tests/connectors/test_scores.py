@@ -19,8 +19,7 @@ from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
 from newnormal.service import scores as module
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import alert_sinks, make_any_sink, make_score_sink, make_sink
-from newnormal.service.score_reading import JudgedRange, thinned
-from newnormal.service.scores import ScoreSender
+from newnormal.service.scores import JudgedRange, ScoreSender, thinned
 from newnormal.testing import MemoryAlertSink, MemoryScoreSink, check_score_sink
 from newnormal.types import Floats, Ints
 from tests.clocks import StillClock
@@ -292,9 +291,9 @@ def test_batches_are_bounded_and_streams_wait_for_each_other_no_longer_than_a_ro
 
 
 def test_a_long_stream_is_read_in_rounds(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    from newnormal.service import score_reading
+    from newnormal.service import scores
 
-    monkeypatch.setattr(score_reading, "_ROWS", 25)
+    monkeypatch.setattr(scores, "_ROWS", 25)
     case.sink.every = 10.0
     case.add(seconds(0, 100), np.zeros(100))
     case.clock.now += 200 * S

@@ -11,7 +11,7 @@ from newnormal.engine.alert_bodies import alerts_of
 from newnormal.engine.store import Store
 from newnormal.engine.values import EventRow, Item, StreamView
 from newnormal.errors import ParameterError
-from newnormal.service.alerts.maintenance import Window, add_window, covering, end_window, windows
+from newnormal.service.alerts import Window, add_window, covering, end_window, windows
 
 URL = "https://watch.example.org/"
 VIEW = StreamView(3, "press-1", "live")

@@ -10,8 +10,13 @@ import pytest
 from newnormal.engine.store import Store
 from newnormal.engine.values import Item
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
-from newnormal.service.alerts.maintenance import add_window, end_window
-from newnormal.service.alerts.outbox_sender import GIVEN_UP, SUPPRESSED, Sender
+from newnormal.service.alerts import (
+    GIVEN_UP,
+    SUPPRESSED,
+    Sender,
+    add_window,
+    end_window,
+)
 from newnormal.service.config import SinkConfig
 from newnormal.service.sinks import Sinks
 from newnormal.testing import MemoryAlertSink

@@ -100,7 +100,7 @@ def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(start: Start) -> 
 def test_the_client_works_with_the_service_itself(start: Start) -> None:
     with (
         start() as service,
-        served(cast(FakeService, service)) as address,
+        served(cast("FakeService", service)) as address,
         Client(address) as client,
     ):
         history = arrival(0, samples(0, HISTORY))

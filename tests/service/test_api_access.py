@@ -10,8 +10,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from newnormal.service.api import access
-from newnormal.service.config import TokenConfig
-from newnormal.service.secrets import hash_token
+from newnormal.service.config import TokenConfig, hash_token
 from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService, app_of, fake_config
 

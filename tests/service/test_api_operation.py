@@ -8,8 +8,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from newnormal.service import metrics
-from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig, TokenConfig
-from newnormal.service.secrets import hash_token
+from newnormal.service.config import (
+    ServiceConfig,
+    SinkConfig,
+    SourceConfig,
+    TokenConfig,
+    hash_token,
+)
 from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService
 from tests.service.test_api_access import NEEDED, PUBLIC

@@ -16,11 +16,13 @@ from newnormal.service.config import (
     SinkConfig,
     StreamDefaults,
     TokenConfig,
+    hash_token,
     is_loopback,
     needs_restart,
+    new_token,
+    token_matches,
 )
 from newnormal.service.config_file import PREFIX, known_settings, load_config
-from newnormal.service.secrets import hash_token, new_token, token_matches
 
 SECOND = 10**9
 FULL = """

@@ -21,9 +21,8 @@ from newnormal.fleet.folder.lock import FolderLock
 from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
 from newnormal.service.api.threads import ReadingThreads
-from newnormal.service.config import Limits, ServiceConfig
+from newnormal.service.config import Limits, ServiceConfig, hash_token
 from newnormal.service.limits import LimitError
-from newnormal.service.secrets import hash_token
 from newnormal.service.service import Service
 from tests.fuzz.requests import Request, ask
 from tests.service.asgi import run_apart

@@ -80,7 +80,7 @@ def test_every_answer_is_as_the_document_says(start: Start, cases: range) -> Non
             fits(service).fit()
             settle(service)
 
-    with start(limits=limits) as service, Client(cast(FakeService, service)) as client:
+    with start(limits=limits) as service, Client(cast("FakeService", service)) as client:
         go_live(service, "m", "n")
         begin = running.HISTORY
         push(service, running.arrival(begin, running.samples(begin, 60) + 9.0))

@@ -12,7 +12,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular import LineParser, Reading, StreamLines, read
 from newnormal.tabular.ordering.live import LiveOrder
 from newnormal.tabular.parsing.dates import custom_form, date_order, form_of
-from newnormal.tabular.parsing.local_time import LocalClock
+from newnormal.tabular.parsing.time_columns import LocalClock
 from newnormal.tabular.reading import Remembered
 from newnormal.tabular.times import Bound
 from tests.present import present

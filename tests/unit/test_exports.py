@@ -17,8 +17,8 @@ import polars as pl
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, NewnormalError
+from newnormal.tabular.columns import Long, find_long
 from newnormal.tabular.exports import recognised, translate
-from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.reading import Reading
 from newnormal.tabular.times import parse_times
 from tests.data_as_people_have_it import FILES, Written

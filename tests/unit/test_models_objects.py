@@ -12,7 +12,7 @@ import pytest
 from newnormal import M2N2, Fixed, MissingExtraError, ParameterError, StateError
 from newnormal.models import find, river
 from newnormal.testing import check_model
-from newnormal.testing.series import plant
+from newnormal.testing.expecting import plant
 from newnormal.types import Floats
 from tests.errors import raised
 

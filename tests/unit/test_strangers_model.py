@@ -16,7 +16,7 @@ from newnormal.models import registry
 from newnormal.models.base import Block, Model, Training
 from newnormal.state import State
 from newnormal.testing import check_model
-from newnormal.testing.series import plant
+from newnormal.testing.expecting import plant
 from newnormal.types import Bools, Floats, Floats32
 from tests.errors import raised
 from tests.strangers.model import Cells, Codebook

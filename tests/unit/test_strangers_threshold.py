@@ -17,7 +17,7 @@ from newnormal.base import BaseDetector
 from newnormal.models import registry
 from newnormal.state import State
 from newnormal.testing import check_threshold
-from newnormal.testing.series import plant
+from newnormal.testing.expecting import plant
 from newnormal.thresholds import registry as thresholds
 from newnormal.types import Floats
 from tests.errors import raised

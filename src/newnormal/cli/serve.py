@@ -299,8 +299,7 @@ def add(
     """Make a token, print it once, and keep only its hash. A running service takes it at once."""
     import time
 
-    from newnormal.service.config import TokenConfig
-    from newnormal.service.secrets import hash_token, new_token
+    from newnormal.service.config import TokenConfig, hash_token, new_token
 
     token = new_token()
     made = TokenConfig(name, role, hash_token(token))

@@ -9,25 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.datasets import (
-    anoshift,
-    asd,
-    creditcard,
-    jumpstarter,
-    nab,
-    nasa,
-    skab,
-    smd,
-    swat,
-    ucr,
-    wadi,
-    yahoo,
-)
+from newnormal.datasets import anoshift, creditcard, nab, skab, swat, ucr, wadi, yahoo
 from newnormal.datasets.base import Dataset, Entry, numbered
+from newnormal.datasets.nasa import MSL, SMAP
+from newnormal.datasets.servers import ASD, JUMPSTARTER, SMD
 from newnormal.errors import DatasetError, ParameterError
 
 _ENTRIES = (
-    *(smd.ENTRY, nasa.SMAP, nasa.MSL, creditcard.ENTRY, nab.ENTRY, asd.ENTRY, jumpstarter.ENTRY),
+    *(SMD, SMAP, MSL, creditcard.ENTRY, nab.ENTRY, ASD, JUMPSTARTER),
     *(skab.ENTRY, ucr.ENTRY, swat.ENTRY, wadi.ENTRY, yahoo.ENTRY, anoshift.ENTRY),
 )
 

@@ -13,7 +13,7 @@ from newnormal.fleet.streams import FleetStreams
 from newnormal.tabular import StreamTables, Table, parse_time, parse_times, to_sample
 from newnormal.tabular.frames import as_array
 from newnormal.tabular.samples import unmasked
-from newnormal.tabular.zones import zone_of, zone_of_times
+from newnormal.tabular.times import zone_of, zone_of_times
 from newnormal.types import NO_TIME, Bools, Floats, Ints, ns_of_time
 
 

@@ -10,9 +10,8 @@ from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
     from newnormal.arrivals.arrival import Arrival
-    from newnormal.io.connector import Connector
     from newnormal.io.decoders.base import Decoder, DecoderLimits, Refusal, Reply
-    from newnormal.io.options import Options
+    from newnormal.io.options import Connector, Options
     from newnormal.io.registry import (
         find_alert_sink,
         find_decoder,
@@ -65,9 +64,8 @@ __getattr__, __dir__ = lazy_names(
     __all__,
     {
         "newnormal.arrivals.arrival": "Arrival",
-        "newnormal.io.connector": "Connector",
         "newnormal.io.decoders.base": "Decoder DecoderLimits Refusal Reply",
-        "newnormal.io.options": "Options",
+        "newnormal.io.options": "Connector Options",
         "newnormal.io.registry": "find_alert_sink find_decoder find_pull_source find_score_sink "
         "find_sink find_source name_of",
         "newnormal.io.sinks.alerts": "Alert AlertRefusedError AlertSink SinkDownError",

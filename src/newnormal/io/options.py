@@ -13,10 +13,11 @@ import json
 import math
 import os
 import re
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -457,3 +458,38 @@ class Options:
         for name in self._given:
             if name not in self._taken:
                 raise unknown(f"{self.where}: ", name, self._taken - self._secret)
+
+
+class Connector(ABC):  # noqa: B024 - those that derive from it have abstract methods
+    """A source or a sink of the service, as a table of the configuration describes it.
+
+    Parameters
+    ----------
+    name
+        Of its table in the configuration.
+    options
+        The other keys of the table.
+
+    Attributes
+    ----------
+    options
+        `newnormal.io.Options`: take each, and then call `end`.
+    """
+
+    role: ClassVar[str] = "sink"  # what messages call it
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.options = Options(f"{self.role} {name}", options)
+
+    def check(self) -> str:
+        """Try the connection without sending anything; return what was found in one sentence.
+
+        Raise an error if it could not work. What follows ``warning: `` in the sentence works and
+        is likely not what people want. `newnormal serve --check` calls it.
+        """
+        return "not tried"
+
+    def close(self) -> None:
+        """Release what it holds. May be called twice, and while another method waits."""
+        return

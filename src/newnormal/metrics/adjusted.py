@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from newnormal.metrics.events import raise_to_event_maximum
-from newnormal.metrics.inputs import labels_and_predictions
+from newnormal.metrics.inputs import labels_and_predictions, raise_to_event_maximum
 from newnormal.metrics.point import Confusion
 from newnormal.types import Bools
 

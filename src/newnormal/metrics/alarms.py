@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.metrics.events import runs
-from newnormal.metrics.inputs import labels_and_predictions
+from newnormal.metrics.inputs import labels_and_predictions, runs
 from newnormal.types import Bools, Ints
 
 BEFORE = 5  # samples before the start of an event from which on an opening finds it

@@ -1,17 +1,45 @@
-"""What the metrics take, checked in one place, and what a missing score means.
+"""What the metrics take, checked in one place, flags as events, and what a missing score means.
 
 **The policy for samples without a score.** A detector gives NaN where it has no verdict. Such a
 sample is never dropped, so that the counts always cover every sample: its score counts as -inf, it
 ranks below every scored sample, and it is never anomalous, whatever the threshold.
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.types import Bools, Floats
+from newnormal.types import Bools, Floats, Ints
+
+_Scalar = TypeVar("_Scalar", np.bool_, np.float64)
+
+
+def runs(flags: Bools) -> tuple[Ints, Ints]:
+    """Return where each run of set flags starts, and the sample after its last one.
+
+    >>> starts, stops = runs(np.array([True, True, False, True]))
+    >>> starts.tolist(), stops.tolist()
+    ([0, 3], [2, 4])
+    """
+    edges = np.diff(flags.astype(np.int8), prepend=0, append=0)
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+
+
+def raise_to_event_maximum(truth: Bools, values: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Return the values with every labelled sample given the largest one of its event.
+
+    On predictions this is point adjustment. On scores, thresholding the result is thresholding
+    first and adjusting afterwards, for all thresholds at once.
+    """
+    adjusted = values.copy()
+    starts, stops = runs(truth)
+    if starts.size:
+        lengths = stops - starts
+        peaks = np.maximum.reduceat(values[truth], np.cumsum(lengths) - lengths)
+        adjusted[truth] = np.repeat(peaks, lengths)
+    return adjusted
 
 
 def labels_and_predictions(labels: ArrayLike, predictions: ArrayLike) -> tuple[Bools, Bools]:

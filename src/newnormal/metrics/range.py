@@ -12,8 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.metrics.events import runs
-from newnormal.metrics.inputs import labels_and_predictions, labels_and_scores, require_both_classes
+from newnormal.metrics.inputs import (
+    labels_and_predictions,
+    labels_and_scores,
+    require_both_classes,
+    runs,
+)
 from newnormal.types import Bools, Floats, Ints
 
 _ROC, _PR = 0, 1  # the columns of the kernel's result

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.errors import NewnormalWarning
-from newnormal.metrics.events import raise_to_event_maximum
-from newnormal.metrics.inputs import labels_and_scores, require_both_classes
+from newnormal.metrics.inputs import labels_and_scores, raise_to_event_maximum, require_both_classes
 from newnormal.types import Bools, Floats
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.errors import ParameterError
-from newnormal.metrics.events import runs
-from newnormal.metrics.inputs import labels_and_predictions
+from newnormal.metrics.inputs import labels_and_predictions, runs
 from newnormal.types import Bools, Floats
 
 Period: TypeAlias = float | timedelta | np.timedelta64

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from newnormal.metrics.events import runs
+from newnormal.metrics.inputs import runs
 from newnormal.types import Bools, Floats, Ints, Verdicts
 
 BINS = 1_600  # a little more than the pixels across a panel

@@ -14,12 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.metrics.events import runs
+from newnormal.metrics.inputs import runs
 from newnormal.plots.overview import needs_attention
 from newnormal.plots.thinning import bin_starts, extremes, means, ratios_of, starts_every
-from newnormal.reports.axis import Axis, seconds_of
 from newnormal.reports.packing import Packer, base_of, packed, text_of
-from newnormal.reports.stream import brief_data, channels_data, number, stream_data
+from newnormal.reports.stream import (
+    Axis,
+    brief_data,
+    channels_data,
+    number,
+    seconds_of,
+    stream_data,
+)
 from newnormal.types import Floats, Incident, IncidentEvent, Timeline
 
 COARSEST = 2_000  # points of the first level: what fills a screen

@@ -16,10 +16,10 @@ from typing import Any
 from newnormal import __version__
 from newnormal.errors import InputError
 from newnormal.plots.overview import attention
-from newnormal.reports.axis import Axis
 from newnormal.reports.contents import Contents
 from newnormal.reports.overview import fleet_streams, incidents_data, one_stream
 from newnormal.reports.packing import text_of
+from newnormal.reports.stream import Axis
 from newnormal.state.files import remove_stale, replace_file
 from newnormal.state.targets import check_file, resolved
 from newnormal.types.zones import common_zone

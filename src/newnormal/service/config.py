@@ -1,10 +1,14 @@
-"""The configuration of the service: its values, checked.
+"""The configuration of the service: its values, checked, and hashes of its tokens.
 
 `newnormal.service.config_file` reads them from a file, the environment and the command line.
 """
 
+import hashlib
+import hmac
 import ipaddress
 import os
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -29,6 +33,40 @@ from newnormal.io.options import (
     settings_of,
     texts,
 )
+
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def new_token() -> str:
+    """Return a new token: 256 bits that nobody can guess."""
+    return f"nn_{secrets.token_urlsafe(32)}"
+
+
+def hash_token(token: str) -> str:
+    """Return what is stored of a token.
+
+    A token is 256 random bits, so that a plain hash cannot be searched; a password would need a
+    slow one.
+
+    >>> hash_token("nn_example")[:20]
+    'sha256:7fb845f462872'
+    """
+    return f"sha256:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def is_token_hash(text: str) -> bool:
+    """Whether text is what `hash_token` gives."""
+    return _HASH.fullmatch(text) is not None
+
+
+def token_matches(token: str, hashed: str) -> bool:
+    """Whether a hash is that of a token, in a time that does not depend on either.
+
+    >>> token_matches("nn_example", hash_token("nn_example")), token_matches("", hash_token("a"))
+    (True, False)
+    """
+    return hmac.compare_digest(hash_token(token).encode(), hashed.encode())
+
 
 READ, WRITE, OPERATE = "read", "write", "operate"
 ROLES = (READ, WRITE, OPERATE)  # each may do what the ones before it may
@@ -170,7 +208,7 @@ class TokenConfig:
 
     name: str = setting("", TEXT, "who or what uses this token")
     role: str = setting(READ, one_of(*ROLES), "what the holder may do")
-    # As `newnormal.service.secrets.hash_token` gives it.
+    # As `newnormal.service.config.hash_token` gives it.
     hash: str = setting("", TEXT, "the hash that `newnormal serve token add` prints or stores")
 
     def __post_init__(self) -> None:

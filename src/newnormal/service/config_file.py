@@ -30,8 +30,9 @@ from newnormal.service.config import (
     SourceConfig,
     StreamDefaults,
     TokenConfig,
+    hash_token,
+    is_token_hash,
 )
-from newnormal.service.secrets import hash_token, is_token_hash
 
 PREFIX = "NEWNORMAL_SERVE_"
 _SECTIONS: dict[str, type] = {

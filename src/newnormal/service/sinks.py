@@ -9,13 +9,11 @@ from newnormal.engine.applying import Applier
 from newnormal.engine.running import Report
 from newnormal.engine.store import Store
 from newnormal.io.registry import is_score_sink
-from newnormal.service.alerts.outbox_sender import GIVEN_UP, Sender
+from newnormal.service.alerts import GIVEN_UP, Sender
 from newnormal.service.config import SinkConfig
 from newnormal.service.connectors import alert_sinks, make_score_sink, make_sink
-from newnormal.service.retry import ConnectionThreads
-from newnormal.service.score_reading import JudgedRange
-from newnormal.service.scores import ScoreSender
-from newnormal.service.sink_thread import SECOND
+from newnormal.service.retry import SECOND, ConnectionThreads
+from newnormal.service.scores import JudgedRange, ScoreSender
 
 _WEEK = 7 * 86_400 * SECOND
 _AT_ONCE = 1000

@@ -17,8 +17,8 @@ from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
 from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.lines import LineParser
-from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.tabular.samples import at_line
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.opening import text_lines
 from newnormal.types import Ints

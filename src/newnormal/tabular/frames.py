@@ -16,8 +16,7 @@ from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, match_count
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
-from newnormal.tabular.times import is_time, parse_times
-from newnormal.tabular.zones import zone_of_times
+from newnormal.tabular.times import is_time, parse_times, zone_of_times
 from newnormal.texts import listed
 from newnormal.types import Floats, Ints, Times
 from newnormal.types.frames import FrameKind

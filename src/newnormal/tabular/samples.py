@@ -1,13 +1,40 @@
-"""One sample, as a row of values or a mapping by channel."""
+"""One sample, as a row of values or a mapping by channel; and records that hold none."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from newnormal.errors import InputError
 from newnormal.types import Floats
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A record of the input that holds no sample.
+
+    Attributes
+    ----------
+    error
+        What was expected and what was found.
+    number
+        The record's number in the input, counted from 1.
+    before
+        How many samples of the same batch come before it.
+    """
+
+    error: InputError
+    number: int
+    before: int = 0
+
+
+def at_line(number: int, error: InputError) -> InputError:
+    """Return an error that names the line it was found in."""
+    return InputError(f"line {number}: {error.message}", hint=error.hint)
 
 
 def to_sample(sample: Any, channels: tuple[str, ...], number: int) -> Floats:

@@ -13,8 +13,7 @@ from newnormal.errors import NewnormalError, StateError
 from newnormal.kernels.stream import ModelState
 from newnormal.models.base import Block, Model, Training
 from newnormal.models.registry import find
-from newnormal.testing.expecting import require
-from newnormal.testing.series import plant, stepwise, with_anomalies
+from newnormal.testing.expecting import plant, require, stepwise, with_anomalies
 from newnormal.thresholds import Fixed
 from newnormal.types import Floats, Verdicts
 

@@ -11,8 +11,7 @@ import numpy as np
 from newnormal.detector import M2N2
 from newnormal.errors import NewnormalError, StateError
 from newnormal.kernels.decision import decide
-from newnormal.testing.expecting import require
-from newnormal.testing.series import plant, stepwise
+from newnormal.testing.expecting import plant, require, stepwise
 from newnormal.thresholds import MovingThreshold, Threshold, as_threshold, from_json, to_json
 from newnormal.types import Floats
 

@@ -22,8 +22,7 @@ from newnormal.io.decoders.rows import (
     without_time,
 )
 from newnormal.tabular import LineParser, Long, Reading
-from newnormal.tabular.columns import Selection
-from newnormal.tabular.many.long import find_long
+from newnormal.tabular.columns import Selection, find_long
 from newnormal.tabular.parsing.blocks import joined
 from newnormal.tabular.parsing.dialect import find_head
 from newnormal.tabular.parsing.time_columns import TIME_NAMES

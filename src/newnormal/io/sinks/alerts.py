@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from newnormal.errors import NewnormalError
-from newnormal.io.connector import Connector
+from newnormal.io.options import Connector
 
 # The status of an alert.
 FIRED = "fired"

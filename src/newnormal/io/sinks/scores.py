@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 
 from newnormal.errors import NewnormalError
-from newnormal.io.connector import Connector
+from newnormal.io.options import Connector
 from newnormal.types import Bools, Floats, Ints
 
 

@@ -21,8 +21,7 @@ from newnormal.arrivals.naming import fitting_name
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
 from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.pull import PullSource
-from newnormal.io.sources.tailed import Tailed, TailedLines
-from newnormal.io.sources.tailing import CHUNK, Tailing
+from newnormal.io.sources.tailing import CHUNK, Tailed, TailedLines, Tailing
 from newnormal.tabular import LineParser, ParsedSamples, Reading
 from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.text.encodings import encoding_of, is_binary

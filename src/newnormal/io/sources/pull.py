@@ -10,7 +10,7 @@ import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
-from newnormal.io.connector import Connector
+from newnormal.io.options import Connector
 
 
 class PullSource(Connector):

@@ -21,8 +21,7 @@ from fastapi import Request
 from newnormal.errors import StateError
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.threads import ReadingThreads
-from newnormal.service.config import OPERATE, ROLES, is_loopback
-from newnormal.service.secrets import hash_token, token_matches
+from newnormal.service.config import OPERATE, ROLES, hash_token, is_loopback, token_matches
 from newnormal.service.service import Service
 
 COOKIE = "newnormal_session"

@@ -14,7 +14,6 @@ from newnormal.service.api import (
     files,
     history,
     items,
-    models,
     operations,
     session,
     streams,
@@ -70,7 +69,7 @@ def make_app(service: Service) -> FastAPI:
     mount_decoders(app, PREFIX)  # first, since routes are tried in their order
     app.include_router(files.router)
     app.include_router(operations.root)
-    for module in (history, models, streams, items, events, session, operations):
+    for module in (history, streams, items, events, session, operations):
         app.include_router(module.router, prefix=PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=READS)

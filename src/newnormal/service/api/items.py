@@ -23,9 +23,8 @@ from newnormal.service.api.parameters import (
 )
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.shown import answer, comment_json, item_json
+from newnormal.service.api.shown import answer, comment_json, item_json, nanoseconds
 from newnormal.service.api.streams import applied
-from newnormal.service.api.times import nanoseconds
 from newnormal.service.service import Service
 
 _KINDS = ("alarm", "change", "incident", "silence", "channels")

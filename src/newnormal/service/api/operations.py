@@ -9,14 +9,13 @@ from fastapi.responses import Response
 from newnormal import __version__
 from newnormal.errors import ParameterError
 from newnormal.service import metrics
-from newnormal.service.alerts.maintenance import Window, add_window, end_window, windows
+from newnormal.service.alerts import Window, add_window, end_window, windows
 from newnormal.service.api import schemas
 from newnormal.service.api.bodies import body_of
 from newnormal.service.api.parameters import OPERATES, READS, Operator, TheService, Threads
 from newnormal.service.api.problems import HttpProblem, problem_of
 from newnormal.service.api.schemas import gives
-from newnormal.service.api.shown import answer
-from newnormal.service.api.times import iso, nanoseconds
+from newnormal.service.api.shown import answer, iso, nanoseconds
 from newnormal.service.config import ServiceConfig
 from newnormal.service.connectors import alert_sinks
 from newnormal.service.demo import MACHINES, SPEED

@@ -11,7 +11,7 @@ from newnormal.alarms.words import change_text, length_text
 from newnormal.engine.store import Store
 from newnormal.engine.values import Item, StreamView, ThinnedSeries
 from newnormal.errors import StateError
-from newnormal.service.api.times import iso, seconds
+from newnormal.service.api.shown import iso, seconds
 from newnormal.service.service import Service
 from newnormal.types import Alarm, Change, Floats
 

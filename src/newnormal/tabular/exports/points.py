@@ -15,9 +15,8 @@ import numpy as np
 
 from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
-from newnormal.tabular.problems import at_line
-from newnormal.tabular.times import parse_time
-from newnormal.tabular.zones import zone_of
+from newnormal.tabular.samples import at_line
+from newnormal.tabular.times import parse_time, zone_of
 from newnormal.types import Floats, Ints
 
 _LONGEST = 200  # characters of what is shown

@@ -13,8 +13,7 @@ from newnormal.tabular.columns import match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
-from newnormal.tabular.times import parse_times
-from newnormal.tabular.zones import zone_of
+from newnormal.tabular.times import parse_times, zone_of
 from newnormal.texts import listed
 from newnormal.types import Bools, Floats, Ints, Times
 

@@ -10,16 +10,16 @@ import numpy as np
 
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, ParameterError
+from newnormal.tabular.columns import Long
 from newnormal.tabular.files import is_parquet, named, parquet_frame, read
-from newnormal.tabular.many.long import Long
 from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.many.stream_frames import frame_tables
 from newnormal.tabular.many.stream_lines import LineReader, LongLines, StreamLines
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
 from newnormal.tabular.ordering.arranging import kept_rows
 from newnormal.tabular.parsing.blocks import stacked
-from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.tabular.samples import at_line
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.columns import Selection, check_unique
+from newnormal.tabular.columns import Long, Selection, check_unique, find_long
 from newnormal.tabular.frames import (
     holds_times,
     index_levels,
@@ -16,11 +16,9 @@ from newnormal.tabular.frames import (
     not_a_number,
     numbers,
 )
-from newnormal.tabular.many.long import Long, find_long
 from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
 from newnormal.tabular.many.stream_names import SHARED, StreamNames
-from newnormal.tabular.times import unwrapped
-from newnormal.tabular.zones import zone_of_times
+from newnormal.tabular.times import unwrapped, zone_of_times
 from newnormal.texts import listed
 from newnormal.types import Floats, Ints
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from newnormal.arrivals import pivot
 from newnormal.errors import InputError, ParameterError
-from newnormal.tabular.columns import Selection, match_names
-from newnormal.tabular.many.long import Long, find_long
+from newnormal.tabular.columns import Long, Selection, find_long, match_names
 from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.dialect import find_head
@@ -24,8 +23,8 @@ from newnormal.tabular.parsing.line_cells import json_object
 from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.parsing.splitters import is_json
-from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import InputProfile, Reading
+from newnormal.tabular.samples import Problem
 from newnormal.texts import listed
 from newnormal.types import Bools, Floats, Ints, Times, time_text
 

@@ -11,8 +11,8 @@ from newnormal.arrivals.naming import matching
 from newnormal.arrivals.order import Conversion, Order, Steps, joined
 from newnormal.errors import StateError
 from newnormal.tabular.ordering.arranging import check_timeless
-from newnormal.tabular.problems import Problem
 from newnormal.tabular.reading import Reading
+from newnormal.tabular.samples import Problem
 from newnormal.texts import seconds_text
 from newnormal.types import NO_TIME, Floats, Ints, Times, ns_of_time, time_text
 

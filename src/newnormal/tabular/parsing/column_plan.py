@@ -8,13 +8,17 @@ from typing import Any
 from newnormal.arrivals.cells import Cell, shown
 from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError
-from newnormal.tabular.columns import Roles, Selection, alike, match_count
-from newnormal.tabular.many.long import tag_of
-from newnormal.tabular.parsing.decimals import NumberReader, find_decimal, looks_like_number
-from newnormal.tabular.parsing.local_time import LocalClock
+from newnormal.tabular.columns import Roles, Selection, alike, match_count, tag_of
+from newnormal.tabular.parsing.decimals import (
+    NumberReader,
+    column_unit,
+    find_decimal,
+    looks_like_number,
+)
 from newnormal.tabular.parsing.time_columns import (
     TIME_NAMES,
     DateStyle,
+    LocalClock,
     TimeReader,
     are_days,
     are_times,
@@ -22,7 +26,6 @@ from newnormal.tabular.parsing.time_columns import (
     find_style,
     unix_unit,
 )
-from newnormal.tabular.parsing.units import column_unit
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.texts import listed
 

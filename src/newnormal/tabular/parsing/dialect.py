@@ -8,11 +8,10 @@ from newnormal.arrivals.cells import MISSING, WORDS
 from newnormal.errors import InputError
 from newnormal.tabular.columns import check_unique
 from newnormal.tabular.parsing.dates import TIME_OF_DAY, form_of
-from newnormal.tabular.parsing.decimals import looks_like_number
+from newnormal.tabular.parsing.decimals import is_rule, is_units_row, looks_like_number, named_units
 from newnormal.tabular.parsing.line_cells import BOM, split_line
-from newnormal.tabular.parsing.units import is_rule, is_units_row, named_units
-from newnormal.tabular.problems import at_line
 from newnormal.tabular.reading import Reading
+from newnormal.tabular.samples import at_line
 from newnormal.tabular.table import default_channels
 
 HEAD_LINES = 1_000

@@ -1,1 +1,0 @@
-"""Alerts of the service: what they say, and how they are delivered."""
