@@ -57,7 +57,7 @@ def lines_below(*folders: str) -> int:
 
 def test_package_and_tests_keep_within_their_lines() -> None:
     assert lines_below("tests") <= 74_600
-    assert lines_below("src/newnormal") <= 84_550
+    assert lines_below("src/newnormal") <= 84_100
     assert lines_below("src/newnormal", "reproduce") <= 93_400
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from newnormal import Detector, Event
 from newnormal.datasets import Dataset
-from newnormal.datasets.synthetic import nightly_job, obvious
 from newnormal.errors import NewnormalError, ParameterError
 from newnormal.metrics import trace_alarms
 from newnormal_reproduce.engine.arrays import AnyDetector
@@ -20,7 +19,8 @@ from newnormal_reproduce.engine.files import csv_text, write_texts
 from newnormal_reproduce.engine.plan import command
 from newnormal_reproduce.engine.published import SEEDS
 from newnormal_reproduce.engine.sweep import Progress, sweep_all
-from newnormal_reproduce.ours import obvious_page
+from newnormal_reproduce.ours import obvious_cases, obvious_page
+from newnormal_reproduce.ours.nightly import DAY, JOB_BEGIN, JOB_END, nightly_job
 from newnormal_reproduce.ours.obvious_page import (
     LIMIT,
     FaultExcerpt,
@@ -33,8 +33,6 @@ from newnormal_reproduce.ours.watching import watch
 NIGHTLY = "nightly"
 _SEEDS = SEEDS[:3]
 _FOLLOWED = 5  # days after the acceptance in which alarms are counted
-# Of the nightly job: samples a day, and its begin and end in samples since midnight.
-DAY, JOB_BEGIN, JOB_END = 288, 42, 46
 _AFTER = 10  # samples after the end of the nightly job, in which an alarm is about it
 
 
@@ -85,7 +83,9 @@ def names() -> list[str]:
     ('1min/sine-1', 'nightly', 39)
     """
     return [
-        f"{rate}/{case.stream}" for rate in obvious.RATES for case in obvious.cases(rate, faults=[])
+        f"{rate}/{case.stream}"
+        for rate in obvious_cases.RATES
+        for case in obvious_cases.cases(rate, faults=[])
     ] + [NIGHTLY]
 
 
@@ -132,7 +132,7 @@ def _chosen(wanted: Sequence[str] | None) -> list[str]:
         if not meant:
             raise ParameterError(
                 f"datasets: expected a rate, a stream or {NIGHTLY}, found {text!r}",
-                hint=f"such as {', '.join(obvious.RATES)}, {every[0]} or {NIGHTLY}",
+                hint=f"such as {', '.join(obvious_cases.RATES)}, {every[0]} or {NIGHTLY}",
             )
         chosen += meant
     return list(dict.fromkeys(chosen))
@@ -145,13 +145,13 @@ def _work(epochs: int | None, task: _StreamTask) -> ObviousResults:
         return ObviousResults(nights=nights)
     rate, _, stream = task.name.partition("/")
     kind, _, channels = stream.rpartition("-")
-    cases = list(obvious.cases(rate, task.seed, kinds=[kind], channels=[int(channels)]))
+    cases = list(obvious_cases.cases(rate, task.seed, kinds=[kind], channels=[int(channels)]))
     detector = Detector(alarms_per_day=LIMIT, seed=task.seed, epochs=epochs)
     detector.fit(cases[0].history, times=cases[0].history_times)
     return ObviousResults(judged=tuple(_judge(rate, task.seed, case, detector) for case in cases))
 
 
-def _judge(rate: str, seed: int, case: obvious.Case, detector: AnyDetector) -> FaultRun:
+def _judge(rate: str, seed: int, case: obvious_cases.Case, detector: AnyDetector) -> FaultRun:
     events = watch(detector.reset(), case.live, case.live_times)
     trace = trace_alarms(events, len(case.live))
     counts = trace.count(case.labels, samples_per_day=case.samples_per_day)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from newnormal.datasets.synthetic.obvious import FAULTS, KINDS
 from newnormal_reproduce.engine.arrays import Bools, Floats, runs
+from newnormal_reproduce.ours.obvious_cases import FAULTS, KINDS
 from newnormal_reproduce.report import figures, pages
 
 if TYPE_CHECKING:

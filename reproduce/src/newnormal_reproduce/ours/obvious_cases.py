@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from newnormal.errors import ParameterError
-from newnormal.types import Floats, Ints, Times
+from newnormal_reproduce.engine.arrays import Floats, Ints, Times
 
 _START = np.datetime64("2024-01-01T00:00", "m")  # a Monday
 _ROOM = 10  # samples after the fault, in which a detector may still report it

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from newnormal.datasets.base import Dataset
+from newnormal.datasets import Dataset
 from newnormal.errors import ParameterError
 
 _PERIOD = np.timedelta64(5, "m")
