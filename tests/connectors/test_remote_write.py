@@ -25,10 +25,11 @@ from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.service.config import TokenConfig, hash_token
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
-from tests.connectors.naive_series import RemoteWrite, Row, odd
+from tests.connectors.naive_series import RemoteWrite, Row
 from tests.counts import count
 from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService, fake_config
+from tests.service.seeds import each_seed
 
 BEGIN = 1_767_225_600_000  # ms
 HEADERS = {each.lower(): value for each, value in remote_write.HEADERS.items()}
@@ -369,27 +370,24 @@ QUERIES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(count(60, 2000)))
-def test_any_request_is_read_as_its_twin_reads_it(seed: int) -> None:
-    query, options = QUERIES[seed % len(QUERIES)]
-    sender, to, twin = Sender(seed), decoder(), RemoteWrite(**options)
-    for _ in range(6):
-        request = sender.request()
-        arrivals = to.decode(packed(request), {**HEADERS, QUERY: query})
-        assert sorted(rows(arrivals), key=repr) == twin.rows(request)
-        to.response(arrivals, 1)
+@pytest.mark.cases(60, 2000)
+def test_any_request_is_read_as_its_twin_reads_it(cases: range) -> None:
+    cells: list[tuple[str, float | None]] = []
 
-
-def test_the_random_requests_have_rates_and_missing_values() -> None:
-    found = {"rates": 0, "missing": 0, "values": 0}
-    for seed in range(60):
-        sender, twin = Sender(seed), RemoteWrite()
+    def case(seed: int) -> None:
+        query, options = QUERIES[seed % len(QUERIES)]
+        sender, to, twin = Sender(seed), decoder(), RemoteWrite(**options)
         for _ in range(6):
-            for _, _, cells in twin.rows(sender.request()):
-                found["rates"] += sum(name.startswith("rate(") for name, _ in cells)
-                found["missing"] += sum(value is None for _, value in cells)
-                found["values"] += len(cells)
-    assert found["values"] > 1500 and found["rates"] > 500 and found["missing"] > 200
+            request = sender.request()
+            arrivals = to.decode(packed(request), {**HEADERS, QUERY: query})
+            expected = twin.rows(request)
+            assert sorted(rows(arrivals), key=repr) == expected
+            to.response(arrivals, 1)
+            cells.extend(cell for _, _, found in expected for cell in found)
+
+    each_seed(cases, case)
+    assert sum(name.startswith("rate(") for name, _ in cells) > 500
+    assert sum(value is None for _, value in cells) > 200
 
 
 # --- what is refused
@@ -509,29 +507,6 @@ def test_labels_that_are_no_text_are_refused() -> None:
     request = plain(("a", NODE, [(0, 1.0)])).replace(b"db1", b"d\xff1")
     with pytest.raises(InputError, match="expected a write request of Prometheus, found"):
         decoder().decode(packed(request), HEADERS)
-
-
-def test_any_bytes_are_read_or_refused() -> None:
-    draw = random.Random(1)
-    to = decoder(samples=50, decompressed=100_000)
-    sender = Sender(3)
-    for _ in range(count(1500, 50_000)):
-        request = bytearray(sender.request())
-        for _ in range(draw.randint(0, 4)):
-            request[draw.randrange(len(request))] = draw.randrange(256)
-        cut = request[: draw.randint(0, len(request))] if draw.random() < 0.3 else request
-        cut = bytearray(odd(draw, bytes(cut))) if draw.random() < 0.2 else cut
-        sent = bytearray(packed(bytes(cut)))
-        if draw.random() < 0.3:
-            sent[draw.randrange(len(sent))] = draw.randrange(256)
-        if draw.random() < 0.1:
-            sent = bytearray(draw.randbytes(draw.randint(0, 60)))
-        try:
-            arrivals = to.decode(bytes(sent), HEADERS)
-        except InputError:
-            continue
-        for _, _, cells in rows(arrivals):
-            assert all(value is None or math.isfinite(value) for _, value in cells)
 
 
 def test_it_keeps_what_a_decoder_promises() -> None:

@@ -45,21 +45,6 @@ def test_parts_of_a_topic_name_stream_and_channel(
     assert match(pattern, topic) == (stream, channel)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "topic"),
-    [
-        ("plant/{stream}/{channel}", "plant/press-1"),
-        ("plant/{stream}/{channel}", "plant/press-1/temp/raw"),
-        ("plant/{stream}", "factory/press-1"),
-        ("{stream}/#", "$SYS/broker"),
-        ("#", "$SYS/broker"),
-        ("plant/+", "plant"),
-    ],
-)
-def test_other_topics_do_not_match(pattern: str, topic: str) -> None:
-    assert match(pattern, topic) is None
-
-
 def test_a_topic_belongs_to_the_first_pattern_that_it_matches() -> None:
     topics = TopicPatterns(WHERE, ["plant/{stream}/{channel}", "plant/#", "other/{stream}"])
     for _ in range(2):  # the second time it is remembered
@@ -81,11 +66,6 @@ def test_a_filter_that_another_one_covers_is_not_subscribed_to() -> None:
     )
     assert topics.filters == ("plant/#", "a/+")
     assert topics.overlapping() is None
-
-
-def test_filters_that_overlap_are_found() -> None:
-    topics = TopicPatterns(WHERE, ["x/y", "plant/{stream}/temp", "plant/press-1/#"])
-    assert topics.overlapping() == ("plant/+/temp", "plant/press-1/#")
 
 
 @pytest.mark.parametrize(

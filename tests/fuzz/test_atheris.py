@@ -20,10 +20,14 @@ _RUNS = 200  # bodies of a case, for each reader
 def _good() -> dict[str, list[bytes]]:
     """Return bodies to begin with."""
     from tests.connectors import test_influx, test_otlp, test_remote_write
+    from tests.connectors.naive_series import odd
 
     draw = random.Random(1)
     series = [test_remote_write.Sender(seed).request() for seed in range(4)]
     metrics = [test_otlp.Sender(seed).request().body() for seed in range(4)]
+    series, metrics = (
+        [*good, *(odd(draw, each) for each in good * 5)] for good in (series, metrics)
+    )
     return {
         "samples": [*SAMPLES],
         "influx": [test_influx.random_line(draw).encode() for _ in range(20)],

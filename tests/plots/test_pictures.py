@@ -82,16 +82,7 @@ def test_the_suffix_decides_the_format(tmp_path: Path, suffix: str) -> None:
     assert path.read_bytes().startswith(SIGNATURES[suffix.lower()])
 
 
-def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
-    values, verdicts, labels = judged()
-    once, again = (
-        plots.save(drawn(values, verdicts, labels), tmp_path / name)
-        for name in ("once.png", "again.png")
-    )
-    assert once.read_bytes() == again.read_bytes()
-
-
-@pytest.mark.parametrize("samples", [1, 100, 5_000])
+@pytest.mark.parametrize("samples", [1, 5_000])
 @pytest.mark.parametrize("channels", [1, 100])
 @pytest.mark.parametrize("timed", [False, True])
 def test_any_size_can_be_drawn(tmp_path: Path, samples: int, channels: int, timed: bool) -> None:
@@ -101,7 +92,7 @@ def test_any_size_can_be_drawn(tmp_path: Path, samples: int, channels: int, time
     assert plots.save(figure, tmp_path / "x.png").stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("seconds", [0.001, 0.01, 0.1, 1, 7, 60, 600, 3_600, 20_000, 86_400, 1e6])
+@pytest.mark.parametrize("seconds", [0.001, 0.1, 7, 600, 20_000, 1e6])
 def test_times_of_any_period_can_be_drawn(tmp_path: Path, seconds: float) -> None:
     period = np.timedelta64(round(seconds * 1e9), "ns")
     values, verdicts, labels = judged(times=np.datetime64("2026-01-01") + np.arange(300) * period)
@@ -287,13 +278,3 @@ def test_thinning_loses_no_extreme_no_flag_and_no_mean(samples: int, bins: int, 
         assert any(start <= at <= start + width for start, width in spans)
     if samples <= bins:
         assert sum(width for _, width in spans) == flags[:-1].sum()
-
-
-def test_one_spike_in_a_million_samples_stays_in_the_picture() -> None:
-    values, verdicts, labels = judged(1_000_000, 1, explained=False)
-    values[123_456] = 1_000.0
-    figure = drawn(values, verdicts, labels)
-    (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "c0"]
-    line = np.asarray(panel.lines[-1].get_ydata())
-    assert len(line) < 5_000
-    assert np.max(line) == 1_000.0

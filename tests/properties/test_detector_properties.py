@@ -231,19 +231,6 @@ def test_a_verdict_is_unchanged_by_the_update_it_causes(kind: str, length: int) 
 
 
 @FEW
-@given(detectors(), st.permutations([0, 1]), lengths)
-def test_frames_match_channels_by_name_in_any_order(
-    detector: BaseDetector, order: list[int], length: int
-) -> None:
-    import polars as pl
-
-    series = nasty_series("some missing", length, CHANNELS)
-    ref = run(detector, series)
-    frame = pl.DataFrame({str(channel): series[:, channel] for channel in order})
-    assert_same(run(detector.reset(), frame), ref)
-
-
-@FEW
 @given(st.sampled_from(ORDINARY), st.sampled_from([(4, 4), (4, 2), (6, 3)]))
 def test_score_holds_the_present_weights_and_trend(kind: str, cycle: tuple[int, int]) -> None:
     window, stride = cycle

@@ -124,13 +124,6 @@ def test_slow_drift_is_a_change_without_an_alarm() -> None:
     assert moved > 0.5 * SIGMA[LEVEL], "from the border of what was normal"
 
 
-def test_stuck_sensor_is_a_change(detector: Detector) -> None:
-    events = events_of(detector, failed("stuck", AT + 200))
-    (change,) = changes_of(events, "changed")
-    assert change.channels == ("flow",)
-    assert known(events, "changed")[0] <= AT + 60
-
-
 def test_stream_that_goes_back_has_reverted(detector: Detector) -> None:
     live = failed("offset", 2_500)
     live[AT + 200 :] = plant(1, 2_500)[AT + 200 :]
@@ -426,16 +419,6 @@ def test_weights_that_were_accepted_are_kept_with_what_can_be_gone_back_to() -> 
     for back in kept:
         detector.undo()
         assert reviewed(detector).levels[MOVED] == back.levels[MOVED_WEIGHTS]
-
-
-def test_predict_and_decision_function_see_what_run_would_see(detector: Detector) -> None:
-    live = shifted()
-    before = detector.to_state()
-    scores, flags = detector.decision_function(live), detector.predict(live)
-    assert detector.to_state().facts == before.facts
-    ref = detector.run(live)
-    np.testing.assert_array_equal(scores, ref.scores)
-    np.testing.assert_array_equal(flags, ref.anomalous.astype(int))
 
 
 def test_times_of_events_are_those_of_their_samples_in_pieces_too() -> None:

@@ -140,14 +140,6 @@ def test_alarm_is_reported_when_it_opens_and_when_it_closes() -> None:
     assert 0 < closed.peak.p_value < 0.01
 
 
-def test_quiet_shorter_than_the_gap_does_not_end_an_alarm() -> None:
-    assert kinds(reported([2, 0, 0, 1, 0, 0, 1, 0, 0, 0])) == [("opened", 0), ("closed", 9)]
-
-
-def test_score_just_below_the_threshold_is_quiet() -> None:
-    assert kinds(reported([1, *[0.99] * 50])) == [("opened", 0), ("closed", 3)]
-
-
 def test_alarm_is_reported_again_only_when_its_severity_has_another_word() -> None:
     events = reported([1, 1.1, 1.2, 1.9, 2, 3, 9, 0, 0, 0])
     updates = [("updated", 2), ("updated", 3), ("updated", 5)]
@@ -171,21 +163,9 @@ def test_channel_that_joins_is_reported_and_each_shows_its_farthest() -> None:
     assert [getattr(second, name) for name in fields] == ["level", 7.0, 1, 3, 2, 1.5]
 
 
-def test_next_alarm_has_the_next_number() -> None:
-    events = reported([2, 0, 0, 0, 3, 0, 0, 0])
-    assert kinds(events) == [("opened", 0), ("closed", 3), ("opened", 4), ("closed", 7)]
-    assert [alarm.number for alarm in alarms(events)] == [1, 1, 2, 2]
-
-
 def test_samples_are_numbered_from_the_first() -> None:
     found = judged([0.0, 2.0, 0.0, 0.0, 0.0], first=100)
     assert kinds(Log().track(found)) == [("opened", 101), ("closed", 104)]
-
-
-def test_missing_scores_are_no_quiet_and_no_peak() -> None:
-    events = reported([2, math.nan, math.nan, math.nan, math.nan, 0, 0, 0])
-    assert kinds(events) == [("opened", 0), ("closed", 7)]
-    assert alarms(events)[-1].end == 0
 
 
 def test_infinite_score_is_reported_as_the_largest_float() -> None:
@@ -224,14 +204,6 @@ def test_channels_named_make_up_half_of_it(shares: list[float], named: dict[str,
     (alarm,) = alarms(Log(CHANNELS).track(judged([2.0]), shares=np.array([shares])))
     assert alarm.channels == named
     assert list(alarm.channels) == list(named)
-
-
-def test_channels_are_those_of_the_peak() -> None:
-    alarm_log = Log(CHANNELS)
-    shares = np.array([[1.0, 0, 0], [0, 0, 1.0], [0, 1.0, 0]])
-    alarm_log.track(judged([1.1, 1.3, 1.2]), shares=shares)
-    assert alarm_log.alarm is not None
-    assert alarm_log.alarm.channels == {"power": 1.0}
 
 
 def test_no_more_than_five_channels_are_named() -> None:

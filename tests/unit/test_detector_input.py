@@ -73,16 +73,6 @@ def test_a_channel_never_observed_in_history_is_named(history: Floats) -> None:
         M2N2(window=4).fit(values)
 
 
-def test_history_may_miss_values(history: Floats) -> None:
-    values = history.copy()
-    values[::2, 0] = np.nan
-    values[5:30] = np.nan
-    detector = M2N2(window=4, epochs=2).fit(values)
-    assert np.isfinite(detector.losses_).all()
-    assert np.isfinite(detector.threshold_)
-    assert np.isfinite(detector.run(history).scores).all()
-
-
 def test_a_failed_fit_leaves_the_fitted_detector_alone(detector: M2N2, history: Floats) -> None:
     before = as_bytes(detector)
     bad = history.copy()

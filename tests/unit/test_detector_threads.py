@@ -56,7 +56,7 @@ def test_a_state_shares_nothing_with_its_detector(fitted: Detector) -> None:
 
 
 def test_what_is_saved_while_it_is_used_can_be_loaded(busy: Detector, tmp_path: Path) -> None:
-    for _ in range(30):
+    for _ in range(12):
         busy.save(tmp_path / "plant.nn")
         assert newnormal.load(tmp_path / "plant.nn").counters["seen"] % 40 == 0
 

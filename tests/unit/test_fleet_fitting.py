@@ -111,19 +111,6 @@ def test_processes_fit_the_same_bits() -> None:
         assert_same(fitted(found[name].result), here)
 
 
-def test_two_workers_give_what_one_gives() -> None:
-    histories = {f"web-{at}": history(at) for at in range(5)}
-    detectors = dict.fromkeys(histories, M2N2(**QUICK))
-    one = dict(fit_streams(detectors, histories, workers=1))
-    two = dict(fit_streams(detectors, histories, workers=2))
-    assert list(one) == list(histories)
-    assert set(two) == set(histories)
-    for name in histories:
-        assert_same(fitted(one[name]), fitted(two[name]))
-    with pytest.raises(NewnormalError, match="has not been fitted"):
-        detectors["web-0"].score_frozen(series(10, 2, 0))
-
-
 # ------------------------------------------------------------------ what fails
 
 

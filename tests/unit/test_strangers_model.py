@@ -34,11 +34,6 @@ def test_a_strangers_model_passes_the_check(model: object) -> None:
     check_model(model)
 
 
-@pytest.mark.parametrize("model", ["mlp", "pca"])
-def test_built_in_models_pass_the_check(model: str) -> None:
-    check_model(model)
-
-
 def test_it_finds_what_stands_out_and_says_what_was_expected() -> None:
     series = plant(120, 3, 1)
     series[60, 1] += 4
