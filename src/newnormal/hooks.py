@@ -14,10 +14,8 @@ _FUNCTIONS: dict[str, str] = {}
 def show_with(**functions: str) -> None:
     """Name the functions that show values, as "package.module:function".
 
-    Parameters
-    ----------
-    functions
-        ``plot`` draws verdicts; ``html`` returns what a notebook shows of any of our values.
+    `functions`: ``plot`` draws verdicts; ``html`` returns what a notebook shows of any of our
+    values.
     """
     _FUNCTIONS.update(functions)
 

@@ -61,10 +61,7 @@ _NO_COUNTS = np.zeros((0, 0), np.int64)
 class TimedAcceptance(Acceptance):
     """The acceptance stage of the loop: accepts what lasts, and what a person accepts.
 
-    Parameters
-    ----------
-    accept_after
-        Samples before which nothing is accepted without a person; infinity: never.
+    `accept_after`: samples before which nothing is accepted without a person; infinity: never.
     """
 
     def __init__(self, accept_after: float) -> None:

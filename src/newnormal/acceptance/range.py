@@ -58,8 +58,6 @@ class NormalRange(NamedTuple):
 
     It learns nothing by itself, so no drift is too slow for it.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> normal = NormalRange.fit(rng.normal(size=(2000, 3)))
     >>> normal.measure(rng.normal(size=(500, 3))).crossings.any()
@@ -68,8 +66,6 @@ class NormalRange(NamedTuple):
     >>> out.crossings.any(), normal.state.crossing.argmax(), normal.distance > 1
     (np.True_, np.int64(1), True)
 
-    Notes
-    -----
     With P the inverse of the correlations between the channels' levels on history, a share of
     the identity added, (P u)_c / P_cc is what the other channels leave unexplained of level c.
     The range of normal is that of history's positions, and of each half of history's as the other
@@ -243,8 +239,6 @@ class NormalRange(NamedTuple):
 def squeezed(levels: Floats) -> Floats:
     """Return levels as they are measured: far out, a tenfold one counts a little more.
 
-    Examples
-    --------
     >>> squeezed(np.array([-7.0, 20.0, 200.0, 1e30]))
     array([-7., 20., 24., 40.])
     """
@@ -256,8 +250,6 @@ def squeezed(levels: Floats) -> Floats:
 def unsqueezed(levels: Floats) -> Floats:
     """Return what `squeezed` was made from, within ±2e6.
 
-    Examples
-    --------
     >>> unsqueezed(np.array([-7.0, 20.0, 24.0, -45.0])).round(9)
     array([-7.e+00,  2.e+01,  2.e+02, -2.e+06])
     """

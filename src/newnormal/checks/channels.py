@@ -69,7 +69,6 @@ class _Column(NamedTuple):
     def finding(
         self, level: Level, code: str, text: str, remedy: Callable[[str], str] | None = None
     ) -> Finding:
-        """Return a finding; its sentence begins with the channel's name."""
         name = self.facts.name
         option = None if remedy is None else remedy(name)
         return Finding(level, code, name, f"{name!r} {text}", option)

@@ -331,7 +331,6 @@ def _reading_findings(
 
 
 def _note_of(profile: InputProfile | None, part: str) -> str | None:
-    """Return the note with this in it, if there is one."""
     notes = () if profile is None else profile.notes
     return next((note for note in notes if part in note), None)
 

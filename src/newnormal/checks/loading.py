@@ -79,7 +79,6 @@ def _file(path: str | PathLike[str], options: dict[str, Any]) -> Loaded:
 
 
 def _unnamed(error: InputError, path: str | PathLike[str]) -> Finding:
-    """Return the finding without the name of the file, which the check has."""
     message = error.message.removeprefix(f"{fspath(path)}: ").removeprefix("standard input: ")
     return unreadable(InputError(message, hint=error.hint))
 
@@ -166,7 +165,6 @@ def _plain_frame(frame: nw.DataFrame[Any], times: Any) -> tuple[Any, Any]:
 
 
 def _finite(values: Any, loaded: Loaded) -> Any:
-    """Return values with infinite ones missing."""
     array = values.values if isinstance(values, Table) else values
     if array.dtype.kind != "f" or not np.isinf(array).any():
         return values

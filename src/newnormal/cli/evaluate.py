@@ -242,7 +242,6 @@ def measure(
 
 
 def _print_summary(title: str, lines: list[str]) -> None:
-    """Print what matters before any table."""
     put(f"{shown(title)}\n")
     for line in lines:
         put(line)
@@ -283,7 +282,6 @@ def _print_groups(evaluation: Evaluation) -> None:
 
 
 def _group(title: str, about: str, rows: Mapping[str, Any]) -> None:
-    """Print names and values in two columns, the first half at the left."""
     typer.echo(f"\n{typer.style(title, bold=True)}")
     for line in about.splitlines():
         typer.echo(typer.style(line, dim=True))

@@ -273,7 +273,6 @@ def _fit_fleet(
 
 
 def _report_failures(fleet: "Fleet") -> None:
-    """Name each stream that could not be fitted, and why."""
     for name, error in fleet.failures_.items():
         say(f"error: {stream_text(name)}: {error.message}")
 

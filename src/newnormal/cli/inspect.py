@@ -87,7 +87,6 @@ def _show(title: str, shown: WrittenStream, waiting: bool, as_json: bool) -> Non
 
 
 def _facts(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
-    """Return rows for a person: what the stream has been through, then the settings."""
     from newnormal.alarms.words import moment_text
     from newnormal.config import duration_text
 
@@ -200,7 +199,6 @@ def number(value: float | None) -> float | None:
 
 
 def _threshold(detector: BaseDetector) -> str:
-    """Return the threshold, and where it comes from."""
     from newnormal.fitting import DEFAULT_QUANTILE
 
     if not math.isnan(detector.alarm_rate_.limit_per_day):
@@ -212,7 +210,6 @@ def _threshold(detector: BaseDetector) -> str:
 
 
 def _open_as_text(detector: BaseDetector) -> dict[str, Any]:
-    """Return a row for each open alarm and change, with its sentence."""
     from newnormal.alarms.words import standing_text
 
     rows = {f"alarm {alarm.number}": standing_text(alarm) for alarm in detector.alarms_}
@@ -373,7 +370,6 @@ def _open_text(opened: Mapping[str, Sequence[Alarm | Change]]) -> str:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of the files of a folder; a running watch may remove some meanwhile."""
     total = 0
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
@@ -382,7 +378,6 @@ def _size(folder: Path) -> int:
 
 
 def _channels(fleet: Fleet) -> list[int]:
-    """Return the least and the most channels of a stream, once if they are the same."""
     counts = sorted({len(channels) for channels in fleet.channels_.values()}) or [0]
     return [counts[0]] if len(counts) == 1 else [counts[0], counts[-1]]
 

@@ -251,7 +251,6 @@ def fleet_back_to_fit(model: Path, fleet: Fleet, tables: StreamTables) -> Fleet:
 
 
 def _say_errors(verdicts: FleetVerdicts, tables: StreamTables) -> None:
-    """Name the streams whose samples were not taken, and count them as left out."""
     for failure in verdicts.errors:
         if failure.stream not in tables.errors:
             tables.errors[failure.stream] = InputError(

@@ -319,7 +319,6 @@ def _progress_bar() -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _exit_if_failed(runner: Runner) -> None:
-    """Exit with a failure if anything had no result, and name it with the reason."""
     if runner.failed or runner.streams.absent:
         _say_failed(runner)
         raise typer.Exit(FAILED)

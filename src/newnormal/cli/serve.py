@@ -258,7 +258,6 @@ def restore(
 
 
 def _stored(folder: Path) -> dict[str, Any]:
-    """Return the tokens of a data folder."""
     if not (folder / _STORE).exists():
         return {}
     with _opened(folder) as store:

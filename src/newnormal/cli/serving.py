@@ -209,7 +209,6 @@ class _Running:
     # --- signals
 
     def _install(self) -> dict[int, Any]:
-        """Take the signals; return their handlers of before."""
         numbers = [signal.SIGTERM, signal.SIGINT]
         numbers += [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
         return {number: signal.signal(number, self._note) for number in numbers}
@@ -284,7 +283,6 @@ class _Gate:
         self.compiling = share, seconds
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request."""
         if self.open or scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -447,7 +445,6 @@ def _tried(connection: Any) -> str:
 
 
 def _host(config: ServiceConfig, reachable: Callable[[ServiceConfig], None]) -> str:
-    """Return where the service would listen; raise an error if it could not."""
     from newnormal.fleet.folder.lock import process_using
 
     reachable(config)

@@ -45,8 +45,6 @@ class Field:
 class Layout:
     """Where each array of a tree is in a block of `nbytes` bytes.
 
-    Examples
-    --------
     >>> from newnormal.core.times import SampleTimes
     >>> from newnormal.types.tables import first
     >>> layout = Layout.of(first(SampleTimes, {"L": 3}))

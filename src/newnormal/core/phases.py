@@ -21,8 +21,6 @@ class TimeClock:
     A day is divided into `bins`. Phase k · bins + b is bin b of a day of kind k: all days are of
     one kind, or working days and weekends of two, or each day of the week of its own.
 
-    Examples
-    --------
     >>> clock = TimeClock(bins=24, kinds=2, zone="Europe/Berlin")
     >>> times = np.array(["2026-03-28T22:30", "2026-03-29T22:30"], "datetime64[ns]")
     >>> clock.phases(times, 0, 2)  # Saturday 23:30, Monday 00:30
@@ -87,8 +85,6 @@ class TimeClock:
 class SampleClock:
     """Phases by the number of a sample, for a stream without times that follows on history.
 
-    Examples
-    --------
     >>> SampleClock(bins=4, period=8, origin=2).phases(None, 5, 3)
     array([3., 0., 0.])
     """

@@ -34,16 +34,12 @@ class Rhythm(NamedTuple):
 
     A channel without rhythm has the same level and spread, those of its history, at each phase.
 
-    Examples
-    --------
     >>> times = np.datetime64("2026-01-01", "ns") + np.arange(24 * 14) * np.timedelta64(1, "h")
     >>> history = np.sin(np.arange(24 * 14) * np.pi / 12)[:, None]
     >>> rhythm = Rhythm.fit(history, times, np.timedelta64(1, "h"), "UTC")
     >>> rhythm.phases(times[:3]), rhythm.levels[6].round(2)
     (array([0., 1., 2.]), array([1.], dtype=float32))
 
-    Notes
-    -----
     Levels are medians over days, spreads 1.4826 times the median distance from them. Both are
     joined with those of neighbouring bins, levels only where the bin's own is within three standard
     errors of its neighbours' mean, so that the edges of a nightly job stay sharp.

@@ -14,8 +14,6 @@ from newnormal.types import Floats
 class Scaler:
     """Mean and standard deviation of each channel's observed history.
 
-    Examples
-    --------
     >>> scaler = Scaler.fit(np.array([[1.0, 7.0], [3.0, 7.0]]))
     >>> scaler.apply(np.array([[5.0, 8.0]]))
     array([[3., 1.]])

@@ -45,8 +45,6 @@ def late_error(
 class SampleTimes(TimesState):
     """The times of a stream, and what is asked of them.
 
-    Examples
-    --------
     >>> from newnormal.types.tables import first
     >>> times = first(SampleTimes, {"L": 3})
     >>> for second in range(5):

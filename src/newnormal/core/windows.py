@@ -12,8 +12,6 @@ def starts(length: int, window: int, stride: int) -> Ints:
 
     Every sample is covered where ``stride <= window``. At least one window must fit.
 
-    Examples
-    --------
     >>> starts(11, 4, 4).tolist()
     [0, 4, 7]
     """
@@ -30,8 +28,6 @@ def threshold_scores(scores: Floats, last_window: Floats, stride: int) -> Floats
     repeats samples judged before: their second scores are included, and as many of the smallest
     scores are left out.
 
-    Notes
-    -----
     The paper's thresholds come out of exactly this, repeats and all: with the plain scores, its
     SMAP T-3 row is not reproduced, where history scores jump fifteenfold between Q95 and Q96.
     """

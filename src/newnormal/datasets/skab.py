@@ -21,7 +21,6 @@ def _streams(folder: Path) -> set[str]:
 
 
 def _table(path: Path, names: list[str]) -> tuple[Times, Floats]:
-    """Return the times, and the other columns as numbers, shape (T, C)."""
     time = names.index(_TIME)
     with open_text(path) as file:
         rows = list(csv.reader(file, delimiter=";"))[1:]

@@ -18,7 +18,6 @@ def _streams(folder: Path) -> set[str]:
 
 
 def _observed(numbers: Floats) -> Bools:
-    """Return whether each column holds a number, shape (C,)."""
     return np.asarray((~np.isnan(numbers)).any(axis=0))
 
 

@@ -149,5 +149,4 @@ def connection_hint(error: BaseException, who: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a header can have a text."""
     return text.isascii() and text.isprintable()

@@ -133,7 +133,6 @@ class MqttConnection:
         return self._packets != before
 
     def _read(self) -> None:
-        """Handle a packet if one is there."""
         result = self._client.loop_read()
         if result or self._client.socket() is None:
             raise self._lost()
@@ -220,7 +219,6 @@ class MqttConnection:
         return number
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
-        """Handle packets until a condition holds."""
         deadline = time.monotonic() + self._timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -234,7 +232,6 @@ class MqttConnection:
         return BrokerError(f"{self.address}: expected {expected}, found {found}", hint=hint)
 
     def _lost(self) -> BrokerError:
-        """Return the error of a connection that is gone."""
         if self._ended is not None and self._ended.value == _TAKEN_OVER:
             return SessionTakenError(
                 f"{self.address}: expected no other client with the client id "
@@ -259,7 +256,6 @@ class MqttConnection:
         )
 
     def _not_made(self, error: Exception) -> BrokerError:
-        """Return the error of a connection that could not be made."""
         if isinstance(error, ssl.SSLCertVerificationError):
             return self.error(
                 "a certificate that can be trusted",
@@ -431,7 +427,6 @@ class _Socket(ssl.SSLSocket):
 
 
 def _place(options: Options) -> tuple[str, str, int | None, str]:
-    """Return scheme, host, port and path of a broker."""
     where = options.where
     url: str | None = options.text("url", None)
     host: str | None = options.text("host", None)
@@ -464,7 +459,6 @@ def _place(options: Options) -> tuple[str, str, int | None, str]:
 
 
 def _context(options: Options, is_encrypted: bool) -> ssl.SSLContext | None:
-    """Return how TLS is spoken; None: not at all."""
     ca_file: str | None = options.text("ca_file", None)
     cert_file: str | None = options.text("cert_file", None)
     key_file: str | None = options.text("key_file", None)

@@ -134,7 +134,6 @@ def parse(plain: bytes, kind: type[Any]) -> Any:
 
 
 def _declared(body: bytes) -> int:
-    """Return the size that a body of snappy says it has, which is its first number."""
     size = 0
     for at, byte in enumerate(body[:5]):
         size |= (byte & 0x7F) << (7 * at)

@@ -190,7 +190,6 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _matches(wanted: Sequence[str], levels: Sequence[str]) -> bool:
-    """Return whether the levels of a topic match those of a filter."""
     if levels[0].startswith("$") and wanted[0] in (_ONE, _REST):
         return False
     for at, part in enumerate(wanted):
@@ -227,7 +226,6 @@ def _check(where: str, text: str, levels: Sequence[str]) -> None:
 
 
 def _escaped(name: str) -> str:
-    """Return a name as a part of a topic."""
     return "".join(
         each
         if each.isprintable() and each not in "+#%"

@@ -61,8 +61,6 @@ class Committee(Model):
     (`newnormal.kernels.members`) vote in the same way. The committee's score is the exponential of
     the mean vote, where a vote below 0 counts as 0: 1 is usual.
 
-    Notes
-    -----
     With x a sample, μ ← γ·μ + (1 - γ)·x an expert's trend, r the residual of x - μ, and s, m, d
     the mean square of each channel's residual, the mean and the standard deviation of the
     logarithm on history: vote = (log mean_c(r²/s) - m) / d. What the vote usually is at this phase

@@ -30,8 +30,6 @@ def widths_of(n: int) -> tuple[int, ...]:
     The bottleneck is at most half of the values, so that it cannot copy them, and the layers
     around it are wide enough to learn. They are the same for all streams of one shape.
 
-    Examples
-    --------
     >>> widths_of(5), widths_of(1000)
     ((5, 16, 8, 2, 8, 16, 5), (1000, 64, 32, 16, 32, 64, 1000))
     """

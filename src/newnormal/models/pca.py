@@ -32,8 +32,6 @@ class PCA(Model):
     score by. The window sets only how often the trend moves. Missing values count as history's
     mean.
 
-    Notes
-    -----
     With z a sample standardised by history and V the components: score = mean_c (z - V Vᵀ z)².
     """
 

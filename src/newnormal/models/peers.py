@@ -63,8 +63,6 @@ class Peer(Model):
     detector whose cost grows with the square of history (LOF, OCSVM, KNN, LUNAR, ...) is fitted on
     `MOST_ROWS` samples of a longer one, evenly spaced.
 
-    Notes
-    -----
     Scores are PyOD's `decision_function`, which points up. SO_GAAL's is its discriminator's output
     as PyOD returns it, whichever way training left it to point. Those of ECOD and COPOD depend on
     the samples judged in the same call, as PyOD ranks them together with history: for these two,
@@ -134,8 +132,6 @@ class Peer(Model):
 def thinned(rows: Floats, most: int) -> Floats:
     """Return rows evenly spaced from the first to the last, at most so many.
 
-    Examples
-    --------
     >>> thinned(np.arange(9.0), 3), thinned(np.arange(3.0), 3)
     (array([0., 4., 8.]), array([0., 1., 2.]))
     """

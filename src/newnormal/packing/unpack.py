@@ -99,12 +99,8 @@ def unpack(
     `origin` names the file in errors; `model` is the class, or its import path, of a model that is
     neither built in nor an installed entry point, and `threshold` that of such a threshold.
 
-    Raises
-    ------
-    ParameterError
-        If `model` or `threshold` is not one.
-    StateError
-        If the file does not fit.
+    Raise a ParameterError if `model` or `threshold` is not one. Raise a StateError if the file does
+    not fit.
     """
     if model is not None:
         find(model)

@@ -167,7 +167,6 @@ def stream_figure(
 
 
 def _chosen(timeline: Timeline, channels: int | Sequence[str] | None) -> Ints:
-    """Return the channels to draw: those named, or so many of those that are concerned."""
     if channels is not None and not isinstance(channels, int):
         names = [channels] if isinstance(channels, str) else list(channels)
         if unknown := [name for name in names if name not in timeline.channels]:
@@ -250,7 +249,6 @@ def _signal(axes: Axes, timeline: Timeline, x: Floats, channel: int, style: Styl
 
 
 def _part(timeline: Timeline, name: str) -> str:
-    """Return in how many alarms and changes a channel has a part."""
     alarms = [alarm for alarm in timeline.alarms if _concerns(alarm, name)]
     changes = [span.change for span in timeline.changes if name in span.change.channels]
     texts = [_numbers("alarm", [alarm.number for alarm in alarms])] if alarms else []
@@ -367,7 +365,6 @@ def _marks(timeline: Timeline, style: Style) -> dict[str, Artist]:
 
 
 def _empty(timeline: Timeline, style: Style) -> Figure:
-    """Return a figure that says that there is nothing."""
     figure = blank(9.0, 1.0, style)
     name = f"{timeline.name}: " if timeline.name else ""
     write(figure, [f"{name}no samples"], 0.6, style.ink, size=NORMAL + 1, weight="bold")

@@ -256,7 +256,6 @@ def _facts(axis: Axis) -> dict[str, Any]:
 
 
 def _labelled(axis: Axis, labels: Bools) -> list[list[Any]]:
-    """Return the labelled stretches, from their first to their last sample."""
     if not len(labels):
         return []
     first = axis.timeline.first

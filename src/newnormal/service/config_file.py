@@ -222,7 +222,6 @@ def _given_tokens(file: object, text: str | None) -> Iterator[TokenConfig]:
 def _connections(
     name: str, several: Mapping[str, Options], base: Path
 ) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Give name, kind and options of each sink or source."""
     for key, given in several[name].sections(name).items():
         kind = given.text("kind")
         yield key, kind, _checked(given, base)

@@ -208,7 +208,6 @@ class Simulation:
         return np.concatenate(drawn)[skipped : skipped + count]
 
     def _happenings(self, number: int, first: int, last: int) -> Iterator[Happening]:
-        """Give what happens to a machine between two minutes of the story."""
         yield from (it for it in _STORY if it.machine == number and it.start <= last)
         # Each stretch of `_EVERY` minutes has one fault somewhere.
         for stretch in range(max(first - _EVERY, _LATER) // _EVERY, max(last, 0) // _EVERY + 1):

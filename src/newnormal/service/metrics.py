@@ -107,7 +107,6 @@ def _of_service(service: Service, now: int) -> Iterator[Metric]:
 
 
 def _of_data(health: Mapping[str, Any]) -> Iterator[Metric]:
-    """Give the measurements of the data folder and of fitting."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     memory = health.get("memory") or {}
@@ -143,7 +142,6 @@ def _of_data(health: Mapping[str, Any]) -> Iterator[Metric]:
 def _of_sinks(
     health: Mapping[str, Any], counts: Mapping[str, Mapping[str, Any]], now: int
 ) -> Iterator[Metric]:
-    """Give the measurements of alerts and scores by sink."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     alerts = GaugeMetricFamily("newnormal_alerts", "Alerts by sink.", labels=["sink", "state"])

@@ -122,7 +122,6 @@ class Puller:
         self._positions[name] = position
 
     def _pushed(self, arrival: Arrival, past: bool) -> int:
-        """Push the samples of one stream; return how many were taken."""
         try:
             self._service.push((arrival,), source=self.name, past=past).result()
         except ValueError as error:

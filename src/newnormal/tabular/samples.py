@@ -82,7 +82,6 @@ def unmasked(values: Any) -> Any:
 
 
 def _by_name(sample: Any, channels: tuple[str, ...], number: int) -> Any:
-    """Return the values of a mapping, or of a pandas row, in the order of the channels."""
     if hasattr(sample, "index") and hasattr(sample, "to_dict"):  # a row of a pandas frame
         named = sample.to_dict()
         if all(isinstance(name, str) for name in named):

@@ -124,7 +124,6 @@ def _positive(value: Any) -> bool:
 
 
 def _alerts() -> dict[str, Alert]:
-    """Return alerts of every kind, by what they are."""
     changes: dict[str, dict[str, Any]] = {
         "an alarm that fired": {},
         "an alarm that is resolved": {

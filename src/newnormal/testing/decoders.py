@@ -55,7 +55,6 @@ def check_decoder(
 
 
 def _decoded(decoder: Decoder, body: bytes, headers: Mapping[str, str]) -> Sequence[Arrival]:
-    """Do what the service does with a body."""
     plain = decoder.unpack(body, headers)
     weight = decoder.weight(plain, headers)
     expect(weight >= len(plain), "a weight of a body's length at least", weight)

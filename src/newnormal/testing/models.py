@@ -355,7 +355,6 @@ def _is_compiled(kind: type[Model]) -> bool:
 
 
 def _gathered(parts: list[Verdicts]) -> Floats:
-    """Gather the scores of several runs, late ones included."""
     scores = np.full(_LIVE, np.nan)
     for part in parts:
         for verdicts in (part.late, part):

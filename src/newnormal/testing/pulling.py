@@ -149,7 +149,6 @@ def _check_resuming(
 
 
 def _read(source: PullSource, limit: int) -> tuple[set[Sample], list[tuple[set[Sample], Any]]]:
-    """Return all values of a source; and after each batch those so far, and its snapshot."""
     samples: set[Sample] = set()
     snapshots = []
     quiet = 0

@@ -137,7 +137,6 @@ def _verdicts() -> dict[str, Verdicts]:
 
 
 def _events() -> list[Event]:
-    """Return events of every kind, with times and without."""
     when = np.datetime64("2026-01-01T00:00:00", "ns")
     events = []
     for time in (when, None):

@@ -140,7 +140,6 @@ def _check_snapshot(source: Source) -> dict[str, Any]:
 
 
 def _read(source: Source, limit: int) -> tuple[Any, Any]:
-    """Return all values and times of a source, each batch checked."""
     values, times = [np.empty((0, len(source.options.channels)))], []
     empty = 0
     while True:

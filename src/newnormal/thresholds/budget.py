@@ -25,19 +25,10 @@ class Budget:
 
     The threshold starts where history's scores would reach it at that rate, and never sinks below.
 
-    Parameters
-    ----------
-    alarms_per_day
-        Alarms a day, on average.
-    risk
-        Instead: the chance that an alarm opens at any one sample.
-    samples_per_day
-        How many samples a day has; the default is one a minute.
-    gap
-        Samples of quiet that end an alarm. More of them make fewer, longer alarms.
+    `alarms_per_day`: alarms a day, on average. `risk`: instead: the chance that an alarm opens at
+    any one sample. `samples_per_day`: how many samples a day has; the default is one a minute.
+    `gap`: samples of quiet that end an alarm. More of them make fewer, longer alarms.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> threshold = Budget(alarms_per_day=3).calibrate(rng.normal(size=3 * 1440))
@@ -45,8 +36,6 @@ class Budget:
     >>> print(threshold.alarm_rate)
     32 alarms in 20,160 samples: 2.29 a day, 2.43 a day lately; limit on false ones: 3 a day
 
-    Notes
-    -----
     Scores must be on a scale where distances mean the same everywhere: logarithms of squared
     residuals, or their standardised mean.
 

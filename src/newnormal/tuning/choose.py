@@ -70,26 +70,18 @@ def choose(
 ) -> Chosen:
     """Decide from scaled history (T, C) alone, and train what was decided.
 
-    Parameters
-    ----------
-    history
-        Standardised; NaN where missing.
-    seed
-        Of training and of what is planted.
-    epochs, batch
-        How training goes through the history; None: as many epochs as make it settle.
-    on_epoch
-        Called after each epoch of each expert.
-    on_phase
-        Called with what is done now, and the share of all of it that is done.
-    phases
-        Of each sample of history in its rhythm, (T,), NaN where unknown; None: it has no rhythm.
-    rhythm
-        What is expected at each phase.
-    early_rhythm
-        The same from early history alone (`early_samples`), for the test; None: `rhythm`.
-    notes
-        Sentences for `Choice.notes`.
+    `history`: standardised; NaN where missing.
+    `seed`: of training and of what is planted.
+    `epochs`, `batch`: how training goes through the history; None: as many epochs as make it
+    settle.
+    `on_epoch`: called after each epoch of each expert.
+    `on_phase`: called with what is done now, and the share of all of it that is done.
+    `phases`: of each sample of history in its rhythm, (T,), NaN where unknown; None: it has no
+    rhythm.
+    `rhythm`: what is expected at each phase.
+    `early_rhythm`: the same from early history alone (`early_samples`), for the test; None:
+    `rhythm`.
+    `notes`: sentences for `Choice.notes`.
     """
     if phases is None or rhythm is None:
         phases = rhythm = early_rhythm = None

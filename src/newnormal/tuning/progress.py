@@ -11,8 +11,6 @@ class FitProgress:
 
     `on_epoch`, `on_phase`: the caller's; None: not called.
 
-    Examples
-    --------
     >>> progress = FitProgress(None, lambda what, share: print(f"{what} {share:.2f}"))
     >>> progress.begin("training", 0.0, 0.5, steps=2)
     training 0.00

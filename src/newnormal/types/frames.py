@@ -138,7 +138,6 @@ def frame_of(
 
 
 def _index(kind: FrameKind, moments: Any, rows: int, first: int, plain: Any) -> Any:
-    """Return the index of a pandas frame."""
     import narwhals as nw
 
     if kind.index is not None and len(kind.index) == rows:

@@ -107,7 +107,6 @@ def _expected(expected: Floats | None, rows: int) -> tuple[Iterable[str], Iterab
 def _times(
     times: Times | None, rows: int, heads: Sequence[LineHead], owners: Sequence[int] | None
 ) -> Iterable[str]:
-    """Return the times as JSON, each in the zone of its stream."""
     if times is None:
         return repeat("null", rows)
     if owners is None:

@@ -52,7 +52,6 @@ class _InfluxLayout(NamedTuple):
 
 
 def _layout(naming: Naming, head: str, fields: tuple[str, ...]) -> _InfluxLayout:
-    """Return where the values of lines go."""
     series = read_series(head)
     columns: dict[str, int] = {}
     counters = []

@@ -138,7 +138,6 @@ class _Resource:
         self._key = digest_of(options.text, sent.resource.SerializeToString())
 
     def read(self) -> None:
-        """Collect all values."""
         for scope in self._sent.scope_metrics:
             key = digest_of(self._key, scope.scope.name)
             for metric in scope.metrics:
@@ -180,7 +179,6 @@ def _short(name: str) -> str:
 
 
 def _values(name: str, kind: str, data: Any, point: Any) -> Iterator[_PointValue]:
-    """Give the values of a data point."""
     labels = _labels(point.attributes)
     if kind in _SUMMED:
         yield _PointValue(f"{name}_count", labels, float(point.count), adds_up=True)
@@ -209,7 +207,6 @@ def _labels(attributes: Any) -> dict[str, str]:
 
 
 def _text(value: Any, depth: int = 0) -> str:
-    """Return the value of an attribute as text."""
     kind = value.WhichOneof("value")
     plain = _TEXTS.get(kind)
     if plain is not None:

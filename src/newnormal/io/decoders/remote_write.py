@@ -161,7 +161,6 @@ class RemoteWriteDecoder(SeriesDecoder):
     # ------------------------------------------------------------------ names
 
     def _named(self, request: Any, plain: bytes, options: QueryOptions) -> list[_SentSeries | None]:
-        """Return what is known of each series; None: it is left out."""
         named: list[_SentSeries | None] = []
         read: Any = None  # with its labels, where one is new
         for at, sent in enumerate(request.timeseries):

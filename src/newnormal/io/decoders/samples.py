@@ -128,7 +128,6 @@ class SamplesDecoder(Decoder):
         return arrivals
 
     def _block(self, sample: dict[str, Any], stream: Any, where: str) -> Arrival:
-        """Return the samples of an object with many."""
         times, values = sample.get("times"), sample.get("values")
         names = sample.get("channels")
         if not isinstance(times, list) or not isinstance(values, list | dict):

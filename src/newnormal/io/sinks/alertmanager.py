@@ -275,7 +275,6 @@ def _all_of(
 
 
 def _status(receiver: HttpReceiver) -> str:
-    """Return the version of an Alertmanager and how its cluster is."""
     answer = receiver.ask("GET", _STATUS, most=_MOST_STATUS)
     receiver.judge(answer)
     try:

@@ -94,7 +94,6 @@ class KafkaSink(AlertSink):
         raise self._down("no report of the message")
 
     def _judge(self, error: KafkaError) -> None:
-        """Raise what an error means."""
         from confluent_kafka import KafkaError
 
         code, problem = error.code(), said(error)

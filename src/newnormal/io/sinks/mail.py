@@ -229,7 +229,6 @@ class MailSink(AlertSink):
         return f"{code} {' '.join(self._safe(decoded).split())[:_LONGEST_ANSWER]}".strip()
 
     def _safe(self, text: str) -> str:
-        """Return a text without the password, also as it is sent."""
         if self._password is None:
             return text
         sent = (self._password, f"\0{self._user}\0{self._password}")
@@ -267,7 +266,6 @@ class MailSink(AlertSink):
 
 
 def _address(where: str, option: str, text: str) -> Address:
-    """Return an address such as ``"plant <plant@example.org>"``."""
     problem = "another text"
     if not text.isascii():
         problem = "characters that are not ASCII"
@@ -285,7 +283,6 @@ def _address(where: str, option: str, text: str) -> Address:
 
 
 def _subject(body: Mapping[str, Any]) -> str:
-    """Return the subject: the beginning of the sentence, with no end of a line in it."""
     text = f"[{status_word(body)}] {headline(body).partition('; ')[0]}"
     return text if len(text) <= _LONGEST_SUBJECT else f"{text[: _LONGEST_SUBJECT - 1]}…"
 

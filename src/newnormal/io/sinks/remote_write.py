@@ -123,7 +123,6 @@ class RemoteWriteSink(ScoreSink):
 
 
 def _series(batch: ScoreBatch) -> dict[_Labels, list[tuple[int, float]]]:
-    """Return times in ms and values by the labels of their series."""
     series: dict[_Labels, list[tuple[int, float]]] = {}
     ratios, alarms = batch.ratios.tolist(), batch.alarms.astype(float).tolist()
     times = (batch.times // _MS).tolist()

@@ -110,7 +110,6 @@ class SlackSink(AlertSink):
 
 
 def _extra(options: Options) -> dict[str, str]:
-    """Return what a message has besides its text."""
     icon: str | None = options.text("icon", None)
     key = "icon_url" if icon and icon.startswith(("http://", "https://")) else "icon_emoji"
     extra = {name: options.text(name, None) for name in ("channel", "username")} | {key: icon}

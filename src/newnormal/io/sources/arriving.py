@@ -181,7 +181,6 @@ class ArrivingSource(Source):
 
 
 def _part(batch: Batch, begin: int, end: int) -> Batch:
-    """Return samples of a batch, with the problems before them."""
     rows = slice(begin, end)
     return Batch(
         batch.values[rows],

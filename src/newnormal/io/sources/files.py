@@ -94,7 +94,6 @@ class FileLines:
     # ------------------------------------------------------------------ parsers
 
     def _parser(self, tailed: Tailed) -> LineParser:
-        """Return the parser of a file that was read before."""
         if tailed.parser is None:
             tailed.parser = self._restored(tailed.facts)
         parser: LineParser = tailed.parser
@@ -346,7 +345,6 @@ class FilesSource(PullSource):
             self._problem = f"{_shown(tailed.name)} {rows.problem}", time.monotonic()
 
     def _arrivals(self, tailed: Tailed, rows: FileRows) -> Iterator[Arrival]:
-        """Give the samples of each stream."""
         if not len(rows.times):
             return
         names = self._names(rows.channels)

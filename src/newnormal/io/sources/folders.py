@@ -170,7 +170,6 @@ class Folders:
         return entries
 
     def _folders(self) -> dict[str, list[str]]:
-        """Return the patterns of names by folder."""
         tails: dict[str, list[str]] = {}
         for pattern in self._patterns:
             head, tail = (pattern, "*") if os.path.isdir(pattern) else os.path.split(pattern)

@@ -376,7 +376,6 @@ class GroupMember:
         self._assign()
 
     def _range(self, partition: Partition) -> tuple[int, int]:
-        """Return where a partition begins and ends."""
         from confluent_kafka import KafkaException
 
         try:
@@ -466,7 +465,6 @@ class GroupMember:
         self._assign()
 
     def _drop(self) -> None:
-        """Drop what was fetched and is not in a batch."""
         self._backlog.restart(self._assigned)
         self._ends = {}
 

@@ -433,7 +433,6 @@ class MqttSource(PullSource):
             self._confirming = None
 
     def _release(self) -> None:
-        """Acknowledge all messages that were taken, in order."""
         numbers, self._unacknowledged, self._digests = self._unacknowledged, [], []
         connection = self._connection
         if connection is None or not numbers:
@@ -446,7 +445,6 @@ class MqttSource(PullSource):
                 self._confirming = connection.unsubscribe(_NO_TOPIC), self._delivered.count
 
     def _leave(self) -> None:
-        """Forget a connection that ended."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()

@@ -87,7 +87,6 @@ def _checked(name: str, options: Options) -> PrometheusOptions:
 
 
 def _queries(options: Options) -> dict[str, str]:
-    """Return the queries by name."""
     query: str | None = options.text("query", None)
     channels: dict[str, str] | None = options.table("channels", None)
     if (query is None) == (channels is None):
@@ -291,7 +290,6 @@ class PrometheusSource(PullSource):
         return known.next(grid, asked, newest, longest)
 
     def _named(self, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
-        """Return the stream and the channel of a series."""
         own = dict(labels)
         metric = own.pop("__name__", "")
         stream, channel = self._chosen.naming(metric, own)

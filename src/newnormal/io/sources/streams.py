@@ -173,16 +173,13 @@ class _LongSource(Source):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
         return self._input.source.name
 
     @property
     def identity(self) -> str:
-        """What tells it from other inputs."""
         return self._input.source.identity
 
     def next_batch(self, limit: int) -> Batch | None:
-        """Return the samples that the next lines complete."""
         if (batch := self._input.next_batch(limit)) is None:
             return None
         own = batch.select({"": self.options.channels}, lenient=True).get("")
@@ -205,15 +202,12 @@ class _LongSource(Source):
         return self._input.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
-        """Go to the position of a snapshot."""
         return self._input.resume(snapshot)
 
     def stop(self) -> bool:
-        """Read no more bytes."""
         return self._input.source.stop()
 
     def close(self) -> None:
-        """Close the file."""
         self._input.source.close()
 
 

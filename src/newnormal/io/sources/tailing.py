@@ -632,7 +632,6 @@ class Tailing:
     # ------------------------------------------------------------------ one file
 
     def _move(self, piece: TailedLines, size: int) -> None:
-        """Go behind so many bytes."""
         tailed = piece.tailed
         tailed.move(piece.before, piece.raw, size)
         if tailed.packed and self._open is not None and self._open[0] is tailed:

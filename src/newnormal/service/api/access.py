@@ -146,7 +146,6 @@ class Access:
         }
 
     def _token(self, token: str) -> tuple[str, str, str] | None:
-        """Return name, role and hash of a token."""
         match = None
         for name, (hashed, role) in self._tokens().items():
             if token_matches(token, hashed):  # all are compared, however soon one fits

@@ -145,7 +145,6 @@ class Guard:
 
 
 def _host(value: str) -> str | None:
-    """Return the host of a Host header without its port."""
     try:
         parts = urlsplit(f"//{value}")
         _ = parts.port

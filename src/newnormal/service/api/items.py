@@ -152,7 +152,6 @@ def _related(service: Service, item: Item) -> list[Item]:
 
 
 def _of_incident(service: Service, item: Item) -> list[Item]:
-    """Return the first alarms of an incident."""
     first = []
     for name, number in list(item.body.get("streams", {}).items())[:_RELATED]:
         view = service.stream_named(name)

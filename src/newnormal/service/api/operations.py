@@ -155,12 +155,6 @@ def _settings(config: ServiceConfig) -> dict[str, Any]:
 
 
 def _window(window: Window) -> dict[str, Any]:
-    return {
-        "id": window.id,
-        "begin": iso(window.begin),
-        "end": iso(window.end),
-        "streams": window.streams,
-        "reason": window.reason,
-        "who": window.who,
-        "active": window.begin <= time.time_ns() < window.end,
-    }
+    active = window.begin <= time.time_ns() < window.end
+    times = {"begin": iso(window.begin), "end": iso(window.end)}
+    return {**vars(window), **times, "active": active}

@@ -114,7 +114,6 @@ def picture_json(
 
 
 def _oldest(store: Store, view: StreamView) -> int | None:
-    """Return the time of the oldest sample."""
     first = store.samples.first_kept(view.id)
     try:
         return int(store.samples.rows(view.id, first, first).times[0])

@@ -118,7 +118,6 @@ def _without(
 
 
 def _named(series: list[tuple[str, LabelledSeries]]) -> list[LabelledSeries]:
-    """Return the series, with the measurement in the name."""
     for measurement, one in series:
         one.name = f"{measurement}_{one.name}" if measurement else one.name
     return [one for _, one in series]

@@ -94,7 +94,6 @@ def _is_grafana_rows(text: str) -> bool:
 
 
 def _rows(text: str, delimiter: str, count: int) -> list[list[str]]:
-    """Return the first complete lines as cells."""
     lines = text.splitlines()
     if len(lines) > 1 and not text.endswith(("\r", "\n")):
         lines.pop()  # it may be cut off

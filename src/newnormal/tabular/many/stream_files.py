@@ -238,7 +238,6 @@ class _Parts:
         self._errors: list[tuple[int, Any, InputError]] = []
 
     def add(self, lines: Sequence[str], final: bool = False) -> None:
-        """Read some more lines."""
         start, samples = self._reader.read(lines, final=final)
         self._keys += samples.keys
         if len(samples.rows):
@@ -250,7 +249,6 @@ class _Parts:
     def tables(
         self, long: Long | None, by: Sequence[str], expected: Channels, reading: Reading
     ) -> StreamTables:
-        """Return the tables of all lines, in the order of the lines."""
         self.add([], final=True)
         self._reader.check()
         if not self._values and not self._errors:
@@ -347,7 +345,6 @@ def _label_beside(channels: str | Sequence[str], label: str) -> tuple[str, ...]:
 
 
 def _split_labels(streams: StreamTables, label: str) -> StreamTables:
-    """Return the streams with the channel `label` as their labels."""
     rows: dict[str, Ints] | None = None if streams.rows is None else {}
     labelled = StreamTables({}, rows, dict(streams.errors), streams.profile)
     for name, table in streams.tables.items():

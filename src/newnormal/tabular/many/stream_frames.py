@@ -128,7 +128,6 @@ def _with_levels(frame: nw.DataFrame[Any], by: Any) -> tuple[nw.DataFrame[Any], 
 def _by_cells(
     frame: nw.DataFrame[Any], series: dict[str, nw.Series[Any]], by: Any, needed: bool
 ) -> tuple[tuple[str, ...], Sequence[Any]]:
-    """Return the columns that name the streams, and their cells."""
     names = list(series)
     if by is None or (isinstance(by, Sequence) and len(by) == 0):
         if needed:

@@ -131,7 +131,6 @@ class StreamBatch:
 
 
 def _mismatch(columns: Sequence[str], channels: Sequence[str]) -> InputError:
-    """Return the error of columns that are not the channels."""
     try:
         match_names(columns, channels)
     except InputError as error:

@@ -258,7 +258,6 @@ def _moments(groups: dict[str, Any], count: int, order: Order | None) -> Moments
 
 
 def _clock(groups: dict[str, Any], count: int) -> tuple[Ints, Bools]:
-    """Return the times of day in ns, and which of them there are."""
     if "h" not in groups:
         return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
     hour = _whole(groups["h"])

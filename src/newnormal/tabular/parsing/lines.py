@@ -255,7 +255,6 @@ class LineParser:
     def _parsed(
         self, lines: Sequence[str], start: int, final: bool
     ) -> list[tuple[int, ParsedSamples]]:
-        """Return the lines as blocks that have the same columns, each with its offset."""
         columns = self.columns
         skipped: frozenset[int] = frozenset()
         if columns.splitter is None:
@@ -310,7 +309,6 @@ class LineParser:
     def _segments(
         self, lines: Sequence[str], start: int, marks: Sequence[int]
     ) -> list[tuple[int, ParsedSamples]]:
-        """Return blocks of lines between headers."""
         columns = self.columns
         blocks: list[tuple[int, ParsedSamples]] = []
         ends = [*marks, len(lines)]
@@ -385,7 +383,6 @@ class LineParser:
 
 
 def _refused(lines: Sequence[str]) -> list[tuple[int, InputError]]:
-    """Return what is wrong with lines that were refused before they came here."""
     return [
         (position, line.error)  # type: ignore[attr-defined]
         for position, line in enumerate(lines)
