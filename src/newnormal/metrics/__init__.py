@@ -9,17 +9,22 @@ where it has none; `report` gives NaN there. Numbers named ``best_…`` are orac
 is chosen with the labels.
 """
 
-from newnormal.metrics.adjusted import (
+from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, count_alarms, trace_alarms
+from newnormal.metrics.evaluation import Evaluation, evaluate
+from newnormal.metrics.point import (
+    Confusion,
+    accuracy,
     adjusted_accuracy,
     adjusted_confusion,
     adjusted_f1,
     adjusted_precision,
     adjusted_recall,
+    confusion,
+    f1,
     point_adjust,
+    precision,
+    recall,
 )
-from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, count_alarms, trace_alarms
-from newnormal.metrics.evaluation import Evaluation, evaluate
-from newnormal.metrics.point import Confusion, accuracy, confusion, f1, precision, recall
 from newnormal.metrics.range import (
     Volumes,
     affiliation_f1,

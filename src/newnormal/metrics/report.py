@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newnormal.errors import ParameterError
-from newnormal.metrics.adjusted import adjusted_confusion
 from newnormal.metrics.inputs import decide, labels_and_predictions, labels_and_scores
-from newnormal.metrics.point import Confusion
+from newnormal.metrics.point import Confusion, adjusted_confusion
 from newnormal.metrics.range import (
     Volumes,
     affiliation_precision,

@@ -77,11 +77,6 @@ def check_alert_sink(
     down
         Makes a sink whose receiver is not there.
 
-    Raises
-    ------
-    AssertionError
-        With what was expected and what was found.
-
     Examples
     --------
     >>> sink = MemoryAlertSink()

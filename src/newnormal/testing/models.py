@@ -38,11 +38,6 @@ def check_model(
     seed
         Of the series and of training.
 
-    Raises
-    ------
-    AssertionError
-        With what the author has to change.
-
     Examples
     --------
     >>> check_model("pca")

@@ -98,11 +98,6 @@ def check_pull_source(
     other
         Makes a source of another input, which must not resume from a snapshot of the first.
 
-    Raises
-    ------
-    AssertionError
-        With what was expected and what was found.
-
     Examples
     --------
     >>> times = np.arange(20) * 10**9

@@ -78,11 +78,6 @@ def check_score_sink(
     clock
         The time in ns; scores are of the last minute.
 
-    Raises
-    ------
-    AssertionError
-        With what was expected and what was found.
-
     Examples
     --------
     >>> sink = MemoryScoreSink()

@@ -72,11 +72,6 @@ def check_sink(make: Callable[[], Sink]) -> None:
     make
         Makes the sink. It is made more than once, also for the same target.
 
-    Raises
-    ------
-    AssertionError
-        With what was expected and what was found.
-
     Examples
     --------
     >>> check_sink(MemorySink)

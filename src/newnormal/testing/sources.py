@@ -78,11 +78,6 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     other
         Makes a source of another input, which must not resume from a snapshot of the first.
 
-    Raises
-    ------
-    AssertionError
-        With what was expected and what was found.
-
     Examples
     --------
     >>> check_source(lambda: MemorySource(np.ones((20, 2))))

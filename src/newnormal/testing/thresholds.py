@@ -28,11 +28,6 @@ def check_threshold(threshold: object, *, seed: int = 0) -> None:
     seed
         Of the scores.
 
-    Raises
-    ------
-    AssertionError
-        With what the author has to change.
-
     Examples
     --------
     >>> check_threshold(0.99)
