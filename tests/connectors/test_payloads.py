@@ -71,14 +71,6 @@ def test_the_usual_fields_of_a_time_are_no_channel(name: str, channel: str | Non
     assert found == [("press", shown, 1767225600 * SECOND, 1.0)]
 
 
-@pytest.mark.parametrize(
-    "time",
-    ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", 1767225600, 1767225600000, "1767225600"],
-)
-def test_times_may_be_written_in_many_ways(time: object) -> None:
-    assert read({"ts": time, "a": 1})[0][2] == 1767225600 * SECOND
-
-
 def test_a_field_called_time_that_is_an_object_is_no_time() -> None:
     assert read({"time": {"up": 5}, "a": 1}) == [
         ("press", "time.up", RECEIVED, 5.0),

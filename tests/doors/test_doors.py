@@ -21,7 +21,7 @@ from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
-from newnormal.tabular import LineParser, LongLines, Reading, read_tables, to_table
+from newnormal.tabular import LineParser, LongLines, Reading, read, read_tables, to_table
 from newnormal.tabular.exports import translate
 from tests.present import present
 
@@ -133,6 +133,103 @@ def test_a_cell_is_the_same_number_by_every_door(door: Any, cells: Any) -> None:
             found = door(cell)
         expected = NAN if number is None and silent else number
         np.testing.assert_equal(found, expected, f"{cell!r} is {found}")
+
+
+# --- times: what is written, and how many seconds after noon it is; None: it is no time
+
+NOON = 1769860800  # 2026-01-31T12:00:00Z
+ON_NOON = (
+    "2026-01-31T12:00:00Z; 2026-01-31 12:00 ;2026-01-31T14:00:00+02:00;2026-01-31 13:00:00 +0100;"
+    "2026/01/31 12:00;20260131T120000Z;20260131T120000;31.01.2026 12:00;31.01.26 12:00:00;"
+    "31/01/2026 12:00;01/31/2026 12:00 PM;31-jan-26 12:00;31. Januar 2026 12:00;"
+    "Jan 31, 2026 12:00:00 PM;Sat Jan 31 12:00:00 2026;Sat Jan 31 12:00:00 UTC 2026;"
+    "Sat, 31 Jan 2026 14:00:00 +0200;2026-01-31T12:00:00 UTC;1.7698608e9;"
+    "1769860800;1769860800000;1769860800000000;1769860800000000000"
+)
+TIMES = [(cell, 0.0) for cell in ON_NOON.split(";")]
+TIMES += [(f"31.01.2026 12:00:00{half}", 0.5) for half in (".5", ",5", ".50")]
+TIMES += [(cell, 0.5) for cell in ("2026-01-31T12:00:00.5Z", "2026-01-31 12:00:00,5")]
+TIMES += [(cell, 0.5) for cell in ("1769860800.5", "1769860800,5", "1769860800500")]
+TIMES += [(day, -43200.0) for day in ("2026-01-31", "31.01.2026", "31.01.26")]
+NO_TIMES = "x;true;2026-W05;2026-02-30;31.02.2026;13/13/2026;03/04/2026;2026-01-31 24:00:00"
+ALL_TIMES = [*TIMES, *((cell, None) for cell in NO_TIMES.split(";"))]
+UNIX = [(str(NOON * unit), 0.0) for unit in (1, 10**3, 10**6, 10**9)]
+SECONDS = [(str(NOON), 0.0), (f"{NOON}.5", 0.5)]
+
+
+def at_file(cell: str, path: Path) -> Any:
+    path.write_text(f'time;a\n"{cell}";7\n')
+    return present(read(path).times)
+
+
+def at_pipe(cell: str, _: Path) -> Any:
+    sample = LineParser.open("time;a", delimiter=";", strict=True).parse(f'"{cell}";7')
+    return present(sample).time
+
+
+def at_long_line(cell: str, _: Path) -> Any:
+    lines = LongLines(strict=True)
+    lines.parse(["time;tag;value", f'"{cell}";a;7'])
+    return present(lines.flush().times)
+
+
+def at_json_line(cell: str, _: Path) -> Any:
+    line = f'{{"time": {cell}, "a": 7}}'
+    return present(LineParser.open(line, strict=True).parse(line)).time
+
+
+def at_frame(cell: str, _: Path) -> Any:
+    return present(to_table(pd.DataFrame({"time": [cell], "a": [7.0]}), times="time").times)
+
+
+def at_post(cell: str, _: Path) -> Any:
+    body = f'{{"stream": "s", "time": {cell}, "values": {{"a": 7}}}}'
+    return SamplesDecoder().decode(body.encode(), {})[0].times
+
+
+def at_posted_csv(cell: str, _: Path) -> Any:
+    return SamplesDecoder().decode(f'stream;time;a\ns;"{cell}";7'.encode(), {})[0].times
+
+
+def at_message(cell: str, _: Path) -> Any:
+    body = f'{{"time": {cell}, "a": 7}}'.encode()
+    return Payloads(Options("source bus", {})).read(body, stream="s", received=0)[0].time
+
+
+def at_point(cell: str, _: Path) -> Any:
+    return InfluxDecoder().decode(f"m a=7 {cell}\n".encode(), {})[0].times
+
+
+def at_influx(cell: str, path: Path) -> Any:
+    path.write_text(f'_time,_value,_field,_measurement\n"{cell}",7,a,m\n')
+    return present(read(path).times)
+
+
+def at_prometheus(cell: str, path: Path) -> Any:
+    path.write_text(f'[{{"metric": {{"__name__": "a"}}, "values": [[{cell}, "7"]]}}]')
+    return present(read(path).times)
+
+
+@pytest.mark.parametrize(
+    ("door", "cells", "quoted"),
+    [
+        *((door, ALL_TIMES, False) for door in (at_file, at_pipe, at_long_line, at_posted_csv)),
+        *((door, ALL_TIMES, True) for door in (at_json_line, at_post, at_message)),
+        *((door, UNIX, False) for door in (at_json_line, at_post, at_message, at_point)),
+        *((door, SECONDS, False) for door in (at_json_line, at_post, at_prometheus)),
+        *((door, ALL_TIMES, False) for door in (at_frame, at_influx)),
+    ],
+)
+def test_a_time_is_the_same_by_every_door(
+    tmp_path: Path, door: Any, cells: Any, quoted: bool
+) -> None:
+    for cell, after in cells:
+        found = None
+        with suppress(InputError, ValueError):
+            found = door(json.dumps(cell) if quoted else cell, tmp_path / "a")
+            found = np.array(found, "M8[ns]").ravel().astype(np.int64).tolist() or None
+        expected = None if after is None else [NOON * 10**9 + round(after * 10**9)]
+        assert found == expected, cell
 
 
 # --- names: a series with labels is one channel of one stream

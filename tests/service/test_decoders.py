@@ -134,21 +134,6 @@ def test_the_stream_is_named_by_the_address_where_the_body_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("2026-01-31 14:00:00+02:00", 1769860800),
-        (1769860800.5, 1769860800.5),
-        (1769860800500, 1769860800.5),
-        ("1769860800", 1769860800),
-        (-5, -5),
-    ],
-)
-def test_times_are_taken_as_people_write_them(value: Any, expected: float) -> None:
-    (arrival,) = decoded({"stream": "a", "time": value, "values": {"x": 1}})
-    assert arrival.times.tolist() == [expected * SECOND]
-
-
-@pytest.mark.parametrize(
     ("body", "message"),
     [
         (b"", "expected samples, found an empty body"),

@@ -14,10 +14,11 @@ from newnormal.tabular.many.stream_lines import LongLines, StreamBatch, StreamLi
 from newnormal.tabular.many.streams import to_tables
 from newnormal.tabular.parsing.blocks import ParsedSamples, Sample
 from newnormal.tabular.parsing.lines import LineParser
+from newnormal.tabular.parsing.time_columns import parse_times
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.samples import Problem, to_sample
 from newnormal.tabular.table import Table, default_channels
-from newnormal.tabular.times import parse_time, parse_times
+from newnormal.tabular.times import parse_time
 
 __all__ = [
     "InputProfile",

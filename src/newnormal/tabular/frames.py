@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, match_count
+from newnormal.tabular.parsing.dates import form_of
+from newnormal.tabular.parsing.time_columns import parse_times
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
-from newnormal.tabular.times import is_time, parse_times, zone_of_times
+from newnormal.tabular.times import zone_of_times
 from newnormal.texts import listed
 from newnormal.types import Floats, Ints, Times
 from newnormal.types.frames import FrameKind
@@ -247,7 +249,7 @@ def holds_times(series: nw.Series[Any]) -> bool:
 
     if series.dtype in (nw.Datetime, nw.Date):
         return True
-    return series.dtype == nw.String and len(series) > 0 and is_time(series.item(0))
+    return series.dtype == nw.String and len(series) > 0 and form_of(series.item(0)) is not None
 
 
 def index_levels(frame: Any) -> dict[str, Any]:

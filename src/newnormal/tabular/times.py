@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.errors import InputError
+from newnormal.tabular.parsing.dates import date_order, form_of
 from newnormal.types import Times, ns_of_time
 from newnormal.types.zones import QUARTER, utc_offset
 
@@ -82,48 +83,15 @@ _ISO = re.compile(
 )
 _PLAIN = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?"
 _ISO_LINES = re.compile(rf"{_PLAIN}(?:\n{_PLAIN})*", re.ASCII)
-_NUMBER = re.compile(r"[+-]?\d{1,25}(?:\.\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d{1,25}(?:[.,]\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 # What datetime64[ns] holds in whole years; NumPy wraps around silently outside it.
 _FIRST_YEAR, _LAST_YEAR = "1678", "2261"
 
-_HINT = (
+TIME_HINT = (
     "write times as ISO 8601, such as 2026-01-31T12:00:00Z, or as Unix time in s, ms, us or ns; "
     f"from the year {_FIRST_YEAR} to {_LAST_YEAR}"
 )
-
-
-def parse_times(values: Any) -> Times:
-    """Return times as datetime64[ns] in UTC, whatever they came as.
-
-    Taken are datetime64 arrays, pandas and polars Series and indexes, and sequences of what
-    `parse_time` takes. Order is not checked and NaT passes, so that the caller can name which
-    sample is at fault.
-
-    `values`: the times, one-dimensional.
-
-    >>> parse_times(["2026-01-01T01:00:00+01:00", "2026-01-01 00:00:30Z"])
-    array(['2026-01-01T00:00:00.000000000', '2026-01-01T00:00:30.000000000'],
-          dtype='datetime64[ns]')
-    """
-    if isinstance(values, str):
-        raise InputError(f"expected a sequence of times, found the text {values!r}")
-    array = values if isinstance(values, np.ndarray) else unwrapped(values)
-    if isinstance(array, np.ndarray):
-        if array.ndim != 1:
-            raise InputError(f"expected one time a sample, found an array of shape {array.shape}")
-        if array.dtype.kind == "M":
-            return _nanoseconds(array)
-        array = array.tolist()
-    if (texts := plain_texts(array)) is not None:
-        return texts
-    times = np.empty(len(array), dtype="datetime64[ns]")
-    for sample, value in enumerate(array):
-        try:
-            times[sample] = parse_time(value)
-        except InputError as error:
-            raise InputError(f"sample {sample}: {error.message}", hint=error.hint) from None
-    return times
 
 
 def parse_time(value: Any) -> np.datetime64:
@@ -141,33 +109,34 @@ def parse_time(value: Any) -> np.datetime64:
     >>> print(parse_time(1767225600500))
     2026-01-01T00:00:00.500000000
     """
+    try:
+        return standard_time(value)
+    except InputError:
+        form, order = form_of(value), date_order([value])
+        moments = None if form is None or order == "open" else form.read([value], order)
+        if moments is None:
+            raise
+        return np.datetime64(int(moments.ns[0]), "ns")
+
+
+def standard_time(value: Any) -> np.datetime64:
+    """Return what `parse_time` does, but of texts only ISO 8601 and numbers."""
     if isinstance(value, str):
         return _from_text(value)
     if hasattr(value, "to_datetime64"):  # a pandas Timestamp, which is also a datetime
         value = value.to_datetime64()
     if isinstance(value, np.datetime64):
         if np.isnat(value):
-            raise InputError("expected a time, found NaT", hint=_HINT)
-        return _nanoseconds(np.array([value]))[0]  # type: ignore[no-any-return]
+            raise InputError("expected a time, found NaT", hint=TIME_HINT)
+        return nanoseconds(np.array([value]))[0]  # type: ignore[no-any-return]
     if isinstance(value, datetime):
         utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-        return _nanoseconds(np.array([utc], dtype="datetime64[us]"))[0]  # type: ignore[no-any-return]
+        return nanoseconds(np.array([utc], dtype="datetime64[us]"))[0]  # type: ignore[no-any-return]
     if isinstance(value, date):
-        return _nanoseconds(np.array([value], dtype="datetime64[D]"))[0]  # type: ignore[no-any-return]
+        return nanoseconds(np.array([value], dtype="datetime64[D]"))[0]  # type: ignore[no-any-return]
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return _from_number(float(value) if isinstance(value, np.floating | float) else int(value))
     raise _not_a_time(value)
-
-
-def is_time(cell: object) -> bool:
-    """Return whether a cell is text that is a time by itself; a number alone is not."""
-    if not isinstance(cell, str) or _ISO.fullmatch(cell.strip()) is None:
-        return False
-    try:
-        _from_text(cell)
-    except InputError:
-        return False
-    return True
 
 
 def _from_text(text: str) -> np.datetime64:
@@ -175,7 +144,8 @@ def _from_text(text: str) -> np.datetime64:
     if (match := _ISO.fullmatch(text)) is None:
         if _NUMBER.fullmatch(text) is None:
             raise _not_a_time(text)
-        return _from_number(int(text) if text.lstrip("+-").isdigit() else float(text))
+        whole = text.lstrip("+-").isdigit()
+        return _from_number(int(text) if whole else float(text.replace(",", ".")))
     if not _FIRST_YEAR <= text[:4] <= _LAST_YEAR:
         raise _not_a_time(text)
     zone = match[1]
@@ -236,7 +206,8 @@ def unwrapped(values: Any) -> Any:
         raise InputError(f"expected a sequence of times, found {values!r}") from None
 
 
-def _nanoseconds(times: NDArray[Any]) -> Times:
+def nanoseconds(times: NDArray[Any]) -> Times:
+    """Return datetime64 of any unit in ns; an InputError for what that cannot hold."""
     years = times.astype("datetime64[Y]")
     outside = (years < np.datetime64(_FIRST_YEAR)) | (years > np.datetime64(_LAST_YEAR))
     if outside.any():
@@ -245,7 +216,7 @@ def _nanoseconds(times: NDArray[Any]) -> Times:
 
 
 def _not_a_time(value: object) -> InputError:
-    return InputError(f"expected a time, found {shown_time(value)}", hint=_HINT)
+    return InputError(f"expected a time, found {shown_time(value)}", hint=TIME_HINT)
 
 
 def shown_time(value: object) -> str:

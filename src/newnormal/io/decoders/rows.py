@@ -10,50 +10,14 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.decoders.base import DecoderLimits, TooManyError, check_name
 from newnormal.tabular.parsing.decimals import NumberReader
-from newnormal.tabular.times import parse_time, plain_texts
+from newnormal.tabular.parsing.time_columns import parse_times
 from newnormal.texts import shortened
 from newnormal.types import Floats, Ints
 
-_SECONDS = 1e11  # Unix time in s is below, as `parse_time` has it
-
 
 def times_of(values: Sequence[Any], where: Callable[[int], str]) -> Ints:
-    """Return times in ns since 1970.
-
-    `values`: ISO 8601 texts or Unix times, as `newnormal.tabular.parse_time` takes them. `where`:
-    where one is, for errors.
-    """
-    kinds = set(map(type, values))
-    if kinds == {str} and _are_seconds(values):
-        values, kinds = [int(each) for each in values], {int}
-    if kinds == {str}:
-        texts = values
-        if all(each.endswith("Z") for each in values):
-            texts = [each[:-1] for each in values]
-        plain = plain_texts(list(texts))
-        if plain is not None:
-            return plain.astype(np.int64)
-    elif kinds == {int}:
-        try:
-            whole = np.array(values, np.int64)
-        except OverflowError:
-            whole = np.array([2**62])
-        if np.abs(whole).max() <= _SECONDS:
-            return whole * 10**9
-    times = np.empty(len(values), np.int64)
-    for row, value in enumerate(values):
-        try:
-            times[row] = parse_time(value).astype(np.int64)
-        except InputError as error:
-            raise InputError(f"{where(row)}: time: {error.message}", hint=error.hint) from None
-    return times
-
-
-def _are_seconds(texts: Sequence[str]) -> bool:
-    """Whether texts are Unix times in s, as a CSV has them."""
-    joined = "".join(texts)
-    plain = joined.isascii() and joined.isdigit()
-    return plain and all(0 < len(text) <= 11 for text in texts)
+    """Return times in ns since 1970, as `parse_times` takes them; `where` one is, for errors."""
+    return parse_times(values, lambda row: f"{where(row)}: time").astype(np.int64)
 
 
 def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:

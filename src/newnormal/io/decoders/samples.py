@@ -58,7 +58,7 @@ class SamplesDecoder(Decoder):
     ``channel`` and ``value``, or, with ``?long=true``, other names of these. It is read as files
     are. ``?stream=NAME`` names the stream where the body does not.
 
-    A time is ISO 8601 or Unix time; a single sample without one gets that at which it came. null,
+    A time is as `parse_time` has it; a single sample without one gets that at which it came. null,
     NaN and an empty cell are missing values.
 
     >>> decoder = SamplesDecoder()

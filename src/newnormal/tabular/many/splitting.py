@@ -1,6 +1,7 @@
 """Rows of many streams as a table a stream."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,10 @@ from newnormal.arrivals.grid import means
 from newnormal.errors import InputError
 from newnormal.tabular.columns import match_count, match_names
 from newnormal.tabular.many.stream_names import MISSING, StreamNames
+from newnormal.tabular.parsing.time_columns import parse_times
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
-from newnormal.tabular.times import parse_times, zone_of
+from newnormal.tabular.times import zone_of
 from newnormal.texts import listed
 from newnormal.types import Bools, Floats, Ints, Times
 
@@ -58,13 +60,8 @@ class TimeColumn:
         self._cells = cells
         self._zone = zone
         self._parsed: Times | None = None
-        has_objects = isinstance(cells, np.ndarray) and cells.dtype.kind != "M"
-        listed_cells = cells.tolist() if has_objects else cells
-        try:
-            as_array = isinstance(listed_cells, np.ndarray)
-            self._parsed = parse_times(cells) if as_array else _unique_times(listed_cells)
-        except InputError:
-            pass
+        with suppress(InputError):
+            self._parsed = parse_times(cells)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -287,21 +284,3 @@ def _repeated(
     counted = "their mean counts" if how == "mean" else "the last one counts"
     profile.notes.append(f"{some} the channel and time of another: {counted}")
     return table
-
-
-def _unique_times(cells: Sequence[Any]) -> Times:
-    """Return times as `parse_times` does, each different one parsed once.
-
-    Streams have their times in common, so that most times of an input are there many times.
-    """
-    kinds = set(map(type, cells))
-    # Numbers that are equal would be one key, whatever their types.
-    if len(kinds) != 1 or not kinds <= {str, int, float}:
-        return parse_times(cells)
-    different = {cell: codes for codes, cell in enumerate(dict.fromkeys(cells))}
-    if len(different) == len(cells):
-        return parse_times(cells)
-    parsed = parse_times(list(different))
-    codes = np.fromiter(map(different.__getitem__, cells), dtype=np.int64, count=len(cells))
-    times: Times = parsed[codes]
-    return times

@@ -1,7 +1,10 @@
-"""The column of times, or the two of date and time of day: how it is written, and its times."""
+"""Times as they are written: of a column, or the two of date and time of day, or of a sequence.
+
+One module because local clocks, columns and sequences share one reader of times.
+"""
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +24,14 @@ from newnormal.tabular.parsing.dates import (
     form_of,
 )
 from newnormal.tabular.reading import Reading
-from newnormal.tabular.times import parse_time, plain_texts, shown_time, zone_of
+from newnormal.tabular.times import (
+    nanoseconds,
+    plain_texts,
+    shown_time,
+    standard_time,
+    unwrapped,
+    zone_of,
+)
 from newnormal.types import NO_TIME, Bools, Ints, Times
 
 _DAY_NS = 86_400_000_000_000
@@ -304,7 +314,7 @@ class TimeReader:
                 f"expected a time written as {self.style.pattern}, found {shown_time(text)}"
             )
         try:
-            parse_time(text)
+            standard_time(text)
         except InputError as error:
             return error
         return InputError(f"expected a time, found {shown_time(text)}")
@@ -330,6 +340,8 @@ class TimeReader:
         return ns
 
     def _moments(self, cells: Sequence[Any]) -> Moments:
+        if self._form is None and (moments := _standard(cells)) is not None:
+            return moments
         if set(map(type, cells)) == {str} and (moments := self._alike(cells)) is not None:
             return moments
         pairs = [self._one(cell) for cell in cells]
@@ -340,10 +352,6 @@ class TimeReader:
 
     def _alike(self, cells: Sequence[str]) -> Moments | None:
         """Return the times of texts that are all written in one way."""
-        if self._form is None:
-            moments = _iso(cells) or _unix(cells)
-            if moments is not None:
-                return moments
         form = form_of(cells[0]) if self._usual is None else self._usual
         moments = None if form is None else form.read(cells, self.style.order)
         if moments is not None:
@@ -353,7 +361,7 @@ class TimeReader:
     def _one(self, cell: Any) -> tuple[int, bool]:
         if self._form is None:
             try:
-                ns = int(parse_time(cell).astype(np.int64))
+                ns = int(standard_time(cell).astype(np.int64))
             except InputError:
                 pass
             else:
@@ -370,6 +378,14 @@ class TimeReader:
         return NO_TIME, True
 
 
+def _standard(cells: Sequence[Any]) -> Moments | None:
+    """Return times that are all ISO 8601 of one kind, or all whole numbers of one unit."""
+    kinds = set(map(type, cells))
+    if kinds == {int} or (kinds == {str} and all(map(_WHOLE.fullmatch, cells))):
+        return _unix(cells)
+    return _iso(cells) if kinds == {str} else None
+
+
 def _iso(cells: Sequence[str]) -> Moments | None:
     """Return ISO times, all without a zone or all in UTC."""
     utc = cells[0].endswith("Z") and all(cell.endswith("Z") for cell in cells)
@@ -381,10 +397,8 @@ def _iso(cells: Sequence[str]) -> Moments | None:
     return Moments(times.astype(np.int64), np.full(len(cells), utc))
 
 
-def _unix(cells: Sequence[str]) -> Moments | None:
+def _unix(cells: Sequence[str] | Sequence[int]) -> Moments | None:
     """Return whole numbers that are all Unix time in the same unit."""
-    if any(_WHOLE.fullmatch(cell) is None for cell in cells):
-        return None
     try:
         numbers = np.array(cells, dtype=np.int64)
     except (ValueError, OverflowError):
@@ -394,6 +408,42 @@ def _unix(cells: Sequence[str]) -> Moments | None:
         if first < low and high <= last:
             return Moments(numbers * unit, np.ones(len(cells), dtype=np.bool_))
     return None
+
+
+def parse_times(values: Any, where: Callable[[int], str] = "sample {}".format) -> Times:
+    """Return times as datetime64[ns] in UTC, whatever they came as.
+
+    Taken are datetime64 arrays, pandas and polars Series and indexes, and sequences of what
+    `parse_time` takes; of dates of numbers all together tell the day from the month. Order is not
+    checked and NaT passes, so that the caller can name which sample is at fault.
+
+    `values`: the times, one-dimensional. `where`: what errors call one of them.
+
+    >>> parse_times(["2026-01-01T01:00:00+01:00", "2026-01-01 00:00:30Z"])
+    array(['2026-01-01T00:00:00.000000000', '2026-01-01T00:00:30.000000000'],
+          dtype='datetime64[ns]')
+    """
+    if isinstance(values, str):
+        raise InputError(f"expected a sequence of times, found the text {values!r}")
+    array = values if isinstance(values, np.ndarray) else unwrapped(values)
+    if isinstance(array, np.ndarray):
+        if array.ndim != 1:
+            raise InputError(f"expected one time a sample, found an array of shape {array.shape}")
+        if array.dtype.kind == "M":
+            return nanoseconds(array)
+        array = array.tolist()
+    if (moments := _standard(array)) is not None:
+        return moments.ns.view("datetime64[ns]")
+    order = date_order(array)
+    reader = TimeReader(DateStyle(order=None if order == "open" else order))
+    times, bad = reader.read(array, keys=array)  # streams have their times in common
+    if order == "open":
+        bad = np.array([date_order([cell]) == order for cell in array])
+    if bad.any():
+        row = int(bad.argmax())
+        error = reader.error(array[row])
+        raise InputError(f"{where(row)}: {error.message}", hint=error.hint)
+    return times
 
 
 def are_times_of_day(cells: Sequence[object]) -> bool:
