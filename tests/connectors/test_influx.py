@@ -235,27 +235,6 @@ def test_of_points_with_the_same_time_the_last_counts() -> None:
     }
 
 
-def test_counters_become_rates_once_they_are_durable() -> None:
-    found = decoder()
-    query = {QUERY: "rates=net_bytes_*&rates=*_errors"}
-
-    def rate(value: int, at: int, *, durable: bool) -> list[list[float]]:
-        body = b"net,host=a bytes_in=%d,level=5,errors=%d %d\n" % (value, value, NOW + at * SECOND)
-        arrivals = found.decode(body, query)
-        if durable:
-            found.response(arrivals, 1)
-        rows: list[list[float]] = arrivals[0].values.tolist()
-        return rows
-
-    ((first, level, errors),) = rate(100, 0, durable=True)
-    assert np.isnan(first) and np.isnan(errors) and level == 5
-    assert rate(150, 10, durable=False) == [[5.0, 5.0, 5.0]]
-    assert rate(150, 10, durable=True) == [[5.0, 5.0, 5.0]]  # it was sent again
-    assert rate(30, 20, durable=True) == [[3.0, 5.0, 3.0]]  # it began anew
-    query.update({QUERY: "db=plant", "x-newnormal-options": "rates=net_bytes_*,*_errors"})
-    assert rate(80, 30, durable=True) == [[5.0, 5.0, 5.0]]
-
-
 def test_more_points_than_the_limit_are_refused() -> None:
     body = b"".join(b"cpu v=%d,w=2 %d\n" % (at, at) for at in range(10))
     assert len(values_of(decoder(samples=10).decode(body, {}))) == 20

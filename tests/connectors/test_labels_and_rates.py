@@ -5,7 +5,6 @@ import math
 import random
 import threading
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,13 +119,6 @@ def test_a_name_always_fits() -> None:
 
 
 # --- rates
-
-
-def test_a_counter_is_what_was_added_a_second() -> None:
-    begun = CounterRates().begin()
-    times = np.array([0, 10, 20, 30, 30, 40, 50]) * SECOND
-    found = begun.convert("a", times, np.array([5.0, 25.0, 5.0, np.nan, 6.0, 5.5, np.inf]))
-    assert np.array_equal(found, [np.nan, 2.0, 0.5, np.nan, 0.1, 0.55, np.nan], equal_nan=True)
 
 
 def test_a_request_that_is_sent_again_gives_the_same_rates() -> None:

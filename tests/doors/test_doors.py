@@ -15,6 +15,7 @@ from newnormal.errors import InputError
 from newnormal.io import remote_write
 from newnormal.io.decoders.base import QUERY, Decoder
 from newnormal.io.decoders.influx import InfluxDecoder
+from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.io.decoders.samples import SamplesDecoder
 from newnormal.io.options import Options
@@ -23,6 +24,7 @@ from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
 from newnormal.tabular import LineParser, LongLines, Reading, read, read_tables, to_table
 from newnormal.tabular.exports import translate
+from newnormal.tabular.ordering.live import LiveOrder
 from tests.present import present
 
 NAN = float("nan")
@@ -230,6 +232,72 @@ def test_a_time_is_the_same_by_every_door(
             found = np.array(found, "M8[ns]").ravel().astype(np.int64).tolist() or None
         expected = None if after is None else [NOON * 10**9 + round(after * 10**9)]
         assert found == expected, cell
+
+
+# --- counters: what they are at each second after noon, and their rates
+
+RATES = {5.0: NAN, 25.0: 20.0, NAN: NAN, 6.0: 3.0, 16.0: 10.0}  # one is missing, then it is at 6
+ROWS = [(NOON + at, str(count)) for at, count in enumerate(RATES)]
+
+
+def rates_posted(decoder: Decoder, bodies: list[bytes], **headers: str) -> list[float]:
+    rates = []
+    for body in bodies:
+        arrivals = decoder.decode(body, {QUERY: "rates=*hits*", **headers})
+        rates += [each.values[0, 0] for each in arrivals] or [NAN]
+        decoder.response(arrivals, 1)
+    return rates
+
+
+def rates_live() -> list[float]:
+    order = LiveOrder(Reading.of(rates="hits"), ("hits",))
+    times = np.array([[time] for time, _ in ROWS], "M8[s]").astype("M8[ns]")
+    steps = [order.push(np.array([[rate]]), time) for time, rate in zip(times, RATES, strict=True)]
+    return [value for each in [*steps, order.flush()] for value in each.values[:, 0].tolist()]
+
+
+def rates_remote() -> list[float]:
+    bodies = []
+    for time, count in ROWS:
+        request = remote_write.request_kind()()
+        request.timeseries.add().samples.add(value=float(count), timestamp=time * 1000)
+        request.timeseries[0].labels.add(name="__name__", value="hits")
+        bodies.append(request.SerializeToString())
+    return rates_posted(RemoteWriteDecoder(), bodies)
+
+
+def rates_otlp() -> list[float]:
+    bodies = []
+    for time, count in ROWS:
+        point = {"asDouble": count.replace("nan", "NaN"), "timeUnixNano": f"{time}000000000"}
+        total = {"aggregationTemporality": 2, "isMonotonic": True, "dataPoints": [point]}
+        scopes = [{"metrics": [{"name": "hits", "sum": total}]}]
+        bodies.append(json.dumps({"resourceMetrics": [{"scopeMetrics": scopes}]}).encode())
+    return rates_posted(OtlpDecoder(), bodies, **{"content-type": "application/json"})
+
+
+def test_a_counter_has_the_same_rates_by_every_door(tmp_path: Path) -> None:
+    lines = [f"m hits={count} {time}\n".encode() for time, count in ROWS]
+    influx = [f"{time},{count},hits,m" for time, count in ROWS]
+    files = {
+        "a.csv": "\n".join(["time,hits", *(f"{time},{count}" for time, count in ROWS)]),
+        "b.csv": "\n".join(["_time,_value,_field,_measurement", *influx]),
+        "c.jsonl": "\n".join(f'{{"time": {time}, "hits": "{count}"}}' for time, count in ROWS),
+        "d.json": json.dumps([{"metric": {"__name__": "hits"}, "values": ROWS}]),
+    }
+    doors: dict[str, Any] = {
+        "line protocol": rates_posted(InfluxDecoder(), lines),
+        "remote write": rates_remote(),
+        "OTLP": rates_otlp(),
+        "live": rates_live(),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        doors[name] = read(tmp_path / name, rates="*hits").values[:, 0]
+    (at_once,) = InfluxDecoder().decode(b"".join(lines), {QUERY: "rates=*hits"})
+    doors["line protocol at once"] = at_once.values[:, 0]
+    for door, rates in doors.items():
+        np.testing.assert_array_equal(rates, [*RATES.values()], door)
 
 
 # --- names: a series with labels is one channel of one stream

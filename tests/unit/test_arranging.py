@@ -124,11 +124,6 @@ def test_gaps_and_disorder_are_no_strays(times: list[int]) -> None:
     assert found.profile is not None and found.profile.bad_lines == 0
 
 
-def test_counters_become_rates_per_second() -> None:
-    found = read(table([100, 160, np.nan, 280, 30, 90], range(6)), rates="a")
-    np.testing.assert_allclose(found.values[:, 0], [np.nan, 1, np.nan, 1, 0.5, 1])
-
-
 def test_counters_without_times_become_rates_per_sample() -> None:
     found = read(table([100, 160, np.nan, 280, 30], None), rates="a")
     np.testing.assert_allclose(found.values[:, 0], [np.nan, 60, np.nan, 60, 30])

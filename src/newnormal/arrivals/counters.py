@@ -63,15 +63,11 @@ class RateConversion:
         self._found: dict[Hashable, tuple[int, float]] = {}
 
     def convert(self, key: Hashable, times: Ints, values: Floats) -> Floats:
-        """Return the rates per second of a counter; NaN where there is none.
-
-        There is none for the first value, for a missing one, and for one whose time is not after
-        that of the one before. A value below the one before means that the counter began anew at 0.
-
-        `key` tells the counter from others. `times`, `values`: (N,) each, times in ns.
-        """
-        pairs = zip(times.tolist(), values.tolist(), strict=True)
-        return np.array([self.rate(key, time, value) for time, value in pairs], np.float64)
+        """Return the rates of a counter that `key` tells from others, as `rates_of` has them."""
+        rates, last = rates_of(times, values, self._found.get(key) or self._rates.last(key))
+        if last is not None:
+            self._found[key] = last
+        return rates
 
     def rate(self, key: Hashable, time: int, value: float) -> float:
         """Return the rate per second at one value of a counter, as `convert` has it."""
@@ -96,9 +92,6 @@ class RateConversion:
 class ColumnRates:
     """Turns counters into rates; samples may come in pieces of any size.
 
-    A counter that falls was restarted at 0: its value is then what it rose by. A rate is the
-    difference from the last value that is there, divided by the time since; the first is missing.
-
     >>> rates = ColumnRates(["sent"], ["sent", "load"])
     >>> times = np.array(["2026-01-01T00:00", "2026-01-01T00:01"], "datetime64[ns]")
     >>> rates.push(np.array([[600.0, 1.0], [720.0, 1.0]]), times).tolist()
@@ -116,7 +109,7 @@ class ColumnRates:
                 )
             found |= dict.fromkeys(names)
         self._columns = [channels.index(name) for name in found]
-        self._last: list[tuple[float, int] | None] = [None] * len(self._columns)
+        self._last: list[tuple[int, float] | None] = [None] * len(self._columns)
         self._seen = 0
 
     @property
@@ -135,18 +128,8 @@ class ColumnRates:
             clock = times.astype("datetime64[ns]").view(np.int64)
         unit = 1 if times is None else _SECOND
         for index, column in enumerate(self._columns):
-            there = np.flatnonzero(~np.isnan(values[:, column]))
-            if not len(there):
-                continue
-            counts, when = values[there, column], clock[there]
-            rates[there[0], column] = np.nan
             last = self._last[index]
-            targets = there[1:]
-            if last is not None:
-                counts, when = np.r_[last[0], counts], np.r_[last[1], when]
-                targets = there
-            rates[targets, column] = per_second(counts, when, unit)
-            self._last[index] = (float(counts[-1]), int(when[-1]))
+            rates[:, column], self._last[index] = rates_of(clock, values[:, column], last, unit)
         self._seen += len(values)
         return rates
 
@@ -159,19 +142,33 @@ class ColumnRates:
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned."""
         last = [
-            None if value is None else (float(value[0]), int(value[1])) for value in facts["last"]
+            None if value is None else (int(value[0]), float(value[1])) for value in facts["last"]
         ]
         if len(last) != len(self._columns):
             return  # of other counters
         self._last, self._seen = last, int(facts.get("seen", 0))
 
 
-def per_second(counts: Floats, times: Ints, unit: int = _SECOND) -> Floats:
-    """Return what each value of a counter but the first rose by; NaN where that is infinite.
+def rates_of(
+    times: Ints, counts: Floats, last: tuple[int, float] | None = None, unit: int = _SECOND
+) -> tuple[Floats, tuple[int, float] | None]:
+    """Return the rates at a counter's values after the `last` one, and what is now the last.
 
-    A value below the one before means that the counter began anew at 0.
+    `times` rise. NaN is the rate at a missing value, at the first, and where it is infinite. A
+    value below the one before means that the counter began anew at 0.
     """
+    rates = np.full(len(counts), np.nan)
+    after = True if last is None else times > last[0]
+    there = np.flatnonzero(np.isfinite(counts) & after)
+    if not len(there):
+        return rates, last
+    when, values = times[there], counts[there]
+    if last is None:
+        there = there[1:]
+    else:
+        when, values = np.r_[last[0], when], np.r_[last[1], values]
     with np.errstate(over="ignore"):
-        rise = np.diff(counts)
-    rates = np.where(rise < 0, counts[1:], rise) / (np.diff(times) / unit)
-    return np.where(np.isfinite(rates), rates, np.nan)
+        rise = np.diff(values)
+    rise = np.where(rise < 0, values[1:], rise) / (np.diff(when) / unit)
+    rates[there] = np.where(np.isfinite(rise), rise, np.nan)
+    return rates, (int(when[-1]), float(values[-1]))
