@@ -38,6 +38,13 @@ def test_fit_takes_a_threshold_as_a_score(plant: Plant, newnormal: Command) -> N
     assert load(model).threshold_ == 4.5
 
 
+def test_fit_refuses_a_target_before_it_works(plant: Plant, newnormal: Command) -> None:
+    target = plant.folder / "no" / "mine.nn"
+    done = newnormal("fit", plant.live, "-o", target, status=1)
+    assert f"error: cannot write {target}: found no folder {target.parent}" in done.stderr
+    assert "fitting" not in done.stderr
+
+
 def test_fit_says_when_little_was_learned(plant: Plant, newnormal: Command) -> None:
     model = plant.folder / "mine.nn"
     done = newnormal("fit", plant.live, "-o", model, "--method", "m2n2", "--epochs", 1)
@@ -159,6 +166,14 @@ def test_a_state_file_of_a_model_or_threshold_of_others_loads_where_it_is_named(
     assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
     done = newnormal("undo", "mine.state", *named)
     assert "error: expected a detector with acceptance, found one" in done.stderr
+
+
+def test_a_model_that_is_built_in_needs_no_name(plant: Plant, newnormal: Command) -> None:
+    path = plant.folder / "pca.nn"
+    options = ("--method", "m2n2", "--model", "pca", "--no-adapt")
+    assert newnormal("fit", plant.live, "-o", path, *options).returncode == 0
+    assert newnormal("score", path, plant.live).returncode == 0
+    assert newnormal("inspect", path).returncode == 0
 
 
 def test_fit_without_options_says_what_it_chose(plant: Plant, newnormal: Command) -> None:

@@ -69,6 +69,21 @@ def test_channels_are_chosen(plant: Plant, newnormal: Command) -> None:
     assert "hint: the channels are a, b, c" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("x.gif", "expected a picture ending in .pdf, .png, .svg, found '.gif'"),
+        ("nowhere/x.png", "expected an existing folder, found none at"),
+    ],
+)
+def test_where_it_goes_is_checked_before_the_file_is_read(
+    plant: Plant, newnormal: Command, output: str, message: str
+) -> None:
+    done = newnormal("plot", plant.model, "not-there.csv", "-o", plant.folder / output, status=1)
+    assert message in done.stderr
+    assert "not-there" not in done.stderr
+
+
 def test_the_input_is_never_written_over(plant: Plant, newnormal: Command) -> None:
     picture = plant.folder / "live.png"
     picture.write_bytes(plant.live.read_bytes())

@@ -56,6 +56,13 @@ def test_nothing_but_the_install_is_needed(
     assert page(Path("report.html")).meta["streams"][0]["samples"] == 400
 
 
+def test_the_same_input_is_the_same_file(plant: Plant, newnormal: Command) -> None:
+    paths = [plant.folder / "one.html", plant.folder / "two.html"]
+    for path in paths:
+        newnormal("report", plant.model, plant.live, "-o", path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
 def test_labels_are_optional(plant: Plant, newnormal: Command) -> None:
     path = labelled(plant, range(40, 45))
     output = plant.folder / "report.html"

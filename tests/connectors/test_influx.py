@@ -301,6 +301,18 @@ def test_every_body_is_read_as_by_the_slow_twin(cases: range) -> None:
     assert read > 3000 and dropped > 1000
 
 
+@pytest.mark.cases(500, 100_000)
+def test_arbitrary_bytes_are_refused_and_nothing_else_happens(cases: range) -> None:
+    found = decoder()
+
+    def case(seed: int) -> None:
+        rng = random.Random(seed)
+        body = rng.randbytes(rng.randrange(200))
+        answer(found, found.decode(body, {}))
+
+    each_seed(cases, case)
+
+
 @pytest.mark.parametrize(
     "body",
     [

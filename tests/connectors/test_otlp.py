@@ -6,7 +6,8 @@ import math
 import random
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -16,12 +17,15 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.otlp import OtlpDecoder
+from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
-from tests.connectors.naive_series import Otlp, Row
+from tests.connectors.naive_series import Otlp, Row, odd
 from tests.connectors.test_remote_write import rows
+from tests.counts import count
 from tests.errors import raised
 from tests.service.asgi import Client
 from tests.service.fake_service import FakeService
@@ -574,6 +578,30 @@ def test_a_stream_with_too_many_channels_is_refused_alone() -> None:
     assert answer.partial_success.error_message.startswith("stream 'shop/web1': expected at most 2")
 
 
+def test_any_bytes_are_read_or_refused() -> None:
+    draw = random.Random(2)
+    to, sender = decoder(samples=100), Sender(4)
+    for _ in range(count(800, 30_000)):
+        sent = sender.request()
+        as_json = draw.random() < 0.5
+        body = bytearray(sent.json().encode() if as_json else sent.body())
+        for _ in range(draw.randint(0, 4)):
+            spot = draw.randrange(len(body))
+            body[spot] = draw.choice(b'0{}[]":,\xffn') if as_json else draw.randrange(256)
+        if not as_json and draw.random() < 0.3:
+            body = bytearray(odd(draw, bytes(body)))
+        if draw.random() < 0.2:
+            body = body[: draw.randint(0, len(body))]
+        if draw.random() < 0.1:
+            body = bytearray(draw.randbytes(draw.randint(0, 60)))
+        try:
+            arrivals = to.decode(bytes(body), JSON if as_json else PROTOBUF)
+        except InputError:
+            continue
+        for _, _, found in rows(arrivals):
+            assert all(value is None or math.isfinite(value) for _, value in found)
+
+
 def test_it_keeps_what_a_decoder_promises() -> None:
     sent = Sent()
     for second in (0, 10):
@@ -597,3 +625,39 @@ def test_metrics_are_answered_once_they_are_durable(client: Client, service: Fak
     assert (found.status_code, found.json()) == (200, {})
     assert found.headers["content-type"] == "application/json"
     assert [arrivals[0].stream for arrivals, _ in service.pushed] == ["shop/web1"] * 2
+
+
+def test_what_is_good_is_durable_where_a_stream_is_refused(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def push(arrivals: Sequence[Arrival], **_: object) -> Future[int]:
+        if any(each.stream == "shop/web1" for each in arrivals):
+            raise LimitError("expected at most 9 streams, found 10")
+        done: Future[int] = Future()
+        done.set_result(5)
+        return done
+
+    monkeypatch.setattr(service, "push", push)
+    sent = Sent()
+    sent.gauge("a", 0, 1.0)
+    sent.resource({"service.name": "other"})
+    sent.gauge("a", 0, 1.0)
+    found = client.post("/v1/metrics", content=sent.json(), headers=JSON)
+    assert found.status_code == 200
+    assert found.json() == {
+        "partialSuccess": {
+            "rejectedDataPoints": "1",
+            "errorMessage": "expected at most 9 streams, found 10",
+        }
+    }
+
+
+def test_a_service_that_is_behind_has_metrics_sent_again(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def push(arrivals: object, **_: object) -> Future[int]:
+        raise ServiceBusy("behind")
+
+    monkeypatch.setattr(service, "push", push)
+    found = client.post("/v1/metrics", content=BY_HAND, headers=JSON)
+    assert found.status_code == 503 and found.headers["retry-after"] == "1"

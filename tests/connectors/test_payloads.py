@@ -262,6 +262,15 @@ def test_any_json_gives_values_or_an_input_error(body: bytes, options: dict[str,
     _check(body, options)
 
 
+@settings(max_examples=count(300, 100_000), deadline=None)
+@given(
+    body=st.binary(max_size=40)
+    | st.text(alphabet='{}[]",:.0123456789eE-+ntf', max_size=30).map(str.encode)
+)
+def test_any_bytes_give_values_or_an_input_error(body: bytes) -> None:
+    _check(body, {})
+
+
 @pytest.mark.parametrize(
     ("body", "options", "lacking"),
     [

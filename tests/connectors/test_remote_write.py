@@ -25,7 +25,7 @@ from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.service.config import TokenConfig, hash_token
 from newnormal.service.limits import LimitError, ServiceBusy
 from newnormal.testing import check_decoder
-from tests.connectors.naive_series import RemoteWrite, Row
+from tests.connectors.naive_series import RemoteWrite, Row, odd
 from tests.counts import count
 from tests.service.asgi import API, Client
 from tests.service.fake_service import FakeService, fake_config
@@ -507,6 +507,29 @@ def test_labels_that_are_no_text_are_refused() -> None:
     request = plain(("a", NODE, [(0, 1.0)])).replace(b"db1", b"d\xff1")
     with pytest.raises(InputError, match="expected a write request of Prometheus, found"):
         decoder().decode(packed(request), HEADERS)
+
+
+def test_any_bytes_are_read_or_refused() -> None:
+    draw = random.Random(1)
+    to = decoder(samples=50, decompressed=100_000)
+    sender = Sender(3)
+    for _ in range(count(1500, 50_000)):
+        request = bytearray(sender.request())
+        for _ in range(draw.randint(0, 4)):
+            request[draw.randrange(len(request))] = draw.randrange(256)
+        cut = request[: draw.randint(0, len(request))] if draw.random() < 0.3 else request
+        cut = bytearray(odd(draw, bytes(cut))) if draw.random() < 0.2 else cut
+        sent = bytearray(packed(bytes(cut)))
+        if draw.random() < 0.3:
+            sent[draw.randrange(len(sent))] = draw.randrange(256)
+        if draw.random() < 0.1:
+            sent = bytearray(draw.randbytes(draw.randint(0, 60)))
+        try:
+            arrivals = to.decode(bytes(sent), HEADERS)
+        except InputError:
+            continue
+        for _, _, cells in rows(arrivals):
+            assert all(value is None or math.isfinite(value) for _, value in cells)
 
 
 def test_it_keeps_what_a_decoder_promises() -> None:

@@ -390,6 +390,14 @@ def test_after_a_kill_stretches_that_a_later_sample_ended_are_sent_unchanged(cas
     assert case.later(100) == [("s1", 103)]
 
 
+def test_after_a_restart_it_goes_on_from_its_place(case: Case) -> None:
+    case.add(seconds(0, 5))
+    assert len(case.later()) == 5
+    case.sender = case.another()
+    case.add(seconds(5, 7))
+    assert case.later() == [("s1", 5), ("s1", 6)]
+
+
 def test_what_is_too_old_after_an_outage_is_left_out_and_counted(case: Case) -> None:
     case.sink.keep = 100.0
     case.add(seconds(0, 3))

@@ -68,6 +68,11 @@ def test_a_filter_that_another_one_covers_is_not_subscribed_to() -> None:
     assert topics.overlapping() is None
 
 
+def test_filters_that_overlap_are_found() -> None:
+    topics = TopicPatterns(WHERE, ["x/y", "plant/{stream}/temp", "plant/press-1/#"])
+    assert topics.overlapping() == ("plant/+/temp", "plant/press-1/#")
+
+
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [

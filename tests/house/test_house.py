@@ -56,7 +56,7 @@ def lines_below(*folders: str) -> int:
 
 
 def test_package_and_tests_keep_within_their_lines() -> None:
-    assert lines_below("tests") <= 73_900
+    assert lines_below("tests") <= 74_500
     assert lines_below("src/newnormal") <= 83_850
     assert lines_below("src/newnormal", "reproduce") <= 93_150
 
@@ -337,3 +337,10 @@ def test_every_package_is_in_the_layers() -> None:
     own = {path.stem for path in SOURCE.glob("*.py") if path.stem != "__init__"}
     own |= {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     assert named == own
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|md|toml|txt|nn))`", text))
+    missing = [each for each in named if not (ROOT / each).exists()]
+    assert [each for each in missing if not (SOURCE / each).exists()] == []

@@ -82,6 +82,15 @@ def test_the_suffix_decides_the_format(tmp_path: Path, suffix: str) -> None:
     assert path.read_bytes().startswith(SIGNATURES[suffix.lower()])
 
 
+def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
+    values, verdicts, labels = judged()
+    once, again = (
+        plots.save(drawn(values, verdicts, labels), tmp_path / name)
+        for name in ("once.png", "again.png")
+    )
+    assert once.read_bytes() == again.read_bytes()
+
+
 @pytest.mark.parametrize("samples", [1, 5_000])
 @pytest.mark.parametrize("channels", [1, 100])
 @pytest.mark.parametrize("timed", [False, True])

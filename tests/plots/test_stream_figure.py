@@ -125,6 +125,14 @@ def test_times_are_those_of_the_zone() -> None:
     newnormal.plot(replace(verdicts, zone="+05:30")).canvas.draw()
 
 
+def test_names_are_not_mathematics(tmp_path: Path) -> None:
+    odd = "$\\bad{$"
+    verdicts = replace(
+        run(remaining=(alarm(1, 280, 299, reason=None, channel=odd),)), channels=(odd, "b", "c")
+    )
+    plots.save(newnormal.plot(verdicts, name=odd), tmp_path / "x.png")
+
+
 def test_channels_concerned_come_first_and_say_by_what() -> None:
     events = over(alarm(1, 20, 30, channel="c30"), alarm(2, 60, 61, channel="c30"))
     figure = newnormal.plot(run(channels=38, events=events, remaining=(change(1, 90),)))
@@ -278,6 +286,15 @@ def test_no_samples_is_a_picture_that_says_so(tmp_path: Path) -> None:
     figure = newnormal.plot(run(0), name="live.csv")
     assert texts(figure) == ["live.csv: no samples"]
     plots.save(figure, tmp_path / "x.png")
+
+
+def test_missing_values_are_gaps(tmp_path: Path) -> None:
+    verdicts = run()
+    assert verdicts.observed is not None
+    verdicts.observed.values[50:100] = np.nan
+    verdicts.observed.values[:, 1] = np.nan
+    verdicts.scores[50:100] = np.nan
+    plots.save(verdicts.plot(), tmp_path / "x.png")
 
 
 def test_a_gap_in_time_is_a_gap_in_the_line() -> None:

@@ -133,6 +133,11 @@ def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_variant_uses
     assert run_of(result, "TTA", "Q*").report.auroc == auroc(data.labels, scores)
 
 
+def test_only_adapting_variants_learn(result: Experiment) -> None:
+    learning = {trial.variant for trial, run in result.outcomes.items() if run.learned}
+    assert learning == {"TTA", "DT+TTA"}
+
+
 @pytest.mark.parametrize("row", VARIANTS, ids=lambda row: row.name)
 def test_scores_depend_on_the_threshold_only_where_the_variant_adapts(
     row: Variant, data: Dataset, trial: Trial
@@ -326,6 +331,22 @@ def test_a_run_that_fails_is_a_row_that_says_so(root: Path) -> None:
         ("SMD/1-4", "4", ""),
     ]
     assert lines[0]["note"].startswith("InputError:")
+
+
+def test_without_any_data_set_there_are_only_rows_that_say_where_to_get_them(
+    tmp_path: Path,
+) -> None:
+    result = ablation(tmp_path)
+    assert result.outcomes == {}
+    assert len(result.not_run) == 9
+    assert "## The score" not in result.markdown()
+
+
+def test_page_and_csv_are_written_where_asked(result: Experiment, tmp_path: Path) -> None:
+    paths = result.write(tmp_path / "new" / "folder")
+    assert [path.name for path in paths] == ["ablation.md", "ablation-detail.md", "ablation.csv"]
+    assert paths[0].read_text(encoding="utf-8") == result.markdown()
+    assert paths[2].read_text(encoding="utf-8") == result.csv()
 
 
 def test_progress_counts_every_trial(root: Path) -> None:

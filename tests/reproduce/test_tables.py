@@ -20,6 +20,7 @@ from newnormal_reproduce.engine.published import (
     Rule,
     anoshift_table,
     borrowed,
+    dataset_size,
     options,
     printed,
     settings,
@@ -39,6 +40,7 @@ from tests.reproduce.small_data import check_tables, write_machine
 
 FAST = {name: {"epochs": 1} for name in ("mlp", "usad", "lstm", "transformer", "toy_model:Toy")}
 
+SETS = " ".join(f"--set {name}.epochs=1" for name in FAST)
 
 TOY = '''
 """A model of one's own: the distance from history's mean, and nothing to learn."""
@@ -91,6 +93,14 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setitem(sys.modules, "toy_model", None)  # so that it is removed after the test
     del sys.modules["toy_model"]
     return "toy_model:Toy"
+
+
+def test_sizes_of_the_data_sets_are_the_papers() -> None:
+    assert all(dataset_size(setting.name) for setting in settings())
+    wadi = dataset_size("WADI")
+    assert wadi is not None
+    assert (wadi["train"], wadi["test"], wadi["features"]) == ("784571", "172803", "123")
+    assert (wadi["anomalous"], wadi["printed"]) == ("0.0577", "5.77%")
 
 
 @pytest.mark.parametrize(
@@ -183,6 +193,13 @@ def test_the_main_table_has_the_papers_lines_with_the_papers_rules(mains: Experi
     assert compared["MLP", "DT+TTA", "f1"] == printed("main", "SMD/1-4", "DT+TTA", "f1")
 
 
+def test_variants_narrow_the_main_table_too(root: Path) -> None:
+    runner = Runner(root, overrides=FAST)
+    result = main(runner, datasets=["SMD/1-4"], models=["mlp"], seeds=[1], variants=["DT+TTA"])
+    assert {line.variant.name for line, _ in result.lines} == {"DT+TTA"}
+    assert result.command.endswith("--models mlp --variants DT+TTA --seeds 1 " + SETS)
+
+
 def test_the_main_page_says_which_settings_are_not_the_papers(mains: Experiment) -> None:
     page = mains.markdown()
     assert "| SMD/1-4 | USAD | 5 | 5 | 5 | 38 | **1** | 8 | 0.4 | 0.1 | 1, 2023 |" in page
@@ -247,6 +264,16 @@ def test_every_table_of_every_page_is_rectangular(mains: Experiment) -> None:
         check_tables(make(mains))
 
 
+def test_a_class_by_import_path_is_a_row_of_the_main_table(root: Path, toy: str) -> None:
+    runner = Runner(root, overrides=FAST)
+    result = main(runner, datasets=["SMD/1-4"], models=["mlp", toy], seeds=[1])
+    assert result.failures == {}
+    found = {(c.model, c.variant): c.ours for c in result.comparisons() if c.measure == "auroc"}
+    assert found["Toy", "frozen"] == found["MLP", "frozen"]
+    assert ("Toy", "DT+TTA") in found
+    assert all(c.paper is None for c in result.comparisons() if c.model == "Toy")
+
+
 def test_a_toml_file_adds_rows_with_options_of_their_own(
     root: Path, toy: str, tmp_path: Path
 ) -> None:
@@ -309,6 +336,15 @@ def test_options_for_one_data_set_go_before_those_for_all(root: Path) -> None:
 def test_options_for_a_data_set_there_is_not_are_an_error(root: Path) -> None:
     with pytest.raises(ParameterError, match="datasets: expected data sets of the paper or found"):
         Runner(root, overrides=overrides(["mlp@nothing.batch=3"]))
+
+
+def test_names_of_models_are_the_papers_where_it_has_them() -> None:
+    assert [Competitor.of(model).name for model in ("mlp", "lstm", "transformer", "pyod:LOF")] == [
+        "MLP",
+        "LSTM",
+        "AT",
+        "LOF",
+    ]
 
 
 def test_all_models_run_four_variants_at_one_honest_rule_and_the_page_names_the_rate(
@@ -432,6 +468,16 @@ def test_anoshifts_other_baselines_run_beside_the_papers_figures(
     assert names == {"anoshift.md", "anoshift.csv", "anoshift-years.svg", "anoshift-years.png"}
 
 
+def test_anoshift_half_way_has_the_seeds_that_are_there(shifted: AnoShift, years: Path) -> None:
+    cache = shifted.experiment.runner.store.folder
+    runner = Runner(years, cache=cache, overrides=FAST, compute=False)
+    result = anoshift(runner, models=["mlp"], seeds=[2, 3])
+    assert runner.computed == 0
+    figures = result.figures("near")["MLP"]
+    assert f"| MLP | 1 | {figures['auroc']} | 0.441 |" in result.markdown()
+    assert [line["status"] for line in csv.DictReader(result.csv().splitlines())] == ["ok"] * 14
+
+
 def test_all_of_it_has_anoshift_where_it_is_and_only_there(years: Path, root: Path) -> None:
     def chosen(*roots: Path, datasets: list[str] | None = None) -> dict[str, Any]:
         found = _chosen(TrialPlan.of(Runner(roots), datasets=datasets))
@@ -444,6 +490,12 @@ def test_all_of_it_has_anoshift_where_it_is_and_only_there(years: Path, root: Pa
     both = chosen(root, years, datasets=["SMD", "AnoShift/near"])
     assert (both["main"], both["anoshift"]) == (["SMD"], ["AnoShift/near"])
     assert set(chosen(root, years, datasets=["AnoShift/far"])) == {"anoshift", "cost"}
+
+
+def test_without_anoshift_there_are_rows_that_say_where_to_get_it(root: Path) -> None:
+    result = anoshift(root, models=["mlp"])
+    assert "| AnoShift/near | get AnoShift" in result.markdown()
+    assert {line["status"] for line in csv.DictReader(result.csv().splitlines())} == {"absent"}
 
 
 # Mean AUROC and AUPRC over the seeds, a little below the paper's: other machines round otherwise.

@@ -77,6 +77,12 @@ def test_a_receiver_can_verify_the_signature(receiver: Receiver) -> None:
     assert request.headers["authorization"] == "Bearer nn_1"
 
 
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+def test_any_status_2xx_means_that_it_was_taken(receiver: Receiver, status: int) -> None:
+    receiver.answer = lambda _: (status, {})
+    sink_for(receiver).send(ALERT)
+
+
 @pytest.mark.parametrize(
     ("status", "message"),
     [

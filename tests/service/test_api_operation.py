@@ -294,3 +294,24 @@ def test_the_document_is_valid(document: Any) -> None:
     assert document["openapi"].startswith("3.1")
     for schema in document["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/streams?limit=3", "/streams/17", "/streams/17/series?points=5", "/streams/17/picture"),
+        *("/streams/17/models", "/items?limit=3", "/items/alarm-17-1-1", "/items/incident-1"),
+        *("/events.json", "/health", "/settings", "/alerts", "/maintenance", "/session"),
+    ],
+)
+def test_answers_are_as_the_document_says(client: Client, document: Any, path: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    template = API + path.partition("?")[0]
+    for value, name in (("17", "{id}"), ("alarm-{id}-1-1", "{key}"), ("incident-1", "{key}")):
+        template = template.replace(value, name)
+    answer = document["paths"][template]["get"]["responses"]["200"]
+    schema = {
+        **answer["content"]["application/json"]["schema"],
+        "components": document["components"],
+    }
+    jsonschema.Draft202012Validator(schema).validate(client.get(API + path).json())

@@ -96,6 +96,18 @@ def test_an_offset_skips_entries(client: Client) -> None:
     assert get(client, "/streams", offset=1000)["items"] == []
 
 
+def test_a_list_takes_less_than_750_bytes_a_stream() -> None:
+    with Client(FakeService(2000)) as client:
+        size = 0
+        cursor: str | None = None
+        for _ in range(4):
+            more: dict[str, str] = {} if cursor is None else {"cursor": cursor}
+            answer = client.get(f"{API}/streams", params={"limit": 500, **more})
+            size += len(answer.content)
+            cursor = answer.json()["cursor"]
+        assert cursor is None and size < 750 * 2000
+
+
 def test_a_stream_is_found_by_number_and_by_name(client: Client, service: FakeService) -> None:
     view = service.views[17]
     found = get(client, "/streams/17")

@@ -95,6 +95,29 @@ def test_samples_and_thinned_ones_equal_the_twins_after_every_step(path: Path, s
     store.close()
 
 
+def test_killed_twice_after_one_checkpoint_the_store_has_what_it_counts(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    store, naive = Store(path), NaiveStore()
+    rows = some_rows(rng, 0, 3000, ("a",))
+    store.samples.add(1, rows)
+    naive.add(rows)
+    store.samples.flush()
+    store.commit(sync=True)
+    for _ in range(3):
+        store.samples.add(1, some_rows(rng, 3000, 6000, ("a", "b")))
+        store.commit()
+        store.close()
+        store = Store(path)
+        assert store.samples.count(1) > 8000
+        store.samples.truncate(1, 3000)
+        store.commit()
+        store.close()
+        store = Store(path)
+        assert store.samples.count(1) == 3000
+        compare(rng, store, naive)
+    store.close()
+
+
 def test_the_same_log_applied_again_leaves_the_same_blocks(path: Path) -> None:
     def blocks() -> list[tuple[object, ...]]:
         reader = sqlite3.connect(path)

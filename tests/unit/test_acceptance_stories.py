@@ -421,6 +421,16 @@ def test_weights_that_were_accepted_are_kept_with_what_can_be_gone_back_to() -> 
         assert reviewed(detector).levels[MOVED] == back.levels[MOVED_WEIGHTS]
 
 
+def test_predict_and_decision_function_see_what_run_would_see(detector: Detector) -> None:
+    live = shifted()
+    before = detector.to_state()
+    scores, flags = detector.decision_function(live), detector.predict(live)
+    assert detector.to_state().facts == before.facts
+    ref = detector.run(live)
+    np.testing.assert_array_equal(scores, ref.scores)
+    np.testing.assert_array_equal(flags, ref.anomalous.astype(int))
+
+
 def test_times_of_events_are_those_of_their_samples_in_pieces_too() -> None:
     live, times = shifted(1_600), minutes(1_600)
     ref: list[str] = []

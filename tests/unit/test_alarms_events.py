@@ -49,6 +49,14 @@ def test_quiet_stream_keeps_within_the_limit() -> None:
     assert len([event for event in events if event.kind == "opened"]) <= days
 
 
+def test_verdict_of_every_sample_comes_at_once() -> None:
+    detector = fresh()
+    for sample in plant(1, 30):
+        (verdict,) = detector.step(sample)
+        assert np.isfinite(verdict.score)
+    assert detector.counters["pending"] == 0
+
+
 def test_fault_in_another_channel_joins_the_alarm_and_is_reported() -> None:
     live = plant(1, 2_000)
     live[AT : AT + 60, LEVEL] += 3 * SIGMA[LEVEL]

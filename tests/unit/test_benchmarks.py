@@ -1,11 +1,13 @@
 """The benchmark compares like with like, and its page says what was and was not measured."""
 
+import json
 import mmap
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from benchmarks.report import NotMeasured, Row, Section, Target, to_markdown
+from benchmarks.report import NotMeasured, Row, Section, Target, summary, to_markdown, to_text
 from benchmarks.series import correlated
 from benchmarks.streaming import resident_bytes
 from benchmarks.timing import Task, Times, in_turns
@@ -98,6 +100,22 @@ def test_the_page_puts_caveats_and_notes_before_the_figures() -> None:
     assert "| gone |  |  | at least 3 |  |" in page
     assert "- gone: not measured: no such command" in page
     assert "| plain | 1 |  |  |  |" in page
+
+
+def test_the_terminal_says_the_same() -> None:
+    text = to_text(SECTION)
+    assert text.splitlines()[0] == "A section"
+    assert text.splitlines()[-1] == "gone: not measured: no such command"
+    assert "1,234" in text
+
+
+def test_the_summary_names_what_was_missed_and_leaves_out_what_was_not_measured() -> None:
+    assert summary([SECTION]) == "1 of 2 targets met\n  missed: A section: slow"
+
+
+def test_figures_can_be_written_as_json() -> None:
+    rows = json.loads(json.dumps(asdict(SECTION)))["rows"]
+    assert rows[0]["figures"] == {"µs": 12.34, "ratio": 1234.5}
 
 
 def test_resident_memory_sees_what_is_allocated() -> None:

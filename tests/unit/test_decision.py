@@ -1,12 +1,16 @@
 """The two decisions about a score: their truth table, and that they are made in one place."""
 
+import ast
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import newnormal
 from newnormal.kernels.decision import decide
 
+KERNELS = Path(newnormal.__file__).parent / "kernels"
 INF, NAN = math.inf, math.nan
 
 TRUTH = [
@@ -55,3 +59,25 @@ def test_the_truth_table_of_a_score_and_one_or_two_thresholds(
     # As compiled, and as Python reads it.
     assert tuple(decide(score, alarm, learn)) == (anomalous, learnable)
     assert tuple(python.py_func(score, alarm, learn)) == (anomalous, learnable)
+
+
+def test_the_loop_compares_nothing_with_a_threshold_itself() -> None:
+    """In the loop the thresholds may only be handed to the decision."""
+    tree = ast.parse((KERNELS / "step.py").read_text())
+    handed = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare | ast.BinOp | ast.UnaryOp):
+            names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+            names |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+            assert not any("threshold" in name for name in names), ast.unparse(node)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
+            handed += 1
+    assert handed == 2  # once for each: nobody decides twice
+
+
+def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
+    for path in (KERNELS / "mlp.py", KERNELS / "training.py"):
+        names = {
+            node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
+        }
+        assert not names & {"threshold", "alarm_threshold", "learn_threshold", "tau", "decide"}

@@ -363,12 +363,57 @@ def test_a_fault_is_one_alarm_that_names_its_channel(detector: M2N2) -> None:
     assert detector.alarm_ is None
 
 
+def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: M2N2) -> None:
+    verdicts = detector.run(faulty())
+    assert verdicts.ratios is not None
+    assert verdicts.p_values is not None
+    np.testing.assert_array_equal(verdicts.anomalous, verdicts.scores >= verdicts.thresholds)
+    clear = np.abs(verdicts.ratios - 1) > 1e-9
+    np.testing.assert_array_equal(verdicts.anomalous[clear], verdicts.ratios[clear] >= 1)
+    assert np.unique(verdicts.thresholds).size > 100
+    assert (np.diff(verdicts.p_values[np.argsort(verdicts.ratios)]) <= 1e-12).all()
+    assert ((verdicts.p_values >= 0) & (verdicts.p_values <= 1)).all()
+
+
+def test_the_realised_rate_stands_beside_the_limit(detector: M2N2) -> None:
+    assert detector.alarm_rate_.samples == 0
+    detector.run(series(1440 * 3, 2))
+    realised = detector.alarm_rate_
+    assert realised.samples == 1440 * 3
+    assert realised.limit_per_day == 3
+    assert realised.per_day <= 6
+
+
 def test_samples_a_day_come_from_the_period() -> None:
     every_second = M2N2(**OPTIONS, alarms_per_day=3, period="1s").fit(series(400, 0))
     every_minute = M2N2(**OPTIONS, alarms_per_day=3).fit(series(400, 0))
     assert every_second.threshold_ > every_minute.threshold_
     every_second.run(series(300, 1))
     assert every_second.alarm_rate_.per_day == every_second.alarm_rate_.alarms / 300 * 86_400
+
+
+def test_alarms_go_on_after_saving_in_the_middle_of_one(detector: M2N2, tmp_path: Path) -> None:
+    live = faulty()
+    detector.run(live[:730], flush=False)
+    assert detector.alarm_ is not None
+    detector.save(tmp_path / "plant.nn")
+    again = M2N2.load(tmp_path / "plant.nn")
+    assert again.get_params() == detector.get_params()
+    assert again.alarm_ == detector.alarm_
+    assert again.alarm_rate_ == detector.alarm_rate_
+    ref, comp = detector.run(live[730:]), again.run(live[730:])
+    np.testing.assert_array_equal(ref.ratios, comp.ratios)
+    assert again.take_events() == detector.take_events()
+
+
+def test_looking_changes_no_alarm(detector: M2N2) -> None:
+    live = faulty()
+    detector.run(live[:730], flush=False)
+    before = codec.encode(detector.to_state())
+    detector.score_frozen(live)
+    detector.predict(live)
+    detector.decision_function(live)
+    assert codec.encode(detector.to_state()) == before
 
 
 def test_without_a_limit_alarms_are_tracked_when_asked_for() -> None:

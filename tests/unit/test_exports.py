@@ -17,10 +17,11 @@ import polars as pl
 import pytest
 
 from newnormal.errors import InputError, MissingExtraError, NewnormalError
+from newnormal.tabular import parse_times
 from newnormal.tabular.columns import Long, find_long
 from newnormal.tabular.exports import recognised, translate
 from newnormal.tabular.reading import Reading
-from tests.data_as_people_have_it import FILES
+from tests.data_as_people_have_it import FILES, Written
 from tests.errors import raised
 
 TRANSLATED = {
@@ -49,6 +50,13 @@ def kind_of(content: bytes | str, **options: Any) -> str | None:
     return recognised(raw[:65536], Reading.of(options))
 
 
+def check(rows: list[list[str]], written: Written) -> None:
+    """Check that rows without a header are the samples of a file, bit for bit."""
+    values = np.array([[float(cell or "nan") for cell in row[1:]] for row in rows])
+    np.testing.assert_array_equal(values, written.values)
+    np.testing.assert_array_equal(parse_times([row[0] for row in rows]), written.times)
+
+
 # Files as the programs write them
 
 
@@ -57,6 +65,36 @@ def test_only_what_lines_cannot_be_read_from_is_translated(tmp_path: Path, name:
     head = FILES[name](tmp_path).path.read_bytes()[:65536]
 
     assert recognised(head, Reading()) == TRANSLATED.get(name)
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_a_program_s_file_comes_out_as_it_is(tmp_path: Path, name: str) -> None:
+    written = FILES[name](tmp_path)
+
+    rows = rows_of(text_of(TRANSLATED[name], written.path.read_bytes()))
+
+    header = next(row for row in rows if row and row[0].lower() == "time")
+    assert tuple(header[1:]) == written.channels
+    check([row for row in rows if row and row[0][:2] == "20"], written)
+
+
+def test_labels_name_streams(tmp_path: Path) -> None:
+    written = FILES["prometheus_two"](tmp_path)
+
+    header, *rows = rows_of(text_of("prometheus", written.path.read_bytes(), ["instance"]))
+
+    assert header[:2] == ["time", "instance"]
+    for name, stream in written.streams.items():
+        assert tuple(header[2:]) == stream.channels
+        check([[row[0], *row[2:]] for row in rows if row[1] == name], stream)
+
+
+def test_offsets_stay(tmp_path: Path) -> None:
+    written = FILES["grafana_rows"](tmp_path)
+
+    rows = rows_of(text_of("grafana_rows", written.path.read_bytes()))
+
+    assert rows[1][0] == "2026-01-01T01:00:00+01:00"
 
 
 # Which program

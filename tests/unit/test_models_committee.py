@@ -400,6 +400,16 @@ def test_the_trend_it_shows_is_the_middle_memorys_in_the_users_units(detector: D
     np.testing.assert_allclose(detector.trend_, trend, atol=1e-6)
 
 
+def test_a_spike_is_found_and_its_channel_named(detector: Detector) -> None:
+    live = nasty_series("none missing", 100, 3, seed=4)
+    live[62, 1] += 5.0
+    verdicts = detector.run(live)
+    assert verdicts.shares is not None and verdicts.channel_ratios is not None
+    assert np.argmax(np.diff(verdicts.scores)) == 61
+    assert np.argmax(verdicts.channel_ratios[62]) == 1
+    assert verdicts.channel_ratios[62, 1] >= 1 and verdicts.shares[62, 1] == 0
+
+
 def test_at_a_new_level_the_experts_are_quiet_after_a_few_memories() -> None:
     history = nasty_series("none missing", 1000, 3, seed=6)
     live = nasty_series("none missing", 2000, 3, seed=7)

@@ -373,6 +373,37 @@ def test_the_format_is_told_by_a_brace_unless_it_is_given() -> None:
         LineParser.open("a,b", format="jsonl")
 
 
+def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() -> None:
+    lines = [
+        "bad",
+        "2026-01-01,1,2,0",
+        "",
+        "2026-01-02,x,2,0",
+        "2026-01-03,,4,1\n",
+        "later,5,6,0",
+        "2026-01-01,7,8,1",
+        "2026-01-05,7,8",
+    ]
+    parser = LineParser.open("when,a,b,y", label="y")
+    many = parser.parse_many(lines)
+    np.testing.assert_array_equal(many.values, [[1, 2], [NAN, 2], [NAN, 4], [7, 8]])
+    assert many.times is not None
+    assert many.times.astype("M8[D]").astype(str).tolist() == [
+        "2026-01-01", "2026-01-02", "2026-01-03", "2026-01-01"
+    ]  # fmt: skip
+    assert present(many.labels).tolist() == [0, 0, 1, 1]
+    assert many.rows.tolist() == [1, 3, 4, 6]
+    assert [(row, error.message) for row, _, error in many.errors] == [
+        (0, "expected 4 cells, found 1"),
+        (5, "column 'when': expected a time, found 'later'"),
+        (7, "expected 4 cells, found 3"),
+    ]
+    for row, at in enumerate(many.rows.tolist()):
+        sample = present(parser.parse(lines[at]))
+        np.testing.assert_array_equal(many.values[row], sample.values)
+        assert many.times[row] == sample.time
+
+
 def test_no_lines_are_no_samples() -> None:
     many = LineParser.open("a,b", channels=("a", "b")).parse_many([])
     assert many.values.shape == (0, 2)
@@ -445,6 +476,18 @@ def _read(lines: list[str], size: int, **options: Any) -> tuple[Any, ...]:
 )
 def test_one_line_at_a_time_gives_what_all_at_once_give(options: dict[str, Any]) -> None:
     assert _read(LINES, 1, **options) == _read(LINES, len(LINES), **options)
+
+
+def test_a_plain_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    parser = LineParser(channels=("load", "heat"))
+    parser.parse_many(HEAD)
+
+    def refuse(*arguments: Any) -> None:
+        raise AssertionError(arguments)
+
+    monkeypatch.setattr(parser, "_parsed", refuse)
+    assert parser.parse_many(["2026-01-01T00:01:00Z,1.5,2"]).values.tolist() == [[1.5, 2.0]]
+    assert parser.profile.lines == 21
 
 
 def test_a_number_can_be_a_word_for_missing() -> None:
