@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from newnormal.service.api import bodies
-from newnormal.service.api.guard import Guard
+from newnormal.service.api.access import Guard
 from newnormal.service.api.problems import HttpProblem
 from newnormal.service.limits import Lease, SharedLimit
 from tests.errors import raised
@@ -216,9 +216,9 @@ def test_a_client_may_make_so_many_requests_a_second_and_others_are_not_concerne
 
 
 def test_clients_that_are_counted_are_limited_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    from newnormal.service.api import guard
+    from newnormal.service.api import access
 
-    monkeypatch.setattr(guard, "_MOST_CLIENTS", 3)
+    monkeypatch.setattr(access, "_MOST_CLIENTS", 3)
     with Client(FakeService(3)) as client:
         for last in range(6):
             other = client.another(f"10.0.0.{last}")

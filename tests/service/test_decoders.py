@@ -20,8 +20,7 @@ from newnormal.io.decoders.base import (
     TooManyError,
     UnknownFormError,
 )
-from newnormal.io.decoders.rows import from_long
-from newnormal.io.decoders.samples import SamplesDecoder
+from newnormal.io.decoders.samples import SamplesDecoder, from_long
 from newnormal.io.registry import decoder_names, find_decoder
 from newnormal.testing import check_decoder
 from tests.errors import raised

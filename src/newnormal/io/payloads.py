@@ -13,7 +13,7 @@ from newnormal.arrivals.cells import MISSING
 from newnormal.arrivals.naming import fitting_name
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.decoders.base import DecoderLimits
-from newnormal.io.decoders.rows import from_long
+from newnormal.io.decoders.samples import from_long
 from newnormal.io.options import Options
 from newnormal.tabular.parsing.decimals import NumberReader
 from newnormal.tabular.times import parse_time

@@ -227,3 +227,11 @@ def _name_hint(name: object) -> str:
         code = f"U+{ord(hidden):04X}"
         return f"leave out {code}, which shows nothing by itself: two names could look the same"
     return "such as press-1"
+
+
+def too_many_samples(limits: DecoderLimits) -> TooManyError:
+    """Return the error of a body with too many samples."""
+    return TooManyError(
+        f"expected at most {limits.samples:,} samples, found more",
+        hint="send them in several requests, or raise limits.samples_per_request",
+    )

@@ -13,7 +13,14 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.counters import CounterRates, RateConversion
 from newnormal.arrivals.naming import Naming, fitting_name, rate_name
 from newnormal.errors import InputError
-from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply
+from newnormal.io.decoders.base import (
+    QUERY,
+    Decoder,
+    DecoderLimits,
+    Refusal,
+    Reply,
+    too_many_samples,
+)
 from newnormal.io.decoders.line_protocol import (
     LineGroup,
     Parsed,
@@ -23,7 +30,6 @@ from newnormal.io.decoders.line_protocol import (
     read_series,
     scaled,
 )
-from newnormal.io.decoders.rows import too_many_samples
 from newnormal.io.decoders.series import options_of
 
 _BY = ("host",)  # the tag that Telegraf adds

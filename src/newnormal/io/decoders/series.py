@@ -14,8 +14,15 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.counters import CounterRates, RateConversion
 from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError, MissingExtraError, ParameterError
-from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, Reply, TooManyError
-from newnormal.io.decoders.rows import too_many_samples
+from newnormal.io.decoders.base import (
+    QUERY,
+    Decoder,
+    DecoderLimits,
+    Refusal,
+    Reply,
+    TooManyError,
+    too_many_samples,
+)
 from newnormal.texts import shortened
 
 # Times of one sample may differ by this many ns: some senders read a clock for each channel.

@@ -18,8 +18,7 @@ from newnormal.service.api import (
     session,
     streams,
 )
-from newnormal.service.api.access import Access
-from newnormal.service.api.guard import Guard
+from newnormal.service.api.access import Access, Guard
 from newnormal.service.api.parameters import READS
 from newnormal.service.api.problems import answer_problems
 from newnormal.service.api.samples import mount_decoders

@@ -425,7 +425,7 @@ def parse_times(values: Any, where: Callable[[int], str] = "sample {}".format) -
     """
     if isinstance(values, str):
         raise InputError(f"expected a sequence of times, found the text {values!r}")
-    array = values if isinstance(values, np.ndarray) else unwrapped(values)
+    array = values if isinstance(values, np.ndarray | list) else unwrapped(values)
     if isinstance(array, np.ndarray):
         if array.ndim != 1:
             raise InputError(f"expected one time a sample, found an array of shape {array.shape}")
