@@ -62,52 +62,6 @@ def error(body: bytes, query: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "stream", "channels"),
-    [
-        (b"cpu,host=a load=1.5", "a", {"cpu_load": 1.5}),
-        (b"sys,host=a load=1.5,n=-2i,m=3u,e=1e3", "a", {"load": 1.5, "n": -2, "m": 3, "e": 1000}),
-        (b"cpu load=1", "cpu", {"cpu_load": 1}),
-        (b"cpu,cpu=0,host=a load=1", "a", {'cpu_load{cpu="0"}': 1}),
-        (b"cpu,z=1,host=a,b=2 load=1", "a", {'cpu_load{b="2",z="1"}': 1}),
-        (rb"my\ cpu\,1,host=a\ b\,c\=d lo\ ad\,\=x=1", "a b,c=d", {"my cpu,1_lo ad,=x": 1}),
-        (b"a=b,host=x v=1", "x", {"a=b_v": 1}),
-        (rb"disk,host=a,path=C:\temp\ v=1", None, {}),
-        (rb"disk,host=a,path=C:\\ drive v=1", "a", {r'disk_v{path="C:\\ drive"}': 1}),
-        (b'sys,host=a up=1,text="a, b=c \\" d\\\\",on=true', "a", {"up": 1, "on": 1}),
-        (b'sys,host=a text="two\nlines",up=1', "a", {"up": 1}),
-        (b'sys,host=a text="only"', "a", {}),
-        (b'sys,host="a" v=1', '"a"', {"sys_v": 1}),
-        (b"sys,host=a a=t,b=T,c=true,d=True,e=TRUE", "a", dict.fromkeys("abcde", 1)),
-        (b"sys,host=a a=f,b=F,c=false,d=False,e=FALSE", "a", dict.fromkeys("abcde", 0)),
-        (
-            b"sys,host=a a=.5,b=5.,c=+1,d=-0.0,e=1E-2",
-            "a",
-            {"a": 0.5, "b": 5, "c": 1, "d": 0, "e": 0.01},
-        ),
-        (
-            b"sys,host=a a=9223372036854775807i,b=18446744073709551615u",
-            "a",
-            {"a": 2**63, "b": 2**64},
-        ),
-        (b"sys,host=a a=1,a=2", "a", {"a": 2}),
-        (b'sys,host=a a=1,b=2,a="text"', "a", {"b": 2}),
-        ("sys,host=Größe wärme=1".encode(), "Größe", {"sys_wärme": 1}),
-        (b"  sys,host=a  v=1  ", "a", {"sys_v": 1}),
-        (b"sys,host=a v=1\r", "a", {"sys_v": 1}),
-        (b"# sys,host=a v=1", None, {}),
-        (b"", None, {}),
-        (b" \t \r", None, {}),
-    ],
-)
-def test_a_line(line: bytes, stream: str, channels: dict[str, float]) -> None:
-    named = {key if "_" in key else f"sys_{key}": value for key, value in channels.items()}
-    body = line + (AT if line[-1:] not in b"\r " else b"\n")
-    for end in (body, line):  # with a time and without: the clock says the same
-        found = values_of(decoded(end))
-        assert found == {(stream, key, NOW): value for key, value in named.items()}
-
-
-@pytest.mark.parametrize(
     ("line", "said"),
     [
         (b"cpu", "expected a field as name=value, found ''"),

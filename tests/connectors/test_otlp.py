@@ -204,24 +204,6 @@ def test_attributes_are_shown_whatever_they_are() -> None:
     }
 
 
-def test_sums_that_grow_become_rates_and_others_stay() -> None:
-    to = decoder()
-    for second, value in ((0, 10), (10, 30), (20, 5)):
-        sent = Sent()
-        sent.sum("hits", second, value, code=500)
-        sent.sum("level", second, value, monotonic=False)
-        sent.sum("added", second, 20, start=second - 10, kind=DELTA)
-        sent.sum("moved", second, -5.0, start=second - 10, kind=DELTA, monotonic=False)
-        found = cells(to, sent)
-        rate = {0: None, 10: 2.0, 20: 0.5}[second]
-        assert found == {
-            'rate(hits{code="500"})': rate,
-            "level": float(value),
-            "rate(added)": 2.0,
-            "rate(moved)": -0.5,
-        }
-
-
 def test_rates_can_be_left_out() -> None:
     sent = Sent()
     sent.sum("hits", 0, 10)

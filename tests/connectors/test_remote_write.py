@@ -133,20 +133,6 @@ def test_an_address_that_is_not_known_is_refused(query: str, message: str) -> No
     assert message in caught.value.message and len(caught.value.message) < 200
 
 
-def test_counters_become_rates_under_a_name_that_says_so() -> None:
-    to = decoder()
-    labels = {**NODE, "code": "500"}
-    assert send(to, ("hits_total", labels, [(0, 10.0)]), ("load", NODE, [(0, 1.0)])) == [
-        ("node/db1:9100", at(0), (("load", 1.0), ('rate(hits_total{code="500"})', None)))
-    ]
-    assert send(to, ("hits_total", labels, [(10, 30.0)])) == [
-        ("node/db1:9100", at(10), (('rate(hits_total{code="500"})', 2.0),))
-    ]
-    assert send(to, ("hits_total", labels, [(20, 5.0)])) == [  # the program restarted
-        ("node/db1:9100", at(20), (('rate(hits_total{code="500"})', 0.5),))
-    ]
-
-
 def test_a_request_that_is_sent_again_before_it_was_durable_is_the_same() -> None:
     to = decoder()
     send(to, ("hits_total", NODE, [(0, 10.0)]))
@@ -173,31 +159,6 @@ def test_replicas_that_share_a_channel_have_counters_of_their_own() -> None:
         to, ("hits_total", one, [(10, 30.0)]), ("hits_total", two, [(15, 1020.0)]), query=query
     )
     assert [cells for _, _, cells in found] == [(("rate(hits_total)", 2.0),)] * 2
-
-
-def test_rates_can_be_left_out_and_others_named() -> None:
-    to = decoder()
-    for second in (0, 10):
-        series = [(name, NODE, [(second, 2.0 * second)]) for name in ("hits_total", "vmstat_in")]
-        as_sent = send(to, *series, query="rates=no")
-        both = send(to, *series, query="rates=vmstat_*,netstat_*")
-    assert [cells for _, _, cells in as_sent] == [(("hits_total", 20.0), ("vmstat_in", 20.0))]
-    assert [cells for _, _, cells in both] == [
-        (("rate(hits_total)", 2.0), ("rate(vmstat_in)", 2.0))
-    ]
-
-
-def test_a_count_is_a_counter_where_there_is_a_sum() -> None:
-    to = decoder()
-    names = ("wait_seconds_count", "wait_seconds_sum", "threads_count")
-    for second in (0, 15, 30):
-        found = send(to, *((name, NODE, [(second, 3.0 * second)]) for name in names))
-    ((_, _, cells),) = found
-    assert cells == (
-        ("rate(wait_seconds_count)", 3.0),
-        ("rate(wait_seconds_sum)", 3.0),
-        ("threads_count", 90.0),
-    )
 
 
 def test_a_count_waits_for_a_sum_that_comes_in_the_next_request() -> None:
@@ -260,19 +221,6 @@ def test_what_was_sent_before_changes_no_series_with_other_labels(data: st.DataO
     to = decoder()
     to.decode(bodies[0], HEADERS)
     assert rows(to.decode(bodies[1], HEADERS)) == rows(decoder().decode(bodies[1], HEADERS))
-
-
-def test_buckets_are_taken_where_that_is_asked_for() -> None:
-    bucket, to = {**NODE, "le": "0.5"}, decoder()
-    for second in (0, 10):
-        series: list[Series] = [
-            ("wait_bucket", bucket, [(second, second * 2.0)]),
-            ("s3_bucket", NODE, [(second, 4.0)]),
-        ]
-        ((_, _, without),) = send(to, *series)
-        ((_, _, found),) = send(to, *series, query="buckets=yes")
-    assert without == (("s3_bucket", 4.0),)
-    assert found == (('rate(wait_bucket{le="0.5"})', 2.0), ("s3_bucket", 4.0))
 
 
 def test_what_is_no_number_is_missing_and_samples_that_hold_nothing_are_left_out() -> None:
