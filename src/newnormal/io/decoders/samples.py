@@ -13,6 +13,7 @@ import numpy as np
 
 from newnormal.arrivals import pivot
 from newnormal.arrivals.arrival import Arrival
+from newnormal.arrivals.cells import plain_numbers
 from newnormal.errors import InputError
 from newnormal.io.decoders.base import (
     QUERY,
@@ -311,6 +312,8 @@ def numbers_of(values: Sequence[Any], where: Callable[[int], str]) -> Floats:
 
     `where`: where one is and which channel it is of, for errors.
     """
+    if (plain := plain_numbers(values)) is not None:
+        return plain
     numbers, bad = NumberReader().read(values)
     for row in bad:
         raise InputError(
