@@ -18,8 +18,7 @@ from newnormal.acceptance import NormalRange, TimedAcceptance
 from newnormal.acceptance.review import KEPT_LEVELS
 from newnormal.alarms import AlarmLog, AlarmThreshold
 from newnormal.alarms.log import log_scores
-from newnormal.alarms.tail import Peaks, known_scores
-from newnormal.alarms.threshold import threshold_of
+from newnormal.alarms.threshold import Peaks, known_scores, threshold_of
 from newnormal.config import Config, samples_per_day
 from newnormal.core.outliers import find_outliers, without
 from newnormal.core.rhythm import Rhythm

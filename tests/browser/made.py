@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from newnormal import types
-from newnormal.reports.contents import Contents
+from newnormal.reports.writing import Contents
 
 START = np.datetime64("2026-03-02T08:00:00", "ns")
 MINUTE = np.timedelta64(60, "s")

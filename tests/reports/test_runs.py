@@ -9,9 +9,8 @@ import pytest
 from newnormal import M2N2, Detector, Fleet, InputError
 from newnormal.base import BaseDetector
 from newnormal.plots.overview import attention
-from newnormal.reports.contents import Contents
 from newnormal.reports.overview import sparkline
-from newnormal.reports.writing import page_of
+from newnormal.reports.writing import Contents, page_of
 from newnormal.runtime.judging import judge_series
 from newnormal.tabular import Table
 from newnormal.types import Floats, Incident, IncidentEvent, Timeline

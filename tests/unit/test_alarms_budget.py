@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newnormal.alarms import AlarmThreshold, Tail
-from newnormal.alarms.tail import Peaks
+from newnormal.alarms.threshold import Peaks
 from newnormal.core.state import copied
 from newnormal.errors import InputError, ParameterError
 from newnormal.kernels.alarm import (

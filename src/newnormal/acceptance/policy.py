@@ -70,8 +70,6 @@ class TimedAcceptance(Acceptance):
         positions = max(2, min(scores // length, _MOST_POSITIONS))
         self.timing = Timing(accept_after, length, scores, positions)
 
-    # ------------------------------------------------------------------ with every stretch
-
     def begin(self, fitted: Fitted, state: StreamState) -> None:
         """Add what acceptance keeps to a state before the first sample."""
         baseline = fitted.baseline
@@ -151,8 +149,6 @@ class TimedAcceptance(Acceptance):
         if count == len(samples):
             return out
         return DriftOut(out.distances[:count], out.crossings[:count])
-
-    # ------------------------------------------------------------------ reviews
 
     def review(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
         """Find what changed or reverted, and accept what has been stable long enough."""

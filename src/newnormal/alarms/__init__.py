@@ -1,7 +1,6 @@
 """From scores to alarms: the threshold that opens them, and the log that reports them."""
 
 from newnormal.alarms.log import AlarmLog, open_alarm
-from newnormal.alarms.tail import Tail
-from newnormal.alarms.threshold import AlarmRate, AlarmThreshold
+from newnormal.alarms.threshold import AlarmRate, AlarmThreshold, Tail
 
 __all__ = ["AlarmLog", "AlarmRate", "AlarmThreshold", "Tail", "open_alarm"]

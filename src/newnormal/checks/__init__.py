@@ -1,10 +1,16 @@
 """Look at data before it is fitted: what there is, what is suspicious, what `fit` would do."""
 
-from newnormal.checks.checking import Check, check, check_table
+from newnormal.checks.checking import (
+    Check,
+    StreamsSummary,
+    check,
+    check_streams,
+    check_table,
+    summary_of,
+)
 from newnormal.checks.facts import ChannelFacts, Gap, InputFacts, Sampling
 from newnormal.checks.findings import LEVELS, Finding
 from newnormal.checks.plan import FitPlan, Need
-from newnormal.checks.streams import StreamsSummary, check_streams, summary_of
 
 __all__ = [
     "LEVELS",

@@ -83,9 +83,6 @@ def _unnamed(error: InputError, path: str | PathLike[str]) -> Finding:
     return unreadable(InputError(message, hint=error.hint))
 
 
-# ------------------------------------------------------------------ data in Python
-
-
 def _mended(data: Any, frame: nw.DataFrame[Any] | None, times: Any, error: InputError) -> Loaded:
     """Return what is left of data that `fit` refuses, and every reason that can be told apart."""
     loaded = Loaded(None, [], () if frame is None else _time_name(frame, times))

@@ -38,8 +38,7 @@ def demo(
     from newnormal.alarms.words import Deciding, event_note
     from newnormal.cli.evaluate import measure
     from newnormal.datasets import plant
-    from newnormal.reports.contents import Contents
-    from newnormal.reports.writing import check_target, report
+    from newnormal.reports.writing import Contents, check_target, report
     from newnormal.tabular import Table
 
     check_target(output)

@@ -23,7 +23,7 @@ from newnormal.texts import counted
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet, FleetVerdicts
-    from newnormal.reports.contents import Contents
+    from newnormal.reports.writing import Contents
     from newnormal.tabular import InputProfile, StreamTables, Table
     from newnormal.tabular.many.splitting import Channels
 
@@ -166,7 +166,7 @@ class JudgedFile(NamedTuple):
 
     def contents(self, model: Path) -> Contents:
         """Return it as a report shows it."""
-        from newnormal.reports.contents import Contents
+        from newnormal.reports.writing import Contents
 
         how = " as it was fitted" if self.as_fitted else ""
         return Contents.of(self.verdicts, f"{self.name} judged by {model.name}{how}")

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from newnormal.alarms.tail import Peaks
+from newnormal.alarms.threshold import Peaks
 from newnormal.core.rhythm import Rhythm
 from newnormal.core.scaling import Scaler
 from newnormal.kernels.channels import (

@@ -20,8 +20,7 @@ from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
 from newnormal.acceptance.review import KEPT
 from newnormal.alarms import AlarmLog
-from newnormal.alarms.tail import Peaks
-from newnormal.alarms.threshold import threshold_of
+from newnormal.alarms.threshold import Peaks, threshold_of
 from newnormal.config import Config
 from newnormal.core.phases import DAY
 from newnormal.core.rhythm import Rhythm

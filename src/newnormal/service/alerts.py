@@ -183,8 +183,6 @@ class Sender:
         """Close the sink; does not wait for it."""
         self._calls.close()
 
-    # ------------------------------------------------------------------ one alert
-
     def _settle(self, row: AlertRow, maintenance: Sequence[Window]) -> None:
         """Send an alert, or note why it is not sent."""
         now = self._clock()
@@ -269,8 +267,6 @@ class Sender:
         else:
             self._calls.call(lambda: sink.send_many(alerts))
 
-    # ------------------------------------------------------------------ again while it is open
-
     def _repeat(self) -> None:
         """Send the alerts of open items again, for receivers that forget."""
         every, now = self._every, self._clock()
@@ -301,8 +297,6 @@ class Sender:
             cursor = page.cursor
             if cursor is None:
                 return
-
-    # ------------------------------------------------------------------ how it is
 
     def _wait(self, failures: int) -> float:
         """Return how long to wait in s: where a receiver forgets, no longer than it may."""

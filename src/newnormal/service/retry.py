@@ -238,8 +238,6 @@ class SinkCalls(Generic[Kind]):
         if sink is not None:
             _close(sink)
 
-    # ------------------------------------------------------------------ how it is
-
     def paused_until(self, now: int) -> int | None:
         """Return until when nothing is tried, in ns; None if it can be tried now."""
         begin, end = self._paused

@@ -272,8 +272,6 @@ class ScoreSender:
         """Close the sink; does not wait for it."""
         self._calls.close()
 
-    # ------------------------------------------------------------------ a round
-
     def _plan(self, sink: ScoreSink, now: int) -> None:
         """Read what is to be sent, and write from where to where it goes."""
         keep = sink.keep
@@ -337,8 +335,6 @@ class ScoreSender:
             self._unreadable.add(number)
             _log.info("sink %s: scores of %s were not read: %s", self.name, name, one_line(error))
 
-    # ------------------------------------------------------------------ a batch
-
     def _send(self, sink: ScoreSink) -> None:
         """Send the next batch, or leave it out if it waited for too long."""
         batch = self._waiting[0]
@@ -372,8 +368,6 @@ class ScoreSender:
             self._reader.forget(number)
         value = {"since": self._since, "sent": self._next, "sending": self._sending}
         self._store.settings.put(_SPACE, self.name, value, sync=False)
-
-    # ------------------------------------------------------------------ how it is
 
     def _report(self, now: int) -> None:
         if self._calls.failures:

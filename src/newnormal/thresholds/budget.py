@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from newnormal.alarms.tail import Peaks, Tail, known_scores
-from newnormal.alarms.threshold import AlarmThreshold
+from newnormal.alarms.threshold import AlarmThreshold, Peaks, Tail, known_scores
 from newnormal.config import SAMPLES_PER_DAY
 from newnormal.errors import ParameterError
 from newnormal.kernels.alarm import AlarmParams

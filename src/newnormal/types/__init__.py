@@ -8,6 +8,8 @@ from newnormal.types.alarms import (
     CHANGED,
     CLOSED,
     END_OF_STREAM,
+    INCIDENT,
+    INCIDENT_ENDED,
     OPENED,
     PENDING,
     REJECTED,
@@ -23,6 +25,8 @@ from newnormal.types.alarms import (
     Change,
     Event,
     Evidence,
+    Incident,
+    IncidentEvent,
     Peak,
 )
 from newnormal.types.arrays import (
@@ -37,7 +41,6 @@ from newnormal.types.arrays import (
     time_of_ns,
     time_text,
 )
-from newnormal.types.incidents import INCIDENT, INCIDENT_ENDED, Incident, IncidentEvent
 from newnormal.types.observed import Observed
 from newnormal.types.timeline import ChangeSpan, Timeline
 from newnormal.types.verdicts import Verdict, Verdicts

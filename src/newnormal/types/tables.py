@@ -36,9 +36,6 @@ _DTYPES: tuple[tuple[Any, str], ...] = (
 )
 
 
-# ---------------------------------------------------------------------- ranges
-
-
 class Range(NamedTuple):
     """What the numbers of an array may be."""
 
@@ -93,9 +90,6 @@ BINARY = Range("0 or 1", lambda array: (array == 0) | (array == 1))
 MODERATE = within(1e-100, 1e100)
 SPREAD = within(1e-9, 1e9)
 UNIT = within(-1.001, 1.001, "numbers within ±1")
-
-
-# ---------------------------------------------------------------------- lines
 
 
 class Counter(NamedTuple):
@@ -224,9 +218,6 @@ def declared(kind: type, prefix: str = "") -> dict[str, Array]:
     return table
 
 
-# ---------------------------------------------------------------------- values
-
-
 def first(kind: Callable[..., _Part], sizes: Sizes, **given: Any) -> _Part:
     """Return a tuple before the first sample; `given` are fields that have another first value."""
     made = {
@@ -282,9 +273,6 @@ def rebuilt(part: _Part, take: Callable[[str], NDArray[Any]], name: str = "") ->
         return part._make(parts) if hasattr(part, "_make") else tuple(parts)  # type: ignore[return-value]
     names = _names(kind) or ()
     return dataclasses.replace(part, **dict(zip(names, parts, strict=True)))  # type: ignore[type-var]
-
-
-# ---------------------------------------------------------------------- checks
 
 
 def check_array(name: str, array: NDArray[Any], line: Array, sizes: Sizes) -> None:

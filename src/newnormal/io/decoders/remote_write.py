@@ -158,8 +158,6 @@ class RemoteWriteDecoder(SeriesDecoder):
         text = f"{refused:,} of {decoded.sent:,} values were refused: {why}"
         return Reply(json.dumps({"error": text}).encode(), "application/json", 400)
 
-    # ------------------------------------------------------------------ names
-
     def _named(self, request: Any, plain: bytes, options: QueryOptions) -> list[_SentSeries | None]:
         named: list[_SentSeries | None] = []
         read: Any = None  # with its labels, where one is new

@@ -109,8 +109,6 @@ class SamplesDecoder(Decoder):
             raise InputError("expected samples, found none", hint=f"such as {_EXAMPLE}")
         return arrivals
 
-    # --- JSON
-
     def _json(self, samples: list[Any], default: str | None) -> list[Arrival]:
         rows = SampleRows(self.limits, self.clock())
         blocks: list[Arrival] = []
@@ -176,8 +174,6 @@ class SamplesDecoder(Decoder):
             times_of(times, lambda at: f"{where}, time {at}"),
             numbers.reshape(len(times), width),
         )
-
-    # --- CSV
 
     def _csv(self, text: str, given: str | None, is_long: bool) -> list[Arrival]:
         lines = _ENDS.split(text)

@@ -148,8 +148,6 @@ class AlertmanagerSink(AlertSink):
         for receiver in self._receivers:
             receiver.close()
 
-    # ------------------------------------------------------------------ one alert
-
     def _posted(self, alert: Alert, now: float) -> list[dict[str, Any]]:
         """Return an alert as Alertmanager takes it; with another severity it is another one.
 

@@ -92,8 +92,6 @@ class MailSink(AlertSink):
                 hint='set security = "starttls" or "tls"',
             )
 
-    # ------------------------------------------------------------------ sending
-
     def send(self, alert: Alert) -> None:
         """Send a mail; return once the server has taken it."""
         message = self._message(alert)
@@ -155,8 +153,6 @@ class MailSink(AlertSink):
         finally:
             self._smtp = None
             smtp.close()
-
-    # ------------------------------------------------------------------ errors
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -235,8 +231,6 @@ class MailSink(AlertSink):
         for each in (*(base64.b64encode(each.encode()).decode() for each in sent), self._password):
             text = text.replace(each, _HIDDEN)
         return text
-
-    # ------------------------------------------------------------------ the mail
 
     def _message(self, alert: Alert) -> EmailMessage:
         body = alert.body

@@ -23,7 +23,7 @@ from newnormal.io.sources.folders import EDGE
 from newnormal.io.sources.pull import PullSource
 from newnormal.io.sources.tailing import CHUNK, Tailed, TailedLines, Tailing
 from newnormal.tabular import LineParser, ParsedSamples, Reading
-from newnormal.tabular.many.stream_names import StreamNames
+from newnormal.tabular.many.splitting import StreamNames
 from newnormal.tabular.text.encodings import encoding_of, is_binary
 from newnormal.tabular.text.line_cutting import RefusedLine
 from newnormal.types import Floats, Ints

@@ -160,8 +160,6 @@ class PrometheusSource(PullSource):
         self._longest_range = max(self._ranges.values())
         self._gaps = Gaps()
 
-    # ------------------------------------------------------------------ samples
-
     def next_batch(self, limit: int) -> Sequence[Arrival]:
         """Return the samples of the next times, as soon as these are `delay` old."""
         if self._steps is None:
@@ -314,8 +312,6 @@ class PrometheusSource(PullSource):
         labels = ", ".join(self._chosen.by)
         return f"aggregate them, such as avg by ({labels}) (…)" if labels else "set by"
 
-    # ------------------------------------------------------------------ positions
-
     def snapshot(self) -> dict[str, Any]:
         """Return the time up to which all was given out."""
         snapshot: dict[str, Any] = {**self._input, "time": self._time}
@@ -339,8 +335,6 @@ class PrometheusSource(PullSource):
         self._absent = dict(snapshot.get("absent", {}))
         self._resumed = True
         return True
-
-    # ------------------------------------------------------------------ how it is
 
     def notice(self) -> str:
         """Return what was wrong with the last answers."""

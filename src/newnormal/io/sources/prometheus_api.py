@@ -232,8 +232,6 @@ class PrometheusApi:
         """Close the connections."""
         self._http.close()
 
-    # ------------------------------------------------------------------ requests
-
     def _named(self, name: str) -> str:
         return f"{self._where}, {name}" if name else self._where
 

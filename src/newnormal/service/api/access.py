@@ -90,8 +90,6 @@ class Access:
         self._sessions: dict[str, Session] | None = None
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
-    # --- who it is
-
     @property
     def open(self) -> bool:
         """Whether nobody needs a token."""
@@ -171,8 +169,6 @@ class Access:
                 match = (name, role, hashed)
         return match if token else None
 
-    # --- sessions
-
     async def login(self, token: str, client: str) -> tuple[str, Session, str]:
         """Begin a session; return its cookie, itself and its role."""
         self._check_tries(client)
@@ -237,8 +233,6 @@ class Access:
         self._failed[client] = (count + 1, since) if now - since < _WINDOW else (1, now)
         while len(self._failed) > _MOST_CLIENTS:
             self._failed.popitem(last=False)
-
-    # --- whether another site made the request
 
     def check_foreign(self, request: Request) -> None:
         """Refuse a login or logout that the page of another site sends."""

@@ -12,10 +12,17 @@ from newnormal.arrivals.naming import matching
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Long
 from newnormal.tabular.files import is_parquet, named, parquet_frame, read
-from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
+from newnormal.tabular.many.splitting import (
+    SHARED,
+    Channels,
+    StreamNames,
+    StreamTables,
+    TimeColumn,
+    pivoted,
+    split,
+)
 from newnormal.tabular.many.stream_frames import frame_tables
 from newnormal.tabular.many.stream_lines import LineReader, LongLines, StreamLines
-from newnormal.tabular.many.stream_names import SHARED, StreamNames
 from newnormal.tabular.ordering.arranging import kept_rows
 from newnormal.tabular.parsing.blocks import stacked
 from newnormal.tabular.reading import InputProfile, Reading

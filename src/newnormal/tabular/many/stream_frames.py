@@ -16,8 +16,15 @@ from newnormal.tabular.frames import (
     not_a_number,
     numbers,
 )
-from newnormal.tabular.many.splitting import Channels, StreamTables, TimeColumn, pivoted, split
-from newnormal.tabular.many.stream_names import SHARED, StreamNames
+from newnormal.tabular.many.splitting import (
+    SHARED,
+    Channels,
+    StreamNames,
+    StreamTables,
+    TimeColumn,
+    pivoted,
+    split,
+)
 from newnormal.tabular.times import unwrapped, zone_of_times
 from newnormal.texts import listed
 from newnormal.types import Floats, Ints

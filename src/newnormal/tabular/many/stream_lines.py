@@ -16,7 +16,7 @@ import numpy as np
 from newnormal.arrivals import pivot
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Long, Selection, find_long, match_names
-from newnormal.tabular.many.stream_names import StreamNames
+from newnormal.tabular.many.splitting import StreamNames
 from newnormal.tabular.parsing.blocks import ParsedSamples
 from newnormal.tabular.parsing.dialect import find_head
 from newnormal.tabular.parsing.line_cells import json_object

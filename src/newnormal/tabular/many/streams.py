@@ -9,10 +9,9 @@ import numpy as np
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Long
 from newnormal.tabular.frames import as_array, as_frame, to_table
-from newnormal.tabular.many.splitting import Channels, StreamTables, split
+from newnormal.tabular.many.splitting import Channels, StreamNames, StreamTables, split
 from newnormal.tabular.many.stream_files import read_tables
 from newnormal.tabular.many.stream_frames import frame_tables, given_times, name_cells, name_codes
-from newnormal.tabular.many.stream_names import StreamNames
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table
 
