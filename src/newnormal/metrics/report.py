@@ -20,6 +20,8 @@ from newnormal.metrics.range import (
 from newnormal.metrics.ranking import auprc, auroc, average_precision, best_f1, best_f1_adjusted
 from newnormal.metrics.timing import Period, detection_delay, false_alarms, period_seconds
 
+_FIGURES = ("tp", "fp", "fn", "tn", "accuracy", "precision", "recall", "f1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -175,22 +177,8 @@ def report(
         labelled=counts.tp + counts.fn,
         events=delay.events,
         threshold=_one(threshold),
-        tp=counts.tp,
-        fp=counts.fp,
-        fn=counts.fn,
-        tn=counts.tn,
-        accuracy=counts.accuracy,
-        precision=counts.precision,
-        recall=counts.recall,
-        f1=counts.f1,
-        adjusted_tp=adjusted.tp,
-        adjusted_fp=adjusted.fp,
-        adjusted_fn=adjusted.fn,
-        adjusted_tn=adjusted.tn,
-        adjusted_accuracy=adjusted.accuracy,
-        adjusted_precision=adjusted.precision,
-        adjusted_recall=adjusted.recall,
-        adjusted_f1=adjusted.f1,
+        **{name: getattr(counts, name) for name in _FIGURES},
+        **{f"adjusted_{name}": getattr(adjusted, name) for name in _FIGURES},
         auroc=auroc(truth, values) if both_classes else np.nan,
         auprc=auprc(truth, values) if both_classes else np.nan,
         average_precision=average_precision(truth, values) if both_classes else np.nan,
