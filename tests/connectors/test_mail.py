@@ -303,7 +303,7 @@ def test_wrong_passwords_are_not_shown(post: Post, tls: ssl.SSLContext, ca_file:
 
 def test_what_the_server_echoes_of_a_password_is_not_shown(post: Post) -> None:
     sink = sink_for(25, user="kim", password="swordfish")
-    said = sink._said(535, b"bad swordfish AGtpbQBzd29yZGZpc2g= c3dvcmRmaXNo\r\nagain")
+    said = sink._answer_text(535, b"bad swordfish AGtpbQBzd29yZGZpc2g= c3dvcmRmaXNo\r\nagain")
     assert said == "535 bad … … … again"
 
 

@@ -15,6 +15,7 @@ import pytest
 from newnormal.engine.store import Store
 from newnormal.errors import ParameterError
 from newnormal.io.http import connection_hint
+from newnormal.io.options import Options
 from newnormal.io.registry import ALERT_SINKS
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, SinkDownError
 from newnormal.io.sinks.http import HttpAnswer, HttpReceiver
@@ -159,7 +160,7 @@ def test_a_receiver_of_another_protocol_or_not_trusted_is_named_so(receiver: Rec
     )
     assert connection_hint(httpx.ConnectError("no"), "it") == "it is down or cannot be reached"
     answer = HttpAnswer(400, "Bad Request", "Client sent an HTTP request to an HTTPS server.", None)
-    http = HttpReceiver("sink chat", receiver.url, timeout=1.0)
+    http = HttpReceiver(Options("sink chat", {"timeout": "1s"}), receiver.url)
     error = raised(SinkDownError, lambda: http.judge(answer))
     assert error.hint == "begin the address with https://"
     http.close()

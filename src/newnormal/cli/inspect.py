@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.console import broken, print_facts, print_table, put
-from newnormal.cli.options import (
-    Classes,
-    Model,
-    argument,
-    is_fleet,
-    option,
-    with_shared,
-)
+from newnormal.cli.options import Classes, Model, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load_fleet
 from newnormal.cli.written import WrittenStream, input_position, written_of
 from newnormal.errors import ParameterError

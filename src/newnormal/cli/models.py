@@ -10,8 +10,7 @@ from newnormal.cli.options import Model
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
 Url = Annotated[
-    str,
-    typer.Option("--url", metavar="URL", envvar="NEWNORMAL_URL", help="Where the service is."),
+    str, typer.Option("--url", metavar="URL", envvar="NEWNORMAL_URL", help="Where the service is.")
 ]
 Token = Annotated[
     str | None,

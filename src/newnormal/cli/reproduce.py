@@ -44,8 +44,7 @@ Models = Annotated[
     ),
 ]
 Variants = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA."),
+    list[str] | None, typer.Option(metavar="NAMES", help="Only these of frozen,DT,TTA,DT+TTA.")
 ]
 Seeds = Annotated[
     list[str] | None,

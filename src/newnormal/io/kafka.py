@@ -129,7 +129,7 @@ class KafkaCluster:
         except confluent_kafka.KafkaException as error:
             raise ParameterError(
                 f"{self.where}: expected settings that librdkafka takes, "
-                f"found {said(error.args[0])}",
+                f"found {error_text(error.args[0])}",
                 hint="its CONFIGURATION.md lists what options can have",
             ) from None
 
@@ -152,7 +152,7 @@ class KafkaCluster:
                     continue
                 raise InputError(
                     f"{self.servers}: expected a broker to answer, "
-                    f"found {self.troubles.last or said(error.args[0])}",
+                    f"found {self.troubles.last or error_text(error.args[0])}",
                     hint="check servers, and that Kafka runs",
                 ) from None
 
@@ -173,7 +173,7 @@ class KafkaTroubles:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # each of them has an error of its own
             self.down = True
             return
-        self.last = said(error)
+        self.last = error_text(error)
         hint = {
             KafkaError._AUTHENTICATION: "check user, password and sasl",
             KafkaError.SASL_AUTHENTICATION_FAILED: "check user, password and sasl",
@@ -250,6 +250,6 @@ def _check_settings(where: str, chosen: Mapping[str, str], fixed: Mapping[str, A
             )
 
 
-def said(error: KafkaError) -> str:
+def error_text(error: KafkaError) -> str:
     """Return an error in words, without what differs each time."""
     return _ADDED.sub("", error.str())

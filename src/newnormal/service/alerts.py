@@ -164,7 +164,7 @@ class Sender:
             for row in sorted(rows, key=lambda row: row.attempts):
                 if self._stopping.is_set():
                     return now
-                self._settle(row, maintenance)
+                self._deliver_one(row, maintenance)
             self._repeat()
             self._report()
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
@@ -183,7 +183,7 @@ class Sender:
         """Close the sink; does not wait for it."""
         self._calls.close()
 
-    def _settle(self, row: AlertRow, maintenance: Sequence[Window]) -> None:
+    def _deliver_one(self, row: AlertRow, maintenance: Sequence[Window]) -> None:
         """Send an alert, or note why it is not sent."""
         now = self._clock()
         window = self._window(row, maintenance)

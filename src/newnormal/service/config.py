@@ -85,14 +85,10 @@ class StreamDefaults:
         1000, integer(50), "how many samples are collected before the first fit, such as 1000"
     )
     period: int | None = setting(
-        None,
-        DURATION,
-        "the time between two samples; without it, found from the history",
+        None, DURATION, "the time between two samples; without it, found from the history"
     )
     lateness: int | None = setting(
-        None,
-        DURATION,
-        "how long a time step waits for late samples; without it, two periods",
+        None, DURATION, "how long a time step waits for late samples; without it, two periods"
     )
     alarms_per_day: float = setting(1.0, number(), "how many alarms a day a stream may have")
     accept_after: str = setting(
@@ -100,9 +96,7 @@ class StreamDefaults:
     )
     units: tuple[str, ...] = setting((), texts(0), 'units of channels for words, such as "disk=B"')
     refit_every: int | None = setting(
-        None,
-        DURATION,
-        "how often a live stream is fitted again; without it, on request only",
+        None, DURATION, "how often a live stream is fitted again; without it, on request only"
     )
     max_history: int = setting(
         20_000,
@@ -154,9 +148,7 @@ class Limits:
         512 * _MIB, SIZE, "how much memory requests may take, of which one writer has a quarter"
     )
     lag: int = setting(
-        10_000_000,
-        integer(),
-        "how many values may wait to be judged before senders must wait",
+        10_000_000, integer(), "how many values may wait to be judged before senders must wait"
     )
     names: int = setting(
         256 * _MIB,
@@ -164,9 +156,7 @@ class Limits:
         "how much memory names of streams and channels may take, of which one writer has half",
     )
     max_future: int = setting(
-        _DAY,
-        DURATION,
-        "how far times may be ahead of this machine's clock; later ones are refused",
+        _DAY, DURATION, "how far times may be ahead of this machine's clock; later ones are refused"
     )
 
     def __post_init__(self) -> None:
@@ -179,9 +169,7 @@ class Retention:
 
     samples: int = setting(90 * _DAY, DURATION, "how long every sample is kept")
     thinned: int = setting(
-        730 * _DAY,
-        DURATION,
-        "how long thinned samples are kept, which the picture of months needs",
+        730 * _DAY, DURATION, "how long thinned samples are kept, which the picture of months needs"
     )
     items: int = setting(
         365 * _DAY,

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from newnormal.errors import ParameterError
-from newnormal.io.options import (
-    Options,
-    Setting,
-    one_of,
-    secret_of_file,
-    settings_of,
-    unknown,
-)
+from newnormal.io.options import Options, Setting, one_of, secret_of_file, settings_of, unknown
 from newnormal.service.config import (
     OPERATE,
     ROLES,

@@ -254,7 +254,7 @@ class ScoreSender:
                 if self._stopping.is_set():
                     return now
                 self._send(sink)
-            self._settle()
+            self._end_round()
             self._report(now)
         except Exception as error:  # noqa: BLE001 - a sink that others wrote may raise anything
             return self._calls.pause(error)
@@ -353,7 +353,7 @@ class ScoreSender:
                 self._refused_at, self._refusal = self._clock(), one_line(error)
         self._waiting.popleft()
 
-    def _settle(self) -> None:
+    def _end_round(self) -> None:
         """Take note that all of a round was sent."""
         if not self._sending:
             return

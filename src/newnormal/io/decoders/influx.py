@@ -150,9 +150,9 @@ class InfluxDecoder(Decoder):
         why = f"line {parsed.line}: {parsed.error}" if parsed.dropped else refused[0].why
         some = any(len(arrival.times) for arrival in arrivals) and len(refused) < len(arrivals)
         begun = "partial write" if some else "unable to parse" if parsed.dropped else "refused"
-        said = f"{begun}: {why}; dropped={dropped}"
+        message = f"{begun}: {why}; dropped={dropped}"
         # `error` is what 1.x and 3.x have, `code` and `message` what 2.x has.
-        body: dict[str, object] = {"error": said, "code": "invalid", "message": said}
+        body: dict[str, object] = {"error": message, "code": "invalid", "message": message}
         if parsed.dropped:
             body["line"] = parsed.line
         return Reply(json.dumps(body).encode(), "application/json", 400)

@@ -12,12 +12,7 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.counters import RateConversion
 from newnormal.arrivals.naming import digest_of, fitting_name, rate_name
 from newnormal.errors import InputError, MissingExtraError
-from newnormal.io.decoders.base import (
-    Reply,
-    UnknownFormError,
-    message_weight,
-    text_weight,
-)
+from newnormal.io.decoders.base import Reply, UnknownFormError, message_weight, text_weight
 from newnormal.io.decoders.series import (
     Decoded,
     MissingLibraryError,

@@ -68,23 +68,10 @@ class AlertmanagerSink(AlertSink):
         self.repeat_every = self.options.seconds("repeat_every", "1m", least="1s")
         usual = f"{_EXPIRES_AFTER * self.repeat_every:f}s"
         self._expires = self.options.seconds("expires_after", usual)
-        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = self.options.text("ca_file", None)
-        self.options.end()
-        if self._expires < 2 * self.repeat_every:
-            raise ParameterError(
-                f"{where}: expires_after: expected at least twice repeat_every, "
-                f"found {options['expires_after']!r}",
-                hint="what is not sent again before it expires is resolved while it is still open",
-            )
-        self._clock = clock
-        self.timeout = 3 * seconds * len(urls)
         self._receivers = [
             HttpReceiver(
-                where,
+                self.options,
                 url,
-                timeout=seconds,
-                ca_file=ca_file,
                 authorization=header,
                 hidden=secrets,
                 hints=_HINTS,
@@ -93,6 +80,15 @@ class AlertmanagerSink(AlertSink):
             )
             for url in urls
         ]
+        self.options.end()
+        if self._expires < 2 * self.repeat_every:
+            raise ParameterError(
+                f"{where}: expires_after: expected at least twice repeat_every, "
+                f"found {options['expires_after']!r}",
+                hint="what is not sent again before it expires is resolved while it is still open",
+            )
+        self._clock = clock
+        self.timeout = 3 * sum(receiver.timeout for receiver in self._receivers)
         self._down: dict[str, tuple[float, str]] = {}  # since when and why, by name
 
     def send(self, alert: Alert) -> None:

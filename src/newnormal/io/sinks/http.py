@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from newnormal.io.http import HTTPS_WANTED, address_of, connection_hint, http_client
+from newnormal.io.options import Options
 from newnormal.io.sinks.alerts import AlertRefusedError, SinkDownError
 
 _LONGEST_WAIT = 3600.0  # s that a Retry-After may ask for
@@ -48,10 +49,9 @@ class HttpReceiver:
 
     Messages name its host, and nothing more of the address, which may have a key in it.
 
-    `where`: what errors of options begin with, such as ``"sink chat"``.
+    `options`: of the sink: `timeout` (10s), that each wait may take, to connect, to write and for
+    the answer; `ca_file`, certificates to trust instead of the system's.
     `url`: where it is.
-    `timeout`: seconds that each wait may take: to connect, to write, and for the answer.
-    `ca_file`: certificates to trust instead of the system's.
     `headers`: that all requests have.
     `authorization`: the header Authorization, which is a secret, or None.
     `hidden`: secrets: a message has an ellipsis instead of them.
@@ -62,11 +62,9 @@ class HttpReceiver:
 
     def __init__(
         self,
-        where: str,
+        options: Options,
         url: str,
         *,
-        timeout: float,
-        ca_file: str | None = None,
         headers: Mapping[str, str] | None = None,
         authorization: str | None = None,
         hidden: Iterable[str | None] = (),
@@ -74,7 +72,8 @@ class HttpReceiver:
         port: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        parts = address_of(where, url, secrets=_INSTEAD)
+        parts = address_of(options.where, url, secrets=_INSTEAD)
+        self.timeout: float = options.seconds("timeout", "10s", least="100ms")
         # its host, or host and port: how messages call it
         self.name = parts.netloc if port else str(parts.hostname)
         self._url, self._clock = url, clock
@@ -85,10 +84,10 @@ class HttpReceiver:
         }
         self._hidden = sorted(secrets, key=len, reverse=True)  # one may be part of another
         self._http = http_client(
-            where,
+            options.where,
             parts.hostname,
-            timeout=timeout,
-            ca_file=ca_file,
+            timeout=self.timeout,
+            ca_file=options.text("ca_file", None),
             headers=headers or {},
             authorization=authorization,
         )

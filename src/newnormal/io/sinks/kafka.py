@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from newnormal.errors import InputError
-from newnormal.io.kafka import KafkaCluster, flattened, said
+from newnormal.io.kafka import KafkaCluster, error_text, flattened
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class KafkaSink(AlertSink):
     def _judge(self, error: KafkaError) -> None:
         from confluent_kafka import KafkaError
 
-        code, problem = error.code(), said(error)
+        code, problem = error.code(), error_text(error)
         if code in (
             KafkaError.MSG_SIZE_TOO_LARGE,
             KafkaError.RECORD_LIST_TOO_LARGE,

@@ -96,9 +96,9 @@ class MailSink(AlertSink):
         """Send a mail; return once the server has taken it."""
         message = self._message(alert)
         to = [each.addr_spec for each in self._to]
-        with self._told(), self._connected() as smtp:
+        with self._translated_errors(), self._connected() as smtp:
             refused = smtp.send_message(message, self._from.addr_spec, to)
-        self._refused = {each: self._said(*answer) for each, answer in refused.items()}
+        self._refused = {each: self._answer_text(*answer) for each, answer in refused.items()}
 
     def notice(self) -> str:
         """Return which recipients were refused while others got the mail."""
@@ -109,7 +109,7 @@ class MailSink(AlertSink):
 
     def check(self) -> str:
         """Connect, encrypt and log in; send nothing."""
-        with self._told(), self._connected() as smtp:
+        with self._translated_errors(), self._connected() as smtp:
             code, text = smtp.noop()
             if code != _DONE:
                 raise smtplib.SMTPResponseException(code, text)
@@ -155,7 +155,7 @@ class MailSink(AlertSink):
             smtp.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         """Raise what went wrong as an error that says what to do."""
         try:
             yield
@@ -208,7 +208,7 @@ class MailSink(AlertSink):
 
     def _nobody(self, error: smtplib.SMTPRecipientsRefused) -> SinkDownError | AlertRefusedError:
         """Return the error of a mail whose recipients were all refused."""
-        answers = {each: self._said(*answer) for each, answer in error.recipients.items()}
+        answers = {each: self._answer_text(*answer) for each, answer in error.recipients.items()}
         reasons = "; ".join(f"{each}: {why}" for each, why in answers.items())
         text = f"{self._server}: expected recipients to be taken, found {reasons}"
         if all(code >= _REFUSED for code, _ in error.recipients.values()):
@@ -216,10 +216,10 @@ class MailSink(AlertSink):
         return SinkDownError(text)
 
     def _found(self, expected: str, error: smtplib.SMTPResponseException) -> str:
-        said = self._said(error.smtp_code, error.smtp_error)
-        return f"{self._server}: expected {expected}, found {said}"
+        answer = self._answer_text(error.smtp_code, error.smtp_error)
+        return f"{self._server}: expected {expected}, found {answer}"
 
-    def _said(self, code: int, text: bytes | str) -> str:
+    def _answer_text(self, code: int, text: bytes | str) -> str:
         """Return what the server said, in one line and without secrets."""
         decoded = text.decode(errors="replace") if isinstance(text, bytes) else text
         return f"{code} {' '.join(self._safe(decoded).split())[:_LONGEST_ANSWER]}".strip()

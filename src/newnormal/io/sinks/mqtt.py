@@ -7,12 +7,7 @@ from secrets import token_hex
 from typing import Any
 
 from newnormal.errors import ParameterError
-from newnormal.io.mqtt import (
-    LEAST_ERROR,
-    BrokerError,
-    MqttBroker,
-    MqttConnection,
-)
+from newnormal.io.mqtt import LEAST_ERROR, BrokerError, MqttBroker, MqttConnection
 from newnormal.io.sinks.alerts import RESOLVED, Alert, AlertRefusedError, AlertSink
 from newnormal.io.topics import TopicTemplate
 

@@ -59,21 +59,17 @@ class RemoteWriteSink(ScoreSink):
         self.every = math.ceil(self.options.seconds("every", "1s", least="1ms") * 1000) / 1000
         self.keep = self.options.seconds("keep", "50m", least="1s")
         self.channels = self.options.flag("channels", default=True)
-        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = self.options.text("ca_file", None)
-        self.options.end()
-        self.timeout = 3 * seconds + _IN_PARTS
         self._receiver = HttpReceiver(
-            where,
+            self.options,
             url,
-            timeout=seconds,
-            ca_file=ca_file,
             headers={**headers, **HEADERS},
             authorization=header,
             hidden=secrets,
             hints=_HINTS,
             port=True,
         )
+        self.options.end()
+        self.timeout = 3 * self._receiver.timeout + _IN_PARTS
         request_kind()  # an extra that is missing is known now
 
     def send(self, batch: ScoreBatch) -> None:

@@ -57,21 +57,17 @@ class SlackSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = self.options.where
         url: str = self.options.private("url")
         self._format = self.options.choice("format", *FORMATS)
         self._extra = _extra(self.options)
-        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = self.options.text("ca_file", None)
+        self._receiver = HttpReceiver(self.options, url, clock=clock)
         self.options.end()
+        self.timeout = 3 * self._receiver.timeout
         if self._extra and self._format == "teams":
             raise ParameterError(
-                f"{where}: expected no channel, username or icon for Teams, found one",
+                f"{self.options.where}: expected no channel, username or icon for Teams, found one",
                 hint="the workflow decides where the card is posted and by whom",
             )
-        # Each wait of a request may take that long: to connect, to write, and for each answer.
-        self.timeout = 3 * seconds
-        self._receiver = HttpReceiver(where, url, timeout=seconds, ca_file=ca_file, clock=clock)
 
     def send(self, alert: Alert) -> None:
         """Post a message."""

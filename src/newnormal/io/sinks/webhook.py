@@ -37,25 +37,19 @@ class WebhookSink(AlertSink):
         self, name: str, options: Mapping[str, Any], *, clock: Callable[[], float] = time.time
     ) -> None:
         super().__init__(name, options)
-        where = self.options.where
         url: str = self.options.private("url")
         self._secret = self.options.secret("secret")
         token = self.options.secret("token")
-        seconds: float = self.options.seconds("timeout", "10s", least="100ms")
-        ca_file: str | None = self.options.text("ca_file", None)
-        self.options.end()
         self._clock = clock
-        # Each wait of a request may take that long: to connect, to write, and for each answer.
-        self.timeout = 3 * seconds
         self._receiver = HttpReceiver(
-            where,
+            self.options,
             url,
-            timeout=seconds,
-            ca_file=ca_file,
             authorization=None if token is None else f"Bearer {token}",
             hidden=(self._secret, token),
             clock=clock,
         )
+        self.options.end()
+        self.timeout = 3 * self._receiver.timeout
 
     def send(self, alert: Alert) -> None:
         """Post an alert."""

@@ -432,21 +432,21 @@ class FilesSource(PullSource):
 
     def notice(self) -> str:
         """Return which files are not read, and how many lines could not be."""
-        said = []
+        notices = []
         files = self._tailing.files
         if files.folders.problem:
-            said.append(files.folders.problem)
+            notices.append(files.folders.problem)
         if refused := [each for each in files if each.refused and not each.gone]:
             last = refused[-1]
             count = "1 file is" if len(refused) == 1 else f"{len(refused):,} files are"
-            said.append(f"{count} not read: {_shown(last.name)}: {last.refused}")
+            notices.append(f"{count} not read: {_shown(last.name)}: {last.refused}")
         if files.lost:
-            said.append(files.lost)
+            notices.append(files.lost)
         problem, when = self._problem
         if problem and time.monotonic() - when < _TELL:
             count = "1 line was" if self._bad == 1 else f"{self._bad:,} lines were"
-            said.append(f"{count} skipped: {problem}")
-        return "; ".join(said)
+            notices.append(f"{count} skipped: {problem}")
+        return "; ".join(notices)
 
     def check(self) -> str:
         """Look at the files; return how many there are and what the first ones hold."""

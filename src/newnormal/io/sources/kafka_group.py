@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from newnormal.errors import InputError, ParameterError
-from newnormal.io.kafka import KafkaCluster, said
+from newnormal.io.kafka import KafkaCluster, error_text
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -349,13 +349,14 @@ class GroupMember:
                 self._go_on(partition, offset)
         elif code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
             raise InputError(
-                f"{self._cluster.servers}: expected leave to read, found {said(error)}",
+                f"{self._cluster.servers}: expected leave to read, found {error_text(error)}",
                 hint=f"the user must be allowed to read the topics and the group {self._group}",
             )
         elif error.fatal():
-            raise InputError(f"{self._cluster.servers}: expected messages, found {said(error)}")
+            found = error_text(error)
+            raise InputError(f"{self._cluster.servers}: expected messages, found {found}")
         else:  # such as a topic that was removed
-            self._cluster.troubles.last = said(error)
+            self._cluster.troubles.last = error_text(error)
             self._look_at = 0.0
 
     def _go_on(self, partition: Partition, offset: int) -> None:
@@ -383,7 +384,7 @@ class GroupMember:
         except KafkaException as error:
             raise InputError(
                 f"{shown([partition])}: expected where it begins and ends, "
-                f"found {said(error.args[0])}"
+                f"found {error_text(error.args[0])}"
             ) from None
 
     def _balance(self) -> None:

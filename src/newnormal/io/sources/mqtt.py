@@ -135,8 +135,8 @@ class Unread:
         self._broken = 0
         self._last_broken = ""
         self._broken_at = 0.0
-        self._said = ""
-        self._said_at = -_EVERY
+        self._reported = ""
+        self._reported_at = -_EVERY
 
     def is_read(self, pattern: int) -> None:
         """Take note that a message of a pattern had a number."""
@@ -156,11 +156,11 @@ class Unread:
     def report(self) -> str:
         """Return what people should know; empty: nothing."""
         now = self._clock()
-        if self._said_at + _EVERY <= now:
+        if self._reported_at + _EVERY <= now:
             report = self._now(now)
-            if report != self._said:
-                self._said, self._said_at = report, now
-        return self._said
+            if report != self._reported:
+                self._reported, self._reported_at = report, now
+        return self._reported
 
     def _now(self, now: float) -> str:
         parts = []
@@ -578,11 +578,11 @@ class MqttSource(PullSource):
         streams = len({value.stream for value in values})
         channels = len({each[:2] for each in values})
         topics = ", ".join(self._filters)
-        heard = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"
+        received = f"{count} messages within {_TRIED:g} s, {channels} channels of {streams} streams"
         bad = self._unread.report()
         return (
             f"{self._broker.address} speaks MQTT {self._broker.version}; subscribed to {topics}; "
-            f"{heard}{f'; {bad}' if bad else ''}"
+            f"{received}{f'; {bad}' if bad else ''}"
         )
 
 

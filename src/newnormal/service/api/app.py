@@ -9,15 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from newnormal import __version__
-from newnormal.service.api import (
-    events,
-    files,
-    history,
-    items,
-    operations,
-    session,
-    streams,
-)
+from newnormal.service.api import events, files, history, items, operations, session, streams
 from newnormal.service.api.access import Access, Guard
 from newnormal.service.api.parameters import READS
 from newnormal.service.api.problems import answer_problems

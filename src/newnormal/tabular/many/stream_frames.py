@@ -9,13 +9,7 @@ import numpy as np
 
 from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Long, Selection, check_unique, find_long
-from newnormal.tabular.frames import (
-    holds_times,
-    index_levels,
-    index_times,
-    not_a_number,
-    numbers,
-)
+from newnormal.tabular.frames import holds_times, index_levels, index_times, not_a_number, numbers
 from newnormal.tabular.many.splitting import (
     SHARED,
     Channels,
