@@ -58,7 +58,7 @@ def lines_below(*folders: str) -> int:
 def test_package_and_tests_keep_within_their_lines() -> None:
     assert lines_below("tests") <= 74_500
     assert lines_below("src/newnormal") <= 83_600
-    assert lines_below("src/newnormal", "reproduce") <= 92_950
+    assert lines_below("src/newnormal", "reproduce") <= 92_900
 
 
 # ------------------------------------------------------------------ classes

@@ -6,8 +6,16 @@ from typing import BinaryIO
 
 from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import Clock, SeriesPart, SkippedLines, decoded, records
-from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
+from newnormal.tabular.exports.wide import (
+    Clock,
+    LabelledSeries,
+    SeriesPart,
+    SkippedLines,
+    check_by,
+    decoded,
+    records,
+    wide_csv,
+)
 
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
 

@@ -13,15 +13,17 @@ import numpy as np
 from newnormal.arrivals.cells import numbers
 from newnormal.arrivals.naming import Naming
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import (
+from newnormal.tabular.exports.wide import (
     Clock,
+    LabelledSeries,
     SeriesPart,
     SkippedLines,
+    check_by,
     decoded,
     records,
     shown,
+    wide_csv,
 )
-from newnormal.tabular.exports.wide import LabelledSeries, check_by, wide_csv
 from newnormal.texts import listed
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]

@@ -9,8 +9,7 @@ import numpy as np
 from newnormal.arrivals.cells import numbers
 from newnormal.arrivals.naming import Naming, series_name
 from newnormal.errors import InputError
-from newnormal.tabular.exports.points import decoded, shown
-from newnormal.tabular.exports.wide import LabelledSeries, wide_csv
+from newnormal.tabular.exports.wide import LabelledSeries, decoded, shown, wide_csv
 
 _LATEST = 9.2e9  # seconds: what fits into datetime64[ns]
 _HINT = "save the answer of /api/v1/query_range as it is"
