@@ -181,11 +181,14 @@ def test_samples_of_a_stream_come_in_the_order_of_their_times() -> None:
     ]
 
 
-def test_of_points_with_the_same_time_the_last_counts() -> None:
-    body = b"cpu,host=a v=1,w=1 5\ncpu,host=a v=2,w=2 5\ncpu,host=a w=3 5\n"
-    assert {key[1]: value for key, value in values_of(decoded(body)).items()} == {
-        "cpu_v": 2,
-        "cpu_w": 3,
+def test_of_values_with_the_same_time_the_last_counts() -> None:
+    body = (
+        b'cpu,host=a v=1,w=1 5\ncpu,host=a v=2,w=2 5\ncpu,host=a w=3 5\ncpu v=4,w=1,w=2,v="t" 5\n'
+    )
+    assert {key[:2]: value for key, value in values_of(decoded(body)).items()} == {
+        ("a", "cpu_v"): 2,
+        ("a", "cpu_w"): 3,
+        ("cpu", "cpu_w"): 2,
     }
 
 

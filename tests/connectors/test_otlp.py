@@ -211,62 +211,6 @@ def test_rates_can_be_left_out() -> None:
     assert cells(decoder(), sent, "rates=no") == {"hits": 10.0, "added": 20.0}
 
 
-def test_what_was_added_in_an_interval_that_is_not_known_is_missing() -> None:
-    sent = Sent()
-    sent.gauge("load", 0, 1.0)
-    sent.sum("a", 0, 20, kind=DELTA).start_time_unix_nano = 0
-    sent.sum("b", 0, 20, kind=DELTA, start=0)
-    sent.sum("c", 0, 20, kind=DELTA, start=5)
-    assert cells(decoder(), sent) == {
-        "load": 1.0,
-        "rate(a)": None,
-        "rate(b)": None,
-        "rate(c)": None,
-    }
-
-
-def test_histograms_and_summaries_give_counts_sums_and_quantiles() -> None:
-    to = decoder()
-    for second in (0, 10):
-        sent = Sent()
-        plain = sent.scope.metrics.add(name="wait").histogram
-        plain.aggregation_temporality = CUMULATIVE
-        made = point(plain, second, {"route": "/"})
-        made.count, made.sum = 5 * second, 2.5 * second
-        made.bucket_counts.extend([1, 2])
-        made.explicit_bounds.append(1.0)
-        wide = sent.scope.metrics.add(name="size").exponential_histogram
-        wide.aggregation_temporality = DELTA
-        made = point(wide, second, {})
-        made.count, made.start_time_unix_nano = 30, nanos(second - 10)  # it has no sum
-        brief = point(sent.scope.metrics.add(name="old").summary, second, {})
-        brief.count, brief.sum = 10 * second, 20.0 * second
-        brief.quantile_values.add(quantile=0.5, value=3.0)
-        brief.quantile_values.add(quantile=0.99, value=math.nan)
-        found = cells(to, sent)
-    assert found == {
-        'rate(wait_count{route="/"})': 5.0,
-        'rate(wait_sum{route="/"})': 2.5,
-        "rate(size_count)": 3.0,
-        "rate(old_count)": 10.0,
-        "rate(old_sum)": 20.0,
-        'old{quantile="0.5"}': 3.0,
-        'old{quantile="0.99"}': None,
-    }
-
-
-def test_a_point_without_a_recorded_value_is_missing() -> None:
-    sent = Sent()
-    sent.gauge("load", 0, 1.0)
-    sent.gauge("gone", 0, 0.0).flags = 1
-    sent.gauge("empty", 0, None)
-    sent.gauge("endless", 0, math.inf)
-    assert cells(decoder(), sent) == {"load": 1.0, "gone": None, "empty": None, "endless": None}
-    alone = Sent()
-    alone.gauge("gone", 0, 0.0).flags = 1
-    assert send(decoder(), alone) == []
-
-
 def test_channels_whose_clocks_were_read_one_after_the_other_are_one_sample() -> None:
     sent = Sent()
     for number in range(5):

@@ -223,20 +223,6 @@ def test_what_was_sent_before_changes_no_series_with_other_labels(data: st.DataO
     assert rows(to.decode(bodies[1], HEADERS)) == rows(decoder().decode(bodies[1], HEADERS))
 
 
-def test_what_is_no_number_is_missing_and_samples_that_hold_nothing_are_left_out() -> None:
-    found = send(
-        decoder(),
-        ("a", NODE, [(0, math.nan), (10, STALE), (20, 1.0), (30, math.inf)]),
-        ("b", NODE, [(0, STALE), (10, 2.0), (20, -math.inf), (30, STALE)]),
-    )
-    assert found == [
-        ("node/db1:9100", at(10), (("a", None), ("b", 2.0))),
-        ("node/db1:9100", at(20), (("a", 1.0), ("b", None))),
-    ]
-    assert send(decoder(), ("a", NODE, [(0, STALE)])) == []
-    assert send(decoder()) == [] and send(decoder(), ("a", NODE, [])) == []
-
-
 def test_a_sample_has_the_channels_that_were_sent_for_it() -> None:
     """Else a scrape that two requests share would look complete in the first one."""
     to = decoder()

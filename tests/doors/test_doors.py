@@ -38,6 +38,16 @@ CELLS: list[tuple[str, float | None]] = [("True", 1), ("false", 0)]
 CELLS += [(cell, float(cell)) for cell in PLAIN.split(";")]
 CELLS += [(cell, NAN) for cell in MISSING.split(";")] + [(cell, None) for cell in BAD.split(";")]
 FIELDS = [pair for pair in CELLS if pair[0].strip() and not set(pair[0]) & set(" ,")]
+FIELDS += [
+    ("t", 1),
+    ("T", 1),
+    ("f", 0),
+    ("F", 0),
+    ("-5i", -5),
+    ("7u", 7),
+    ("1.5i", None),
+    ("-1u", None),
+]
 ALL = [*CELLS, ("21,5", 21.5), ("-,5", -0.5), ("1,5e3", 1500)]
 OF_JSON: list[tuple[str, float | None]] = [("true", 1), ("false", 0), ("[1]", None), ("{}", None)]
 OF_JSON += [(cell, float(cell)) for cell in ("-1.5e3", str(2**70))]

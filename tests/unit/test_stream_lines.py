@@ -259,21 +259,6 @@ def test_json_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any) ->
 # ------------------------------------------------------------------ long lines
 
 
-def test_lines_of_one_stream_and_time_are_one_sample() -> None:
-    lines = LongLines("host")
-    batch = lines.parse(["time,host,tag,value", "1,a,x,1", "1,b,x,2", "1,a,y,3", "1,a,x,4", ""])
-    equal(batch, "", "", [])
-    batch = lines.parse(["2,b,y,", "3,a,y,5", "3,b,x,6"])
-    equal(batch, "bab", "xy", [[2, NAN], [4, 3], [NAN, NAN]])
-    np.testing.assert_array_equal(batch.times, seconds(1, 1, 2))
-    assert batch.numbers.tolist() == [3, 2, 7]
-    assert batch.problems == ()
-    batch = lines.flush()
-    equal(batch, "ab", "yx", [[5, NAN], [NAN, 6]])
-    np.testing.assert_array_equal(batch.times, seconds(3, 3))
-    assert len(lines.flush()) == 0
-
-
 def test_late_lines_are_problems() -> None:
     lines = LongLines("host")
     batch = lines.parse(

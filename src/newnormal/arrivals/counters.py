@@ -169,6 +169,6 @@ def rates_of(
         when, values = np.r_[last[0], when], np.r_[last[1], values]
     with np.errstate(over="ignore"):
         rise = np.diff(values)
-    rise = np.where(rise < 0, values[1:], rise) / (np.diff(when) / unit)
+        rise = np.where(rise < 0, values[1:], rise) / (np.diff(when) / unit)
     rates[there] = np.where(np.isfinite(rise), rise, np.nan)
     return rates, (int(when[-1]), float(values[-1]))
