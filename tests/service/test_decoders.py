@@ -79,32 +79,6 @@ def test_samples_are_the_same_in_every_form(body: bytes, kind: str) -> None:
     assert cells(decoded(body, kind)) == CELLS
 
 
-def test_a_block_of_samples_is_rows_by_time_or_lists_by_channel() -> None:
-    by_row = {"stream": "a", "times": [10, 20], "channels": ["x", "y"]}
-    rows = decoded({**by_row, "values": [[1, None], [2, 3]]})
-    lists = decoded({"stream": "a", "times": [10, 20], "values": {"x": [1, 2], "y": [None, 3]}})
-    assert cells(rows) == cells(lists)
-    assert rows[0].channels == ("x", "y") and rows[0].times.tolist() == [10 * SECOND, 20 * SECOND]
-    assert len(cells(decoded([{**by_row, "values": [[1, None], [2, 3]]}, SAMPLES[1]]))) == 4
-
-
-def test_samples_of_a_stream_with_the_same_channels_are_one_arrival_in_their_order() -> None:
-    first, second = decoded(SAMPLES)
-    assert (first.stream, first.channels, first.times.tolist()) == (
-        "a",
-        ("x", "y"),
-        [10 * SECOND, 20 * SECOND],
-    )
-    assert second.stream == "b"
-
-
-def test_values_that_came_one_by_one_are_one_sample_of_their_time() -> None:
-    body = b"stream,time,channel,value\na,20,x,1\na,10,y,2\na,20,y,3\na,10,x,4\n"
-    (arrival,) = decoded(body)
-    assert arrival.channels == ("x", "y") and arrival.times.tolist() == [10 * SECOND, 20 * SECOND]
-    assert arrival.values.tolist() == [[4, 2], [1, 3]]
-
-
 def test_a_line_of_json_ends_where_a_line_ends_and_not_inside_of_a_name() -> None:
     lines = [{"stream": "a", "time": at, "values": {"x": at}} for at in (1, 2)]
     body = "\n".join(json.dumps(each, ensure_ascii=False) for each in lines)
