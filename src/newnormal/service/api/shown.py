@@ -100,27 +100,49 @@ def _short(value: float) -> float | None:
 
 def stream_json(view: StreamView, *, full: bool = True) -> dict[str, Any]:
     """Return a stream; in lists in brief, since there may be thousands."""
-    facts: dict[str, Any] = {
-        **vars(view),
+    shown: dict[str, Any] = {
+        "id": view.id,
+        "name": view.name,
+        "state": view.state,
         "channel_count": len(view.channels),
+        "samples": view.samples,
+        "needed": view.needed,
         "period": None if view.period is None else seconds(view.period),
         "newest": iso(view.newest),
         "ratio": _short(view.ratio),
         "distance": _short(view.distance),
         "sparkline": _points(view.sparkline, full=full),
+        "attention": view.attention,
+        "sentence": view.sentence,
+        "item": view.item,
+        "item_state": view.item_state,
         "last_alarm": iso(view.last_alarm),
+        "generation": view.generation,
+        "problem": view.problem,
     }
-    if not full:
-        del facts["channels"], facts["counts"]
-    return facts
+    if full:
+        shown |= {"channels": list(view.channels), "counts": dict(view.counts)}
+    return shown
 
 
 def item_json(item: Item, stream: StreamView | None) -> dict[str, Any]:
     """Return an item, with the name of its stream."""
-    facts = {name: value for name, value in vars(item).items() if name != "position"}
-    times = {name: iso(facts[name]) for name in ("opened", "updated", "ended")}
-    name = None if stream is None else stream.name
-    return {**facts, **times, "stream_name": name, "open": item.open}
+    return {
+        "key": item.key,
+        "kind": item.kind,
+        "stream": item.stream,
+        "stream_name": None if stream is None else stream.name,
+        "generation": item.generation,
+        "number": item.number,
+        "state": item.state,
+        "open": item.open,
+        "opened": iso(item.opened),
+        "updated": iso(item.updated),
+        "ended": iso(item.ended),
+        "ratio": item.ratio,
+        "sentence": item.sentence,
+        "body": item.body,
+    }
 
 
 def comment_json(comment: Comment) -> dict[str, Any]:
@@ -130,9 +152,14 @@ def comment_json(comment: Comment) -> dict[str, Any]:
 
 def event_json(event: EventRow) -> dict[str, Any]:
     """Return an event."""
-    _, _, kind, time, stream, item, body = event
-    facts = {"kind": kind, "time": iso(time), "stream": stream, "item": item, "body": body}
-    return {"id": event.id, **facts}
+    return {
+        "id": event.id,
+        "kind": event.kind,
+        "time": iso(event.time),
+        "stream": event.stream,
+        "item": event.item,
+        "body": event.body,
+    }
 
 
 def model_json(model: Mapping[str, Any]) -> dict[str, Any]:
