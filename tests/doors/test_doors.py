@@ -48,7 +48,7 @@ FIELDS += [
     ("1.5i", None),
     ("-1u", None),
 ]
-ALL = [*CELLS, ("21,5", 21.5), ("-,5", -0.5), ("1,5e3", 1500)]
+ALL = [*CELLS, ("21,5", 21.5), ("-,5", -0.5), ("1,5e3", 1500), ("- 7", -7)]
 OF_JSON: list[tuple[str, float | None]] = [("true", 1), ("false", 0), ("[1]", None), ("{}", None)]
 OF_JSON += [(cell, float(cell)) for cell in ("-1.5e3", str(2**70))]
 OF_JSON += [(cell, NAN) for cell in ("null", "NaN", "Infinity", "1e999", "9" * 400)]
@@ -134,7 +134,7 @@ def as_text(door: Callable[[str], Any]) -> Callable[[str], Any]:
         (by_pull, CELLS),
         (by_influx, CELLS),
         (by_field, FIELDS),
-        (by_frame, CELLS),
+        (by_frame, ALL),
     ],
 )
 def test_a_cell_is_the_same_number_by_every_door(door: Any, cells: Any) -> None:

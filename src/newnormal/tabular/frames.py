@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.arrivals.cells import number
 from newnormal.errors import InputError
 from newnormal.tabular.columns import Selection, check_unique, match_count
 from newnormal.tabular.parsing.dates import form_of
+from newnormal.tabular.parsing.decimals import NumberReader
 from newnormal.tabular.parsing.time_columns import parse_times
 from newnormal.tabular.samples import unmasked
 from newnormal.tabular.table import Table, check_finite, check_times, default_channels
@@ -181,18 +181,18 @@ def as_array(data: Any) -> NDArray[Any]:
 
 def _objects(array: NDArray[Any]) -> Floats:
     """Return Python objects as numbers, NaN where they are missing."""
-    values = np.empty(array.shape)
+    values, reader = np.empty(array.shape), NumberReader()
     for index, item in np.ndenumerate(array):
         try:
-            values[index] = _cell_number(item)
+            values[index] = _cell_number(item, reader)
         except (ValueError, OverflowError):
             raise not_a_number(item, f"sample {index[0] if index else 0}") from None
     return values
 
 
-def _cell_number(item: Any) -> float:
+def _cell_number(item: Any, reader: NumberReader) -> float:
     """Return the number of a Python object; an infinite one is an error that names its channel."""
-    return float(item) if isinstance(item, Real | Decimal) else number(item)
+    return float(item) if isinstance(item, Real | Decimal) else reader.one(item)
 
 
 def not_a_number(item: object, where: str) -> InputError:
@@ -221,10 +221,10 @@ def numbers(
             f"column {name!r}: expected numbers, found {array.dtype if flat else series.dtype}",
             hint="leave out columns that are not numbers",
         )
-    values = np.full(len(array), np.nan)
+    values, reader = np.full(len(array), np.nan), NumberReader()
     for row in np.flatnonzero(~series.is_null().to_numpy()).tolist():
         try:
-            values[row] = _cell_number(array[row])
+            values[row] = _cell_number(array[row], reader)
         except (ValueError, OverflowError):
             if bad is None:
                 raise not_a_number(array[row], f"column {name!r}, sample {row}") from None
