@@ -124,6 +124,13 @@ def test_slow_drift_is_a_change_without_an_alarm() -> None:
     assert moved > 0.5 * SIGMA[LEVEL], "from the border of what was normal"
 
 
+def test_stuck_sensor_is_a_change(detector: Detector) -> None:
+    events = events_of(detector, failed("stuck", AT + 200))
+    (change,) = changes_of(events, "changed")
+    assert change.channels == ("flow",)
+    assert known(events, "changed")[0] <= AT + 60
+
+
 def test_stream_that_goes_back_has_reverted(detector: Detector) -> None:
     live = failed("offset", 2_500)
     live[AT + 200 :] = plant(1, 2_500)[AT + 200 :]

@@ -193,6 +193,18 @@ def limit() -> AlarmThreshold:
     return Budget(alarms_per_day=1).calibrate(noise(0, 7))
 
 
+def test_spike_is_one_alarm_that_closes_after_ten_quiet_samples(limit: AlarmThreshold) -> None:
+    scores = np.zeros(100)
+    scores[40] = 30.0
+    assert limit.judge(scores).alarms.tolist() == [0] * 40 + [1] * 10 + [0] * 50
+
+
+def test_fault_that_flickers_faster_than_the_gap_is_one_alarm(limit: AlarmThreshold) -> None:
+    scores = np.zeros(60)
+    scores[10:40:5] = 30.0
+    assert set(limit.judge(scores).alarms[10:45]) == {1}
+
+
 def test_fault_that_comes_and_goes_for_long_is_three_alarms(limit: AlarmThreshold) -> None:
     scores = np.zeros(400)
     for at in range(20, 260, 17):  # on for five samples, off for twelve
@@ -260,6 +272,18 @@ def test_missing_and_infinite_scores_of_history_are_left_out_or_clipped() -> Non
     budget = Budget(alarms_per_day=1)
     assert budget.fit(odd) == budget.fit(history)
     assert math.isfinite(budget.fit(np.append(history, [-np.inf, np.inf])))
+
+
+def test_missing_score_changes_nothing_and_has_no_judgement() -> None:
+    limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
+    limit.judge(np.array([50.0]))
+    before = copied(limit)
+    judged = limit.judge(np.full(100, np.nan))
+    assert np.isnan(judged.ratios).all()
+    assert np.isnan(judged.p_values).all()
+    assert (judged.alarms == 1).all()
+    for ref, comp in zip(before.state, limit.state, strict=True):
+        np.testing.assert_array_equal(ref, comp)
 
 
 def test_infinite_live_scores_are_judged() -> None:
