@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-hooks.show_with(plot="newnormal.plots.stream:plot", html="newnormal.reports:html")
+hooks.show_with(
+    plot="newnormal.plots.stream:plot",
+    html="newnormal.reports:html",
+    one_stream="newnormal.fleet.fleet:load_one_stream",
+    open_fleet="newnormal.engine.open_fleet:open_fleet",
+)
 
 __all__ = [
     "M2N2",

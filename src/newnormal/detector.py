@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from newnormal import hooks
 from newnormal.base import BaseDetector
 from newnormal.config import Config
 from newnormal.core.state import Fitted
@@ -279,7 +280,12 @@ def load(
     A state file holds no code. Its model is one of newnormal's own or an installed entry point;
     any other class must be named here: ``load(path, model=Mine)``, or by its import path,
     ``model="package.module:Mine"``. The same goes for the class of its threshold.
+
+    The folder of a `watch` of one stream has its detector as of the last checkpoint.
     """
+    if os.path.isdir(path):
+        detector: BaseDetector = hooks.one_stream(path, model, threshold)
+        return detector
     return BaseDetector.load(path, model, threshold)
 
 

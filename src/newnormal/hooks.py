@@ -15,7 +15,8 @@ def show_with(**functions: str) -> None:
     """Name the functions that show values, as "package.module:function".
 
     `functions`: ``plot`` draws verdicts; ``html`` returns what a notebook shows of any of our
-    values.
+    values; ``one_stream`` reads a detector from the folder of a watch; ``open_fleet`` opens a
+    fleet on the folder of an engine.
     """
     _FUNCTIONS.update(functions)
 
@@ -32,6 +33,16 @@ def html(value: Any) -> str:
     except Exception:  # noqa: BLE001 - a cell that has done its work must not end in an error
         text = f"<pre>{escape(repr(value))}</pre>"
     return text
+
+
+def one_stream(folder: Any, model: Any, threshold: Any) -> Any:
+    """Return the detector of the folder of a watch of one stream."""
+    return _function("one_stream")(folder, model, threshold)
+
+
+def open_fleet(*arguments: Any) -> Any:
+    """Return the fleet of an engine's folder."""
+    return _function("open_fleet")(*arguments)
 
 
 def _function(name: str) -> Any:

@@ -62,9 +62,9 @@ def test_what_was_packed_is_unpacked() -> None:
 @pytest.mark.parametrize("cut", [0, 3, 40, -1])
 def test_other_bytes_are_refused(cut: int) -> None:
     record = pack([SamplesArrived((ODD,)), *PLAIN])
-    with pytest.raises(StateError, match="expected a record of the service's log"):
+    with pytest.raises(StateError, match="expected a record of the log"):
         unpack(record[:cut])
-    with pytest.raises(StateError, match="expected a record of the service's log"):
+    with pytest.raises(StateError, match="expected a record of the log"):
         unpack(record + b"x")
 
 

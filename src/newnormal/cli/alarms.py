@@ -19,7 +19,7 @@ from newnormal.cli.options import (
     with_shared,
 )
 from newnormal.cli.reading import load_fleet
-from newnormal.cli.written import Written, WrittenStream, written_of
+from newnormal.cli.written import Written, WrittenStream
 from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted
 
@@ -271,7 +271,7 @@ def _list_fleet(
         typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
         return
     print_text(str(folder), bold=True)
-    print_text(f"written {written_of(folder)}")
+    print_text(f"written {Written.of(folder)}")
     over = [] if only_open else [incident for incident in reversed(incidents) if not incident.open]
     _list_incidents([incident for incident in incidents if incident.open], over, only_open)
     print_text(
@@ -374,7 +374,7 @@ def _fleet_data(
     past: list[tuple[str, Alarm | Change]],
 ) -> dict[str, Any]:
     return {
-        **written_of(folder).as_dict(),
+        **Written.of(folder).as_dict(),
         "streams": len(fleet),
         "incidents": [item.as_dict() for item in incidents],
         "open_alarms": {

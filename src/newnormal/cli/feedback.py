@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from newnormal.cli.console import say
-from newnormal.cli.options import Classes, StateOrFleet, from_state, is_fleet, with_shared
+from newnormal.cli.options import Classes, StateOrFleet, is_fleet, with_shared
 from newnormal.errors import ParameterError
 
 Stream = Annotated[
@@ -37,10 +37,10 @@ def accept(
 
     newnormal accept plant.state --change 3
 
-    newnormal accept plant.fleet web-1
+    newnormal accept fleet.state web-1
 
-    Without a number it is about the newest pending change, or else the newest open alarm. A running
-    `watch` of this state applies it before its next samples.
+    Without a number it is about the newest pending change, or else the newest open alarm. A process
+    that uses the folder applies it before its next samples.
     """
     _submit("accept", state, stream, classes, alarm, change)
 
@@ -58,10 +58,10 @@ def reject(
 
     newnormal reject plant.state --change 3
 
-    newnormal reject plant.fleet web-1
+    newnormal reject fleet.state web-1
 
-    Without a number it is about the newest pending change, or else the newest open alarm. A running
-    `watch` of this state applies it before its next samples.
+    Without a number it is about the newest pending change, or else the newest open alarm. A process
+    that uses the folder applies it before its next samples.
     """
     _submit("reject", state, stream, classes, alarm, change)
 
@@ -72,9 +72,9 @@ def undo(state: StateOrFleet, stream: Stream = None, *, classes: Classes) -> Non
 
     newnormal undo plant.state
 
-    newnormal undo plant.fleet web-1
+    newnormal undo fleet.state web-1
 
-    A running `watch` of this state applies it before its next samples.
+    A process that uses the folder applies it before its next samples.
     """
     _submit("undo", state, stream, classes)
 
@@ -87,29 +87,27 @@ def _submit(
     alarm: int | None = None,
     change: int | None = None,
 ) -> None:
-    from newnormal.runtime.feedback import FeedbackAct
+    from newnormal.engine.folder import is_engine_folder
+    from newnormal.runtime.feedback import decide
 
     if alarm is not None and change is not None:
         raise ParameterError(
             f"expected --alarm or --change, found --alarm {alarm} and --change {change}",
             hint="an alarm that a change began with means that change",
         )
-    act = FeedbackAct(verb)
-    if is_fleet(state):
-        if stream is None:
-            raise ParameterError(
-                f"{state} is a fleet: expected a stream after it, found none",
-                hint=f"newnormal {verb} {state} STREAM",
-            )
-        from newnormal.runtime import fleet_feedback
-
-        fleet_feedback.submit(state, stream, act, alarm, say, change, classes)
-        return
-    if stream is not None:
+    if not is_engine_folder(state):
+        raise ParameterError(
+            f"expected the folder of a `watch` or of a service, found {state}",
+            hint=f"newnormal watch {state} INPUT --state FOLDER makes one",
+        )
+    if is_fleet(state) and stream is None:
+        raise ParameterError(
+            f"{state} has many streams: expected a stream after it, found none",
+            hint=f"newnormal {verb} {state} STREAM",
+        )
+    if stream is not None and not is_fleet(state):
         raise ParameterError(
             f"expected no stream with a detector of one stream, found {stream}",
             hint=f"newnormal {verb} {state}",
         )
-    from newnormal.runtime.submit import submit
-
-    submit(state, act, alarm, say, lambda read, origin: from_state(read, origin, classes), change)
+    decide(state, stream or "", verb, alarm, change, say, classes)

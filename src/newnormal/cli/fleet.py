@@ -1,6 +1,8 @@
 """`newnormal fleet`: the folder of a fleet, and its streams one by one."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +12,7 @@ from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.help import Command
 from newnormal.cli.options import Classes, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load, load_fleet
+from newnormal.engine.folder import is_engine_folder
 from newnormal.errors import StateError
 from newnormal.texts import shown
 
@@ -75,33 +78,29 @@ def insert(
 ) -> None:
     """Add a stream from an ordinary state file; it goes on from where that is."""
     detector = load(state, classes)
-    with _opened(folder, classes) as fleet:
+    with _changed(folder, classes) as fleet:
         fleet.add(stream, detector)
-        say(f"added {shown(stream)} to {shown(folder)}: {len(fleet):,} streams")
+    say(f"added {shown(stream)} to {shown(folder)}: {len(fleet):,} streams")
 
 
 @fleet_app.command(cls=Command)
 @with_shared
 def remove(folder: Folder, stream: Stream, *, classes: Classes) -> None:
     """Remove a stream. `extract` keeps it."""
-    with _opened(folder, classes) as fleet:
+    with _changed(folder, classes) as fleet:
         fleet.remove(stream)
-        say(f"removed {shown(stream)} from {shown(folder)}: {len(fleet):,} streams")
+    say(f"removed {shown(stream)} from {shown(folder)}: {len(fleet):,} streams")
 
 
-def _opened(folder: Path, classes: Classes) -> "Fleet":
-    """Open a fleet to change its streams."""
-    from newnormal.fleet import Fleet
-    from newnormal.fleet.folder.replaying import last_marker
-    from newnormal.runtime.fleet_resume import InputPosition
-
-    if not is_fleet(folder):
+@contextmanager
+def _changed(folder: Path, classes: Classes) -> "Iterator[Fleet]":
+    """Read a fleet, and write it once its streams were changed."""
+    if not is_fleet(folder) or is_engine_folder(folder):
         raise StateError(
             f"{folder}: expected the folder of a fleet, found none",
-            hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one",
+            hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` makes one; `newnormal put` changes "
+            "the streams of a service",
         )
-    fleet = Fleet.open(folder, model=classes.model, threshold=classes.threshold)
-    marker = last_marker(folder)
-    if marker is not None and not InputPosition.parse(marker).clean:
-        say("the last `newnormal watch` was killed: its last output does not come again")
-    return fleet
+    fleet = load_fleet(folder, classes)
+    yield fleet
+    fleet.save(folder)

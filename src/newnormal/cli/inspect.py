@@ -15,7 +15,7 @@ import typer
 from newnormal.cli.console import broken, print_facts, print_table, put
 from newnormal.cli.options import Classes, Model, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load_fleet
-from newnormal.cli.written import WrittenStream, input_position, written_of
+from newnormal.cli.written import Written, WrittenStream
 from newnormal.errors import ParameterError
 from newnormal.texts import counted, number_text, shown
 
@@ -53,14 +53,7 @@ def inspect(
         )
     read = WrittenStream.read(model, stream, classes)
     title = str(model) if stream is None else f"{model}: {stream}"
-    _show(title, read, waits(model), as_json)
-
-
-def waits(path: Path) -> bool:
-    """Whether feedback waits beside a state file or a fleet's folder."""
-    from newnormal.runtime.feedback import Queue
-
-    return not Queue(path, lambda _: None).empty
+    _show(title, read, bool(read.written.waiting), as_json)
 
 
 def feedback_text(waiting: bool) -> str | None:
@@ -84,7 +77,7 @@ def _facts(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
     from newnormal.config import duration_text
 
     detector, counters = shown.detector, shown.detector.counters
-    last, position = detector.last_time_, shown.position
+    last = detector.last_time_
     return {
         "written": str(shown.written),
         "status": detector.status_,
@@ -99,8 +92,7 @@ def _facts(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
         "samples seen": counters["seen"],
         "samples pending": counters["pending"],
         "last time": None if last is None else moment_text(last, 0, detector.zone_),
-        "input": position.get("path", position.get("kind")),
-        "line": position.get("line"),
+        **shown.written.place,
         "learning steps": counters["learned"],
         "times restored": counters["restored"],
         "distance from fit": _distance(shown.state.tensors),
@@ -135,7 +127,7 @@ def _data(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
 
     from newnormal.types import time_text
 
-    detector, counters, position = shown.detector, shown.detector.counters, shown.position
+    detector, counters = shown.detector, shown.detector.counters
     rate, options, last = detector.alarm_rate_, detector.options_as_json(), detector.last_time_
     period, choice = detector.period_, shown.state.facts["choice"]
     return {
@@ -172,8 +164,7 @@ def _data(shown: WrittenStream, waiting: bool) -> dict[str, Any]:
         "distance_from_fit": _distance(shown.state.tensors),
         "stream_bytes": detector.nbytes_["stream"],
         "fitted_bytes": detector.nbytes_["fitted"],
-        "input": position.get("path", position.get("kind")),
-        "line": position.get("line"),
+        **shown.written.place,
         "choice": None if choice is None else {k: v for k, v in choice.items() if k != "notes"},
     }
 
@@ -263,7 +254,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         return
     states = _states(len(fleet), alarms, changes)
     facts: dict[str, Any] = {
-        "written": str(written_of(folder)),
+        "written": str(Written.of(folder)),
         "streams": len(fleet),
         "normal": counted(states["normal"], "stream"),
         "open alarms": _open_text(alarms),
@@ -272,9 +263,9 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
             for state in (PENDING, REJECTED)
         },
         "incidents": len(incidents),
-        "feedback": feedback_text(waits(folder)),
+        "feedback": feedback_text(bool(Written.of(folder).waiting)),
         "last time": (_last_time(fleet) or "").replace("T", " ") or None,
-        **_input(folder),
+        **Written.of(folder).place,
         "channels": " to ".join(map(str, _channels(fleet))),
         **{name: value for name, value in fleet.detector.get_params().items() if value is not None},
         "fleet_alarms_per_day": fleet.fleet_alarms_per_day,
@@ -306,7 +297,7 @@ def _fleet_data(folder: Path, fleet: Fleet) -> dict[str, Any]:
     states = _states(len(fleet), alarms, changes)
     options = fleet.detector.options_as_json()
     return {
-        **written_of(folder).as_dict(),
+        **Written.of(folder).as_dict(),
         "streams": len(fleet),
         "states": {name.replace(" ", "_"): count for name, count in states.items()},
         "method": options["method"],
@@ -319,13 +310,11 @@ def _fleet_data(folder: Path, fleet: Fleet) -> dict[str, Any]:
         "open_incidents": [incident.as_dict() for incident in incidents if incident.open],
         "open_alarms": {name: [a.as_dict() for a in items] for name, items in alarms.items()},
         "open_changes": {name: [c.as_dict() for c in items] for name, items in changes.items()},
-        "feedback_waiting": waits(folder),
+        "feedback_waiting": bool(Written.of(folder).waiting),
         "last_time": _last_time(fleet),
         "streams_bytes": fleet.nbytes_,
         "disk_bytes": _size(folder),
-        "input": None,
-        "line": None,
-        **_input(folder),
+        **Written.of(folder).place,
     }
 
 
@@ -383,12 +372,3 @@ def _last_time(fleet: Fleet) -> str | None:
         return None
     newest = max(times, key=lambda name: times[name])
     return time_text(times[newest], fleet.zones_.get(newest))
-
-
-def _input(folder: Path) -> dict[str, Any]:
-    if (position := input_position(folder)) is None:
-        return {}
-    return {
-        "input": position.snapshot.get("path", position.kind),
-        "line": position.snapshot.get("line"),
-    }

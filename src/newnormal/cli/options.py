@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args,
 import typer
 
 from newnormal.cli.help import MORE, show_all
-from newnormal.errors import ParameterError
+from newnormal.errors import ParameterError, StateError
 
 if TYPE_CHECKING:
-    from newnormal.base import BaseDetector
-    from newnormal.state import State
     from newnormal.tabular import Long, Reading
 
 _COMMA = re.compile(r",(?![^\[({]*[\])}])")
@@ -127,13 +125,6 @@ class Classes(NamedTuple):
         return cls(*(None if path is None else importable(path) for path in (loading, rule)))
 
 
-def from_state(state: "State", origin: str, classes: Classes) -> "BaseDetector":
-    """Return the detector of a state."""
-    from newnormal import detector
-
-    return detector.from_state(state, origin, *classes)
-
-
 class StreamNaming(NamedTuple):
     """How an input holds streams."""
 
@@ -160,8 +151,13 @@ class StreamNaming(NamedTuple):
 
 
 def is_fleet(path: Path) -> bool:
-    """Whether a path is a fleet's: that is a folder, and a detector of one stream is a file."""
-    return path.is_dir()
+    """Whether a path is a fleet's: a folder, but not what a `watch` of one stream keeps."""
+    from newnormal.fleet.folder.listing import stream_names
+
+    try:
+        return path.is_dir() and stream_names(path) != ("",)
+    except (FileNotFoundError, StateError):  # what reads the fleet names what is wrong
+        return True
 
 
 def check_streams(fleet: Path, streams: StreamNaming, source: str) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def load(path: Path, classes: Classes) -> BaseDetector:
-    """Read a detector."""
+    """Read a detector, of a file or of the folder of a watch."""
     import newnormal
 
     return newnormal.load(path, *classes)
@@ -46,8 +46,9 @@ def load_fleet(path: Path, classes: Classes) -> Fleet:
 def remembered(folder: Path) -> dict[str, Any] | None:
     """Return how the history of a fleet was read; None if that is not known."""
     from newnormal.fleet.folder.manifest import read_manifest
+    from newnormal.fleet.folder.names import files_of
 
-    return read_manifest(folder).reading.get("file")
+    return read_manifest(files_of(folder)).reading.get("file")
 
 
 def read_table(

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -37,21 +38,18 @@ from newnormal.cli.options import (
     option,
     with_shared,
 )
-from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
+from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.texts import counted, number_text, shown
 
 if TYPE_CHECKING:
     import numpy as np
     from rich.console import Console
 
-    from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet
-    from newnormal.io import SinkOptions, Source, SourceOptions
+    from newnormal.io import Sink, SinkOptions, Source, SourceOptions
     from newnormal.io.sinks.text import TextSink
-    from newnormal.io.sources.streams import StreamOptions
-    from newnormal.runtime.fleet_resume import ResumedFleet
-    from newnormal.runtime.fleet_watch import FleetWatch
-    from newnormal.runtime.lock import Lock
+    from newnormal.runtime.inputs import WatchInput
+    from newnormal.runtime.starting import WatchStart
     from newnormal.runtime.watch import Watch
     from newnormal.types import Alarm, Change, Event
 
@@ -65,7 +63,7 @@ def watch(
     model: Model,
     input: Input,  # noqa: A002
     state: Path | None = option(
-        "Save what was learned here, and resume from it; may be MODEL itself.", metavar="FILE"
+        "Save what was learned here, and resume from it; may be MODEL itself.", metavar="FOLDER"
     ),
     follow: bool = option("Keep reading a growing file.", "--follow", "-f", default=False),
     form: Literal["text", "json"] | None = option(
@@ -86,12 +84,6 @@ def watch(
     ),
     strict: bool = _more("Stop at a bad line.", "--strict", default=False),
     quiet: bool = _more("Print only problems.", "--quiet", "-q", default=False),
-    every: int = _more(
-        "Write the state every N samples; of each stream, in a fleet.",
-        metavar="N",
-        min=1,
-        default=1000,
-    ),
     source: str | None = option(
         "What reads INPUT: file, pipe, or package.module:Class.",
         metavar="CLASS",
@@ -114,99 +106,160 @@ def watch(
 
     tail -f live.csv | newnormal watch plant.nn - --alarms-only > alarms.jsonl
 
-    tail -f metrics.csv | newnormal watch plant.fleet - --by host
+    tail -f metrics.csv | newnormal watch plant.fleet - --by host --state fleet.state
 
     On a terminal it prints what happens to alarms and changes, and what can be done about it;
-    elsewhere a JSON line for each verdict. A fleet keeps its state in its own folder.
+    elsewhere a JSON line for each verdict. `newnormal serve --data plant.state` goes on with the
+    folder, and back.
     """
-    from newnormal import state as state_file
-    from newnormal.io import SinkOptions, SourceOptions, find_sink
+    from newnormal.io import SinkOptions, SourceOptions
     from newnormal.io.sinks.lines import check_output
-    from newnormal.io.sinks.text import TextSink
-    from newnormal.io.sources.arriving import ArrivingSource
-    from newnormal.runtime.checkpoint import resume
+    from newnormal.runtime.outputs import FleetJsonSink, FleetTextSink, OneStreamSink
+    from newnormal.runtime.starting import start
     from newnormal.runtime.watch import BadRecordError, Watch
 
     in_words = _in_words(form, sink, output)
     sink, output = sink or "jsonl", output or "-"
     many = is_fleet(model)
-
-    def source_options(read: InputOptions, channels: tuple[str, ...] = ()) -> SourceOptions:
-        return SourceOptions(
-            channels,
-            read.reading,
-            follow=follow,
-            strict=strict,
-            unfinished=input != "-" and (many or state is not None) and not flush,
-            report=say,
-        )
-
     if many:
-        announce_compiling()
         from newnormal.cli.reading import remembered
-        from newnormal.io.sources.streams import StreamOptions
 
-        options = options.after(remembered(model))
-        check_streams(model, options.streams, input)
-        _check_fleet_options(model, state=state, source=source, sink=sink)
-        _watch_fleet(
-            model,
-            input,
-            StreamOptions(options.streams.by, options.streams.long, source_options(options)),
-            classes,
-            SinkOptions(alarms_only),
-            target=output,
-            in_words=in_words,
-            every=every,
-            flush=flush,
-            quiet=quiet,
-        )
-        return
-    check_one_stream(model, options.streams)
-
-    def make_source(detector: BaseDetector) -> Source:
-        chosen = options.after(detector.reading_)
-        make = _source_of(source, input, chosen.streams)
-        wrapped = make(input, source_options(chosen, detector.channels_))
-        keep = state is not None and not flush
-        return ArrivingSource(wrapped, keep, detector.period_)
-
-    make_sink = TextSink if in_words else find_sink(importable(sink))
+        announce_compiling()
+        check_streams(model, options.after(remembered(model)).streams, input)
+        _check_fleet_options(source=source, sink=sink)
+    else:
+        check_one_stream(model, options.streams)
     if sink == "jsonl":
         check_output(output, [input, model, *([] if state is None else [state])])
-    if state is not None:
-        state_file.check_target(state, [input], new=False)
-        state_file.remove_stale(state)
-    with _held(state) as lock, closing(make_sink(output, SinkOptions(alarms_only))) as out:
-        resumed = resume(model, state, make_source, say, classes)
-        detector = resumed.detector
-        with closing(resumed.source), _shown(out, detector, state, quiet):
-            prepare(detector)
-            if state is not None:
-                _check_savable(detector, state)
+    lines = SourceOptions(
+        (),
+        options.reading,
+        follow=follow,
+        strict=strict,
+        unfinished=input != "-" and (many or state is not None) and not flush,
+        report=say,
+    )
+    sink_options = SinkOptions(alarms_only)
+    with closing(_sink_of(sink, output, sink_options, in_words, many)) as out:
+        begun = start(
+            lambda: _loaded(model, classes),
+            model,
+            state,
+            lambda fleet: _input_of(
+                fleet, input, options, lines, source, model, keep=state is not None and not flush
+            ),
+            say,
+            classes,
+        )
+        with _closing(begun), _shown(out, begun.judge.fleet, state, quiet):
             watching = Watch(
-                resumed,
-                out,
-                state=None if state is None or lock is None else (state, lock),
-                every=every,
-                track_alarms=alarms_only or in_words,
+                begun.judge,
+                begun.source,
+                out if isinstance(out, FleetJsonSink | FleetTextSink) else OneStreamSink(out),
+                continues=begun.continues,
+                elsewhere=begun.elsewhere,
                 flush=flush,
                 strict=strict,
                 report=say,
             )
             if not quiet:
-                say(
-                    f"watching {resumed.source.name}: {len(detector.channels_)} channels, "
-                    f"threshold {number_text(detector.alarm_threshold_)}"
-                )
+                say(f"watching {begun.source.name}: {_what(begun.judge.fleet)}")
             try:
                 watching.run()
             except BadRecordError as error:
                 fail(error, BAD_LINE)
+            waiting = _waiting(watching)
     if not quiet:
-        pending = detector.counters["pending"]
-        waiting = f"{pending} wait for a full window" if pending else ""
-        say(_summary(watching, alarms_only or in_words, waiting))
+        say(_summary(watching, waiting))
+
+
+def _loaded(model: Path, classes: Classes) -> Fleet:
+    """Return MODEL as a fleet; a detector of one stream is called ""."""
+    from newnormal.cli.reading import load, load_fleet
+    from newnormal.fleet import Fleet
+
+    if is_fleet(model):
+        return load_fleet(model, classes)
+    detector = load(model, classes)
+    prepare(detector)
+    return Fleet(detector).add("", detector)
+
+
+def _sink_of(name: str, target: str, options: SinkOptions, in_words: bool, many: bool) -> Sink:
+    """Return what is written to."""
+    from newnormal.io import find_sink
+    from newnormal.io.sinks.text import TextSink
+    from newnormal.runtime.outputs import FleetJsonSink, FleetTextSink
+
+    make: type[Sink]
+    if many:
+        make = FleetTextSink if in_words else FleetJsonSink
+    else:
+        make = TextSink if in_words else find_sink(importable(name))
+    return make(target, options)
+
+
+def _input_of(
+    fleet: Fleet,
+    path: str,
+    options: InputOptions,
+    lines: SourceOptions,
+    source: str | None,
+    model: Path,
+    *,
+    keep: bool,
+) -> WatchInput:
+    """Return what is read; with `keep` what is held back at its end is left to the next start."""
+    from newnormal.io.sources.arriving import ArrivingSource
+    from newnormal.io.sources.streams import StreamInput, StreamOptions
+    from newnormal.runtime.inputs import ManyStreams, OneStream
+
+    if fleet.streams_ == ("",):
+        chosen = options.after(fleet[""].reading_)
+        of_stream = replace(lines, channels=fleet.channels_[""], reading=chosen.reading)
+        wrapped = _source_of(source, path, chosen.streams)(path, of_stream)
+        goes_back = lines.strict or keep
+        return OneStream(ArrivingSource(wrapped, keep, fleet.period_), goes_back=goes_back)
+    chosen = options.after(fleet.reading_)
+    check_streams(model, chosen.streams, path)
+    streams = StreamOptions(
+        chosen.streams.by, chosen.streams.long, replace(lines, reading=chosen.reading)
+    )
+    return ManyStreams(
+        StreamInput(path, streams), fleet.channels_, fleet.period_, strict=lines.strict, report=say
+    )
+
+
+@contextmanager
+def _closing(begun: WatchStart) -> Iterator[None]:
+    """Save what was learned at the end; where output could not be written, it comes again."""
+    try:
+        yield
+    except (InputError, SystemExit):
+        begun.close(save=True)
+        raise
+    except BaseException:
+        begun.close(save=False)
+        raise
+    begun.close(save=True)
+
+
+def _what(fleet: Fleet) -> str:
+    """Return what is watched in words."""
+    if fleet.streams_ != ("",):
+        return counted(len(fleet), "stream")
+    detector = fleet[""]
+    channels, threshold = len(detector.channels_), number_text(detector.alarm_threshold_)
+    return f"{channels} channels, threshold {threshold}"
+
+
+def _waiting(watching: Watch) -> str:
+    """Return how many samples wait, in words."""
+    fleet, held = watching.judge.fleet, watching.source.waiting
+    if fleet.streams_ == ("",):
+        pending = fleet[""].counters["pending"]
+        return f"{pending} wait for a full window" if pending else ""
+    return f"{counted(held, 'sample')} not complete yet" if held else ""
 
 
 def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
@@ -221,27 +274,20 @@ def _in_words(form: str | None, sink: str | None, output: str | None) -> bool:
 
 
 @contextmanager
-def _shown(
-    sink: object, judge: BaseDetector | Fleet, state: Path | None, quiet: bool
-) -> Iterator[None]:
+def _shown(sink: object, fleet: Fleet, state: Path | None, quiet: bool) -> Iterator[None]:
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
-    from newnormal.base import BaseDetector
     from newnormal.io.sinks.text import TextSink
-    from newnormal.runtime.fleet_watch import FleetTextSink
+    from newnormal.runtime.outputs import FleetTextSink
 
     if not isinstance(sink, TextSink):
         yield
         return
-    both: tuple[Mapping[str, Sequence[Alarm | Change]], ...]
-    if isinstance(judge, BaseDetector):
-        detector, both = judge, ({"": judge.alarms_}, {"": judge.changes_})
-    else:
-        detector, both = judge.detector, (judge.alarms_, judge.changes_)
-        if isinstance(sink, FleetTextSink):
-            sink.align(judge.streams_)
+    if isinstance(sink, FleetTextSink):
+        sink.align(fleet.streams_)
+    both: tuple[Mapping[str, Sequence[Alarm | Change]], ...] = fleet.alarms_, fleet.changes_
     opened = [(name, item) for streams in both for name, items in streams.items() for item in items]
-    after = accept_after_text(detector, judge.period_)
+    after = accept_after_text(next(fleet[name] for name in fleet), fleet.period_)
     sink.deciding = Deciding(None if state is None else str(state), accept_after=after)
     with status_line(sink, opened, quiet):
         yield
@@ -265,139 +311,25 @@ def _source_of(
     return partial(LongPipeSource if path == "-" else LongFileSource, long=streams.long)
 
 
-@contextmanager
-def _held(state: Path | None) -> Iterator[Lock | None]:
-    """Hold the state file for as long as it is in use."""
-    from newnormal.runtime.lock import Lock
-
-    if state is None:
-        yield None
-        return
-    with Lock(state) as lock:
-        if not lock.held:
-            raise StateError(
-                f"{state} is in use by another `newnormal watch`", hint="give each its own --state"
-            )
-        yield lock
-
-
-def _check_savable(detector: BaseDetector, state: Path) -> None:
-    """Raise a StateError at the start if a checkpoint of this detector cannot be written."""
-    try:
-        detector.to_state()
-    except NewnormalError as error:
-        raise StateError(
-            f"--state {state}: expected a detector that can be saved, found: {error.message}",
-            hint=error.hint or "leave --state out",
-        ) from error
-
-
-def _check_fleet_options(fleet: Path, *, state: Path | None, source: str | None, sink: str) -> None:
+def _check_fleet_options(*, source: str | None, sink: str) -> None:
     """Raise a ParameterError for options that a fleet does without."""
-    if state is not None:
-        raise ParameterError(
-            f"--state: expected none with a fleet, found {state}",
-            hint=f"leave it out: {fleet} has its own state and its place in the input",
-        )
     if source not in (None, "file", "pipe"):
         raise ParameterError(f"--source: expected file or pipe with a fleet, found {source}")
     if sink != "jsonl":
         raise ParameterError(f"--sink: expected jsonl with a fleet, found {sink}")
 
 
-def _watch_fleet(
-    folder: Path,
-    path: str,
-    options: StreamOptions,
-    classes: Classes,
-    sink_options: SinkOptions,
-    *,
-    target: str,
-    in_words: bool,
-    every: int,
-    flush: bool,
-    quiet: bool,
-) -> None:
-    """Watch an input of many streams."""
-    from newnormal.io.sinks.lines import check_output
-    from newnormal.runtime.fleet_feedback import FleetQueue
-    from newnormal.runtime.fleet_watch import FleetJsonSink, FleetTextSink, FleetWatch
-    from newnormal.runtime.watch import BadRecordError
-
-    make_sink = FleetTextSink if in_words else FleetJsonSink
-    check_output(target, [path])
-    try:
-        with (
-            closing(make_sink(target, sink_options)) as sink,
-            _opened(folder, path, options, every, classes) as resumed,
-            _shown(sink, resumed.fleet, folder, quiet),
-        ):
-            watching = FleetWatch(
-                resumed.fleet,
-                resumed.source,
-                sink,
-                resumed.position,
-                continues=resumed.continues,
-                feedback=FleetQueue(folder, say),
-                every=every,
-                flush=flush,
-                strict=options.lines.strict,
-                report=say,
-            )
-            if not quiet:
-                streams = counted(len(resumed.fleet), "stream")
-                say(f"watching {resumed.source.source.name}: {streams}")
-            for verdicts in resumed.again:
-                watching.emit(verdicts)
-            watching.emit_events(resumed.events)
-            watching.run()
-            held = resumed.source.waiting
-    except BadRecordError as error:
-        fail(error, BAD_LINE)
-    if not quiet:
-        waiting = f"{counted(held, 'sample')} not complete yet" if held else ""
-        say(_summary(watching, sink_options.alarms_only or in_words, waiting))
-
-
-@contextmanager
-def _opened(
-    folder: Path, path: str, options: StreamOptions, every: int, classes: Classes
-) -> Iterator[ResumedFleet]:
-    """Open a fleet and its input; save the fleet at the end of the input.
-
-    Where output could not be written the fleet is left as it is: that output comes again.
-    """
-    from newnormal.io.sources.streams import StreamInput
-    from newnormal.runtime.fleet_resume import resume_fleet
-
-    resumed = resume_fleet(folder, lambda: StreamInput(path, options), say, every, classes)
-    with closing(resumed.source):
-        try:
-            yield resumed
-        except InputError:
-            resumed.fleet.close()
-            raise
-        except BaseException:
-            resumed.fleet.close(save=False)
-            raise
-        resumed.fleet.close()
-
-
-def _summary(watching: Watch | FleetWatch, track_alarms: bool, waiting: str) -> str:
+def _summary(watching: Watch, waiting: str) -> str:
     """Return in a line what a watch has seen; `waiting` are samples, in words, or empty."""
-    from newnormal.runtime.fleet_watch import FleetWatch
-
-    incidents, unknown = 0, dict[str, int]()
-    if isinstance(watching, FleetWatch):
-        incidents, unknown = watching.incidents, watching.unknown
+    unknown: dict[str, int] = getattr(watching.source, "unknown", {})
     text = f"judged {counted(watching.judged, 'sample')}, {watching.anomalous:,} anomalous"
-    if track_alarms or watching.alarms:
-        text += f", {counted(watching.alarms, 'alarm')}"
+    text += f", {counted(watching.alarms, 'alarm')}"
     if watching.changes:
         text += f", {counted(watching.changes, 'change')}"
-    text += f", {counted(incidents, 'incident')}" if incidents else ""
+    text += f", {counted(watching.incidents, 'incident')}" if watching.incidents else ""
     text += f"; {counted(watching.bad, 'bad line')} skipped" if watching.bad else ""
-    text += f"; {watching.skipped:,} judged before" if watching.skipped else ""
+    if repeated := watching.source.repeated:
+        text += f"; {repeated:,} judged before"
     if unknown:
         lines = counted(sum(unknown.values()), "sample")
         text += f"; {lines} of {counted(len(unknown), 'unknown stream')} skipped"

@@ -1,22 +1,20 @@
-"""The state of a stream or of a fleet as it was written, by whom and how long ago."""
+"""The state of a stream or of a fleet as it was written, and how long ago."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from newnormal.cli.options import Classes, from_state
-from newnormal.cli.reading import load_fleet
-from newnormal.errors import StateError
+from newnormal.cli.options import Classes
+from newnormal.cli.reading import load, load_fleet
 from newnormal.texts import seconds_text
 
 if TYPE_CHECKING:
     from newnormal.base import BaseDetector
-    from newnormal.runtime.fleet_resume import InputPosition
-    from newnormal.runtime.lock import WatchProgress
     from newnormal.state import State
 
 _RUNNING, _KILLED, _ENDED = "running", "killed", "ended"
@@ -27,40 +25,24 @@ class Written:
     """When a state was written, and by whom."""
 
     seconds: float  # seconds since 1970
-    # ``"running"``, ``"killed"`` or ``"ended"``: the `watch` that wrote it, or holds it. None: no
-    # `watch` has, or it cannot be known.
-    watch: str | None = None
-    # Samples that this `watch` has judged since; None where that is not known.
-    behind: int | None = None
-    fresh: bool = False  # whether the `watch` that holds it has not written to it yet
+    # ``"running"``, ``"killed"`` or ``"ended"``: the process that wrote it, or uses it. None: no
+    # folder of one.
+    process: str | None = None
+    behind: int | None = None  # samples that it has taken since; None where that is not known
+    waiting: int = 0  # decisions that it has not applied yet
+    input_position: Mapping[str, Any] | None = None  # of a `watch`
 
     @classmethod
-    def of_file(cls, state: Path, seen: int, watched: bool) -> Written:
-        """Look at a state file, `watched` if a `watch` wrote it, after `seen` samples."""
-        from newnormal.runtime.lock import look
+    def of(cls, path: Path) -> Written:
+        """Look at a state file, at the files of a fleet, or at the folder of an engine."""
+        from newnormal.engine.folder import is_engine_folder, look
+        from newnormal.fleet.folder.names import MANIFEST
 
-        held, progress = look(state)
-        seconds = state.stat().st_mtime
-        if held is None or not (held or watched):
-            return cls(seconds)
-        behind = None if progress is None else max(progress.seen - seen, 0)
-        if held:
-            return cls(seconds, _RUNNING, behind, fresh=not watched)
-        return cls(seconds, _KILLED if behind else _ENDED, behind)
-
-    @classmethod
-    def of_folder(cls, folder: Path, clean: bool | None) -> Written:
-        """Look at a fleet's folder; `clean` is how its last `watch` ended, None without one."""
-        from newnormal.fleet.folder.names import LOCK
-        from newnormal.locks import is_held
-
-        files = [path for path in folder.iterdir() if path.name != LOCK]
-        seconds = max(
-            (modified for path in files if (modified := _modified(path)) is not None), default=0.0
-        )
-        if is_held(folder / LOCK):
-            return cls(seconds, _RUNNING)
-        return cls(seconds, None if clean is None else _ENDED if clean else _KILLED)
+        if not is_engine_folder(path):
+            return cls((path / MANIFEST if path.is_dir() else path).stat().st_mtime)
+        seen = look(path)
+        how = _RUNNING if seen.is_used else _KILLED if seen.behind else _ENDED
+        return cls(seen.saved, how, seen.behind, seen.waiting, seen.input_position)
 
     @property
     def age(self) -> float:
@@ -72,91 +54,38 @@ class Written:
         return {
             "written": datetime.fromtimestamp(self.seconds, UTC).isoformat(timespec="seconds"),
             "age_seconds": round(self.age, 3),
-            "watch": self.watch,
+            "process": self.process,
             "samples_since": self.behind,
         }
 
     def __str__(self) -> str:
         text = f"{seconds_text(self.age)} ago"
-        if self.fresh:
-            return f"{text}; a `newnormal watch` is running and has not written to it yet"
-        if self.watch is None:
+        if self.process is None:
             return text
-        how = {_RUNNING: "is running", _KILLED: "was killed", _ENDED: "has ended"}[self.watch]
-        text += f" by a `newnormal watch` that {how}"
+        how = {_RUNNING: "is running", _KILLED: "was killed", _ENDED: "has ended"}[self.process]
+        text += f" by a process that {how}"
         if self.behind:
             return f"{text}; {self.behind:,} sample{'' if self.behind == 1 else 's'} since"
         return text
 
-
-def check_written(state: Path) -> None:
-    """Raise a StateError if a `watch` has not written a state file yet, which says so."""
-    from newnormal.runtime.lock import look
-
-    if state.exists():
-        return
-    held, progress = look(state)
-    if held is False and progress is None:
-        return  # there is no `watch`: the reader names the file that is missing
-    progress_text = "" if progress is None else f" at sample {progress.seen:,}"
-    if held is False:
-        raise StateError(
-            f"{state}: the `newnormal watch` of it was killed{progress_text}, before it wrote it",
-            hint="start it again: it begins anew; until then inspect the detector it starts with",
-        )
-    raise StateError(
-        f"{state}: a `newnormal watch` is running{_now(progress)} and has not written it yet",
-        hint="it writes at an alarm, at a change, after every 1,000 samples (--every) and at its "
-        "end; until then inspect the detector it was started with",
-    )
-
-
-def _now(progress: WatchProgress | None) -> str:
-    return "" if progress is None else f", {progress.seen:,} samples so far,"
-
-
-def _modified(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:  # a running watch may remove it meanwhile
-        return None
-
-
-def written_of(folder: Path) -> Written:
-    """Return how old a fleet's folder is, and what its `watch` does."""
-    position = input_position(folder)
-    return Written.of_folder(folder, None if position is None else position.clean)
-
-
-def input_position(folder: Path) -> InputPosition | None:
-    """Return where the last watch of it was, None without one."""
-    from newnormal.fleet.folder.replaying import last_marker
-    from newnormal.runtime.fleet_resume import InputPosition
-
-    marker = last_marker(folder)
-    return None if marker is None else InputPosition.parse(marker)
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where a `watch` is in its input: `input`, and `line` where there are lines."""
+        position = self.input_position or {}
+        if not position:
+            return {"input": None, "line": None}
+        return {"input": position.get("path", position.get("kind")), "line": position.get("line")}
 
 
 class WrittenStream(NamedTuple):
-    """One stream of a state file or of a fleet."""
+    """One stream of a state file or of a folder."""
 
     detector: BaseDetector
-    state: State
+    state: State  # of the detector
     written: Written
-    position: dict[str, Any]  # of its `watch` in the input, empty where that is not known
 
     @classmethod
     def read(cls, path: Path, stream: str | None, classes: Classes) -> WrittenStream:
         """Read it; `stream` is the name where `path` is the folder of a fleet."""
-        from newnormal import state as state_file
-        from newnormal.runtime.checkpoint import input_position as position_of
-
-        if stream is not None:
-            detector = load_fleet(path, classes)[stream]
-            return cls(detector, detector.to_state(), written_of(path), {})
-        check_written(path)
-        state = state_file.read(path)
-        detector = from_state(state, str(path), classes)
-        position = position_of(state, path)
-        written = Written.of_file(path, detector.counters["seen"], position is not None)
-        return cls(detector, state, written, position or {})
+        detector = load(path, classes) if stream is None else load_fleet(path, classes)[stream]
+        return cls(detector, detector.to_state(), Written.of(path))

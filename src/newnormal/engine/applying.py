@@ -20,7 +20,7 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.order import Order, Steps
 from newnormal.engine import items
 from newnormal.engine.channels import compare_channels
-from newnormal.engine.judging import LiveBatch, judge
+from newnormal.engine.judging import LiveBatch, judge, report_events
 from newnormal.engine.log import entries as log
 from newnormal.engine.modelling import (
     begin_fit,
@@ -33,6 +33,7 @@ from newnormal.engine.modelling import (
 )
 from newnormal.engine.outages import Outages, come_back, fall_silent, leave
 from newnormal.engine.reporting import Reporter
+from newnormal.engine.steps import judge_steps
 from newnormal.engine.store import Store
 from newnormal.engine.streams import (
     StreamRecord,
@@ -41,9 +42,11 @@ from newnormal.engine.streams import (
 )
 from newnormal.engine.values import Item, StoredRows
 from newnormal.errors import InputError, NewnormalError, StateError
-from newnormal.fleet import Fleet
+from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
+from newnormal.types import NO_TIME, Bools
 
 _LOG = logging.getLogger("newnormal")
+STEPS = "steps"  # names the position of the input that `StepsTaken` came of
 _ALL = 1 << 40
 _LOST = "the log has lost what came after it"
 Outcome = Item | NewnormalError | None
@@ -73,6 +76,10 @@ class Applier:
         self.started: list[StreamRecord] = []
         self.samples = 0  # how many closed samples there were in all
         self.removed: Counter[str] = Counter()  # the counts of streams that were removed
+        # What the last record gave that is not kept: verdicts on its steps, events of decisions.
+        self.verdicts: list[FleetVerdicts] = []
+        self.decided: list[FleetEvent] = []
+        self.judge_steps = judge_steps
         self._batch = LiveBatch()
         self._handlers: dict[type, Callable[[Any], Outcome]] = {
             log.SamplesArrived: self._arrived,
@@ -88,6 +95,7 @@ class Applier:
             log.Restored: self._restored,
             log.ModelPut: self._model_put,
             log.Started: self._started,
+            log.StepsTaken: self._steps_taken,
         }
 
     def apply(self, position: int, entries: Sequence[log.Entry]) -> list[Outcome]:
@@ -97,11 +105,11 @@ class Applier:
         the samples before it.
         """
         self.position = self.store.connection.position = position
-        self.touched = {}
+        self.touched, self.verdicts, self.decided = {}, [], []
         self.report.begin(position)
         outcomes: list[Outcome] = []
         for entry in entries:
-            if not isinstance(entry, log.SamplesArrived | log.Closed):
+            if self._batch and not isinstance(entry, log.SamplesArrived | log.Closed):
                 self._outcome(self._judge)
             outcomes.append(self._outcome(partial(self._handlers[type(entry)], entry)))
         self._outcome(self._judge)
@@ -132,7 +140,7 @@ class Applier:
         for arrival in entry.arrivals:
             if not len(arrival.times):
                 continue
-            stream = self.streams.named(arrival.stream) or self._appear(
+            stream = self.streams.named(arrival.stream) or self.appear(
                 arrival.stream, int(arrival.times.max())
             )
             stream.source = entry.source
@@ -151,7 +159,7 @@ class Applier:
         if stream is not None:
             self._take(stream, stream.order.close(entry.until))
 
-    def _appear(self, name: str, now: int) -> StreamRecord:
+    def appear(self, name: str, now: int) -> StreamRecord:
         """Begin a stream that was not known."""
         period, lateness, _ = self.configured(name)
         number = self.streams.next_id
@@ -203,6 +211,44 @@ class Applier:
                 rows = StoredRows.of_samples(number, channels, times, values)
                 self.store.samples.add(stream.id, rows)
         stream.count += count
+
+    def _steps_taken(self, entry: log.StepsTaken) -> None:
+        """Judge samples that are in order, and keep nothing but what happened."""
+        for name in entry.anew:
+            if (stream := self.streams.named(name)) is not None:
+                order = stream.order
+                stream.order = Order(order.period, order.lateness, channels=order.channels)
+                stream.order.counts = order.counts
+        for verdicts in self.judge_steps(self.fleet, entry, self._select):
+            self._judged(verdicts)
+        if entry.input_position is not None:
+            self.input_positions[STEPS] = entry.input_position
+
+    def _select(self, arrival: Arrival) -> Bools | None:
+        """Return which samples come after those that came by another way; None: all."""
+        stream = self.streams.named(arrival.stream)
+        assert stream is not None
+        self.touched[stream.id] = stream
+        order, times = stream.order, arrival.times
+        if times[0] == NO_TIME:
+            stream.unkept += len(times)
+            return None
+        later = None if times[0] > order.closed else times > order.closed
+        if later is not None:
+            order.counts["late"] += int((~later).sum())
+        stream.unkept += len(times) if later is None else int(later.sum())
+        order.begin(arrival.channels, int(times[-1]))
+        return later
+
+    def _judged(self, verdicts: FleetVerdicts) -> None:
+        for part in verdicts.parts:
+            for at, span in part.spans.items():
+                stream = self.streams.named(part.streams[at].name)
+                assert stream is not None
+                stream.note_ratios(part.judged.columns.ratios[span])
+                stream.distance = float(part.judged.columns.distances[span][-1])
+        report_events(self, verdicts, alert=False)
+        self.verdicts.append(verdicts)
 
     def _judge(self) -> None:
         """Judge the samples of live streams that were taken."""
@@ -262,7 +308,7 @@ class Applier:
     def _model_put(self, entry: log.ModelPut) -> None:
         stream = self.streams.named(entry.stream)
         if stream is None:
-            stream = self._appear(entry.stream, entry.now)
+            stream = self.appear(entry.stream, entry.now)
         elif stream.fit is not None:
             raise InputError(
                 f"expected no fit of {stream.name!r} under way, found one",
@@ -281,7 +327,8 @@ class Applier:
         if entry.verb == items.ROLLBACK:
             self._live(stream)
             self.fleet.undo(stream.name)
-            self.report.events(stream, self.fleet.take_events())
+            self.decided += (events := self.fleet.take_events())
+            self.report.events(stream, events)
             self.report.feedback(stream, entry, None)
             return None
         key = items.key_of(entry.item or "")
@@ -305,7 +352,8 @@ class Applier:
                 act(stream.name, key.number)
             else:
                 act(stream.name, change=key.number)
-            concerned = self.report.events(stream, self.fleet.take_events())
+            self.decided += (events := self.fleet.take_events())
+            concerned = self.report.events(stream, events)
             item = concerned.get(key.text) or self.store.items.get(key.text)
         self.report.feedback(stream, entry, item)
         return item

@@ -8,16 +8,18 @@ import json
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from newnormal.engine.applying import Applier, Outcome
-from newnormal.engine.log.entries import unpack
+from newnormal.engine.log.entries import Entry, unpack
 from newnormal.engine.log.sqlite_log import SqliteLog
 from newnormal.engine.outages import Outages
 from newnormal.engine.reporting import Reporter
 from newnormal.engine.store import Store
+from newnormal.engine.store.checking import FLEET
 from newnormal.engine.streams import stream_from_json, stream_to_json
 from newnormal.errors import StateError
 from newnormal.fleet import Fleet
@@ -56,17 +58,21 @@ def recover(
     log: SqliteLog,
     store: Store,
     report: Reporter,
-    applied: Callable[[int, list[Outcome]], None],
+    applied: Callable[[Applier, Sequence[Entry], list[Outcome]], None],
+    classes: tuple[object, object] = (None, None),
+    kind: type[Fleet] = Fleet,
 ) -> Applier:
     """Return the applier at the end of the log: from the last checkpoint, and the records since.
 
-    `folder` has the fleet's folder and the models; `applied` is called with the position and the
-    outcomes of each record.
+    `folder` has the fleet's folder and the models; `applied` is called with the entries and the
+    outcomes of each record. `classes` are those of a model and of a threshold that are not built
+    in, `kind` is the class of the fleet.
     """
     models = folder / "models"
     models.mkdir(parents=True, exist_ok=True)
-    fleet = Fleet.attach(folder / "fleet")
-    for private in (models, folder / "fleet"):  # others may read the folder around them
+    model, threshold = classes
+    fleet = kind.attach(folder / FLEET, model=model, threshold=threshold)
+    for private in (models, folder / FLEET):  # others may read the folder around them
         with suppress(OSError):
             private.chmod(0o700)
     applier = Applier(store, fleet, models, report)
@@ -81,15 +87,16 @@ def recover(
             )
         saved = time.monotonic()
         for position, record in log.read(applier.position):
-            outcomes = applier.apply(position, unpack(record))
+            entries = unpack(record)
+            outcomes = applier.apply(position, entries)
             store.commit()
             report.drop()
-            applied(position, outcomes)
+            applied(applier, entries, outcomes)
             if time.monotonic() >= saved + _EVERY_S:  # another kill costs no more than that
                 save_checkpoint(applier)
                 saved = time.monotonic()
     except BaseException:
-        fleet.close(save=False)
+        fleet.detach()
         raise
     return applier
 
@@ -108,12 +115,8 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.store.return_to(0, {})
         return
     _, body = saved
+    state = read_state(body, folder, position)
     try:
-        state = json.loads(zlib.decompress(body))
-        if state["version"] > _VERSION:
-            raise StateError(
-                f"{folder} was written by a newer newnormal", hint="pip install --upgrade newnormal"
-            )
         for facts in state["streams"]:
             stream = applier.streams.add(stream_from_json(facts))
             if stream.fit is not None:
@@ -126,10 +129,28 @@ def _restore(applier: Applier, folder: Path) -> None:
         applier.input_positions, applier.samples = state["input_positions"], state["samples"]
         applier.removed = Counter(state["removed"])
         applier.patterns = tuple(map(tuple, state["patterns"]))
-    except (AttributeError, LookupError, TypeError, ValueError, zlib.error) as error:
-        raise StateError(
-            f"{folder}: the state of the service at position {position} is damaged: {error}",
-            hint="restore a backup",
-        ) from error
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _damaged(folder, position, error) from error
     applier.position = position
     applier.store.return_to(position, {stream.id: stream.count for stream in applier.streams})
+
+
+def read_state(body: bytes, folder: Path, position: int) -> dict[str, Any]:
+    """Return the state that `save_checkpoint` saved at a position, as JSON values."""
+    try:
+        state: dict[str, Any] = json.loads(zlib.decompress(body))
+        is_newer = state["version"] > _VERSION
+    except (LookupError, TypeError, ValueError, zlib.error) as error:
+        raise _damaged(folder, position, error) from error
+    if is_newer:
+        raise StateError(
+            f"{folder} was written by a newer newnormal", hint="pip install --upgrade newnormal"
+        )
+    return state
+
+
+def _damaged(folder: Path, position: int, error: Exception) -> StateError:
+    return StateError(
+        f"{folder}: the state of the service at position {position} is damaged: {error}",
+        hint="restore a backup",
+    )

@@ -83,22 +83,23 @@ def judge(applier: "Applier", batch: LiveBatch) -> None:
             stream.distance = distance
     for error in verdicts.errors:  # steps come in order: this is a fault of ours
         _LOG.error("stream %s: samples were not judged: %s", error.stream, error.error.message)
-    report_events(applier, verdicts, batch)
+    report_events(applier, verdicts)
 
 
-def report_events(applier: "Applier", verdicts: FleetVerdicts, batch: LiveBatch) -> None:
-    """Report the events of verdicts, stream by stream, and incidents.
+def report_events(applier: "Applier", verdicts: FleetVerdicts, *, alert: bool = True) -> None:
+    """Report the events of verdicts, stream by stream, and incidents; without an alert if not.
 
     The fleet gives events of one moment in the order in which it has the streams, which is another
     after a recovery: here they are in the order of the streams' numbers.
     """
     applier.fleet.take_events()  # they are in the verdicts
-    events = [(batch.of(event.stream)[0], event) for event in verdicts.events]
-    events.sort(key=lambda pair: pair[0].id)
-    for stream, event in events:
-        applier.report.events(stream, [event])
+    events = [(applier.streams.named(event.stream), event) for event in verdicts.events]
+    of_streams = [(stream, event) for stream, event in events if stream is not None]
+    of_streams.sort(key=lambda pair: pair[0].id)
+    for stream, event in of_streams:
+        applier.report.events(stream, [event], alert=alert)
     for incident in verdicts.incidents:
-        applier.report.incident(incident, applier.streams)
+        applier.report.incident(incident, applier.streams, alert=alert)
 
 
 def _rows_of(part: Part) -> Iterator[tuple[str, StoredRows, Floats, float]]:

@@ -214,6 +214,16 @@ def put_model(applier: Applier, stream: StreamRecord, content: bytes, now: int) 
     _catch_up(applier, stream)
 
 
+def adopt(applier: Applier, name: str, now: int) -> None:
+    """Begin a stream that the fleet has; a checkpoint follows."""
+    stream, detector = applier.appear(name, now), applier.fleet[name]
+    newest = _newest(detector)
+    stream.order.begin(detector.channels_, newest)
+    time = now if newest == NO_TIME else newest
+    stream.models.append(FittedModel(1, "", detector.channels_, 0, -1, "put", time))
+    _go_live(applier, stream, 0, detector)
+
+
 def read_model(stream: str, content: bytes) -> Arrival:
     """Return a missing sample of a model's channels at its newest time, from its state file.
 

@@ -115,7 +115,9 @@ class Reporter:
             for sink in self._sinks():
                 self._store.outbox.put(key, sink, body)
 
-    def events(self, stream: StreamRecord, happened: Iterable[FleetEvent]) -> dict[str, Item]:
+    def events(
+        self, stream: StreamRecord, happened: Iterable[FleetEvent], *, alert: bool = True
+    ) -> dict[str, Item]:
         """Report what a detector reported; return the items concerned by key.
 
         An alarm about a gap in the samples that is known makes no alert.
@@ -137,10 +139,10 @@ class Reporter:
                 is_known_gap = stream.is_known_gap(event.alarm, now)
             elif item.kind == items.CHANGE and event.kind == "changed":
                 stream.counts["changes"] += 1
-            self.item(event.kind, stream, item, now, alert=not is_known_gap)
+            self.item(event.kind, stream, item, now, alert=alert and not is_known_gap)
         return concerned
 
-    def incident(self, event: IncidentEvent, streams: StreamRecords) -> None:
+    def incident(self, event: IncidentEvent, streams: StreamRecords, *, alert: bool = True) -> None:
         """Report that an incident began or ended.
 
         It makes no alert if none of its alarms did: they are of the past, or about gaps that are
@@ -157,7 +159,7 @@ class Reporter:
             for name, alarm in event.incident.streams.items()
             if (stream := streams.named(name)) is not None
         ]
-        reported = any(
+        reported = alert and any(
             alarm not in stream.quiet and item.updated > stream.past for stream, alarm in alarms
         )
         self.of_many(event.kind, item, alert=reported)

@@ -25,6 +25,8 @@ from newnormal.errors import NewnormalError, StateError
 
 # Called with the name of a part of the service, whether it is well, and a message.
 Report = Callable[[str, bool, str], None]
+# Called with the applier, the entries and the outcomes of each record that a recovery applies.
+Applied = Callable[[Applier, Sequence[Entry], list[Outcome]], None]
 
 _LOG = logging.getLogger("newnormal")
 _VALUES = 1_000_000  # in one record, about
@@ -39,6 +41,7 @@ class Submitted(NamedTuple):
     applied: Future[Any]  # gets the result once it is applied
     # Whether the service itself submitted it: then it is tried until it is in the log.
     internal: bool
+    request: int | None = None  # the number of the request of the inbox that it is
 
     @property
     def samples(self) -> int:
@@ -59,7 +62,7 @@ class Engine:
     Parameters
     ----------
     recover
-        Gives the applier as the log has it, and calls back with the position and the outcomes of
+        Gives the applier as the log has it, and calls back with the entries and the outcomes of
         each record that it applies; may be called again after an error.
     after
         Called in the applying thread after each record, and when there is nothing to apply.
@@ -68,7 +71,7 @@ class Engine:
     def __init__(
         self,
         log: SqliteLog,
-        recover: Callable[[Callable[[int, list[Outcome]], None]], Applier],
+        recover: Callable[[Applied], Applier],
         after: Callable[[Applier, bool], None],
         report: Report,
     ) -> None:
@@ -80,7 +83,7 @@ class Engine:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lag = 0  # samples in the log, or on their way to it, that are not applied
-        self.applier = recover(self._resolve)
+        self.applier = recover(self._recovered)
         self._writer = threading.Thread(target=self._write, name="newnormal-log", daemon=True)
         self._worker = threading.Thread(target=self._work, name="newnormal-apply", daemon=True)
 
@@ -89,11 +92,13 @@ class Engine:
         self._worker.start()
         self._writer.start()
 
-    def submit(self, entry: Entry, *, internal: bool = False) -> Submitted:
-        """Hand an entry in, from any thread."""
+    def submit(
+        self, entry: Entry, *, internal: bool = False, request: int | None = None
+    ) -> Submitted:
+        """Hand an entry in, from any thread; a `request` of the inbox is removed with it."""
         if isinstance(entry, SamplesArrived) and entry.input_position is not None:
             check_input_position(entry)  # a stranger's: entries of others are in the same record
-        submitted = Submitted(entry, Future(), Future(), internal)
+        submitted = Submitted(entry, Future(), Future(), internal, request)
         for future in (submitted.durable, submitted.applied):
             future.set_running_or_notify_cancel()  # a caller who goes away cancels nothing
         with self._lock:
@@ -152,7 +157,8 @@ class Engine:
         with self._lock:  # before it can be read from the log, and applied
             self._unapplied[position] = taken
         try:
-            self._log.append(pack([submitted.entry for submitted in taken]))
+            requests = [each.request for each in taken if each.request is not None]
+            self._log.append(pack([submitted.entry for submitted in taken]), requests)
         except Exception as error:  # noqa: BLE001  (the thread must go on: disks have room again)
             with self._lock:
                 del self._unapplied[position]
@@ -210,8 +216,8 @@ class Engine:
     def _start_over(self) -> None:
         while True:
             try:
-                self.applier.fleet.close(save=False)
-                self.applier = self._recover(self._resolve)
+                self.applier.fleet.detach()
+                self.applier = self._recover(self._recovered)
                 self._report("store", True, "")
                 return
             except Exception as error:  # noqa: BLE001  (until it can)
@@ -219,6 +225,12 @@ class Engine:
                 self._report("store", False, _text(error))
                 if self._stop.wait(_AGAIN_S) and self._incoming.empty():
                     return
+
+    def _recovered(
+        self, applier: Applier, entries: Sequence[Entry], outcomes: list[Outcome]
+    ) -> None:
+        del entries
+        self._resolve(applier.position, outcomes)
 
     def _resolve(self, position: int, outcomes: list[Outcome]) -> None:
         """Give those who handed entries in the results."""

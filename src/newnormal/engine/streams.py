@@ -62,6 +62,7 @@ class StreamRecord:
     order: Order
     state: str = COLLECTING
     count: int = 0  # how many closed samples it has: the number of the next one
+    unkept: int = 0  # samples that were judged and not kept
     offset: int = 0  # the number of the first sample that its model has judged
     fit: PendingFit | None = None  # the fit that is under way, or None
     models: list[FittedModel] = field(default_factory=list)  # those it has had, the newest last
@@ -194,9 +195,9 @@ class StreamRecord:
                 name=self.name,
                 state=self.state,
                 channels=order.channels if model is None else model.channels,
-                samples=self.count,
+                samples=self.count + self.unkept,
                 period=order.period,
-                newest=order.closed if self.count else None,
+                newest=None if order.closed == NO_TIME else order.closed,
                 ratio=self.ratio,
                 distance=self.distance,
                 sparkline=tuple(self.ring),

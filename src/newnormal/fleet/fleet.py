@@ -31,14 +31,11 @@ from newnormal.errors import (
     StateError,
 )
 from newnormal.fleet.fitting import Progress, fit_streams, with_units
-from newnormal.fleet.folder.fleet_log import CallerLog, FleetLog
+from newnormal.fleet.folder.checkpoints import FleetCheckpoints
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.fleet.folder.log import FileLog
-from newnormal.fleet.folder.manifest import Manifest, read_manifest
-from newnormal.fleet.folder.names import MANIFEST, new_log_id
-from newnormal.fleet.folder.records import Act
+from newnormal.fleet.folder.manifest import Manifest
+from newnormal.fleet.folder.names import MANIFEST, files_of
 from newnormal.fleet.folder.recovery import Read, consistent, read_streams
-from newnormal.fleet.folder.replaying import LogEnd, Replayed, log_end, log_of, replay
 from newnormal.fleet.folder.writer import FleetContents, FolderWriter
 from newnormal.fleet.incidents import IncidentTracker, Opening
 from newnormal.fleet.results import FleetEvent, FleetObserved, FleetVerdicts, Part
@@ -63,7 +60,6 @@ EVENTS = 10_000  # kept until they are taken
 _Path: TypeAlias = str | os.PathLike[str]
 _Items: TypeAlias = tuple[Alarm | Change, ...]
 _Target: TypeAlias = Alarm | Change | int | None
-OnReplay: TypeAlias = Callable[[Replayed], None]
 
 
 class Fleet:
@@ -123,8 +119,8 @@ class Fleet:
         self._tracker, self._ticks = IncidentTracker(None), 0
         self._reading: dict[str, Any] = {}  # how `fit` read its data: `run` reads alike
         self._events: deque[FleetEvent] = deque(maxlen=EVENTS)
-        self._log: CallerLog | None = None  # of the folder that it is open on
-        self._end = LogEnd(0, None, 0)  # of the log, where it is not open
+        self._checkpoints: FleetCheckpoints | None = None  # of the folder that it is attached to
+        self._position = 0  # of the folder it was read from
         self._live_zone: str | None = None  # that all streams were given at last; "": each its own
         self._lock = threading.RLock()
 
@@ -192,9 +188,9 @@ class Fleet:
         return self
 
     def _restructured(self) -> None:
-        """Have other streams, or other fits, on the disk before the call returns."""
-        if self._log is not None:
-            self._log.structure()
+        """Take note of other streams, or other fits."""
+        if self._checkpoints is not None:
+            self._checkpoints.structure()
 
     def _fitted(
         self,
@@ -251,6 +247,20 @@ class Fleet:
                 if name not in fitted:
                     raise self.failures_.pop(name)
                 self._streams.add(name, fitted[name])
+            self._restructured()
+        return self
+
+    def adopt(self, other: Fleet) -> Self:
+        """Take the streams of another fleet instead of those there are, and how it was made."""
+        with self._lock, other._lock:
+            for name in self._streams.names:
+                self._streams.remove(name)
+            self.detector, self.fleet_alarms_per_day = other.detector, other.fleet_alarms_per_day
+            self._reading, self._ticks = dict(other._reading), other._ticks
+            self._tracker = IncidentTracker.of_file(other._tracker.to_json(), "fleet")
+            for stream in other._streams:
+                self._streams.add(stream.name, stream.detector())
+            self._events = deque(other._events, maxlen=EVENTS)
             self._restructured()
         return self
 
@@ -365,9 +375,20 @@ class Fleet:
             }
             return self._advance(gather_tables(self._streams, StreamTables(nothing)), True)
 
+    def close_alarms(self) -> FleetVerdicts:
+        """Close the open alarms of all streams, because they have ended; changes stay."""
+        with self._lock:
+            before, self._events = self._events, deque(maxlen=EVENTS)
+            for name in self._opened("alarms_"):
+                self._act(name, "close_alarms")
+            closed = tuple(self._events)
+            self._events = before
+            self._events.extend(closed)
+        return FleetVerdicts((), events=closed)
+
     def _advance(self, gathered: Gathered, flush: bool) -> FleetVerdicts:
-        if self._log is not None:
-            self._log.samples(gathered, flush)
+        if self._checkpoints is not None:
+            self._checkpoints.samples(gathered)
         parts: list[Part] = []
         events: list[tuple[int, FleetEvent]] = []
         opened: list[tuple[str, Event, int]] = []  # stream, event, number of the sample in the call
@@ -448,8 +469,8 @@ class Fleet:
             if isinstance(alarm, Change):
                 alarm, change = None, alarm
             named = [getattr(target, "number", target) for target in (alarm, change)]
-            if self._log is not None:
-                self._log.act(self._streams, name, verb, *named)
+            if self._checkpoints is not None:
+                self._checkpoints.act(self._streams, name)
             events = group.streams[at].act(verb, *named)
             group.refresh(at)
             zone = group.streams[at].zone
@@ -607,13 +628,10 @@ class Fleet:
         Parameters
         ----------
         folder
-            Made if there is none. `Fleet.load` reads it, `Fleet.open` goes on with it.
+            Made if there is none. `Fleet.load` reads it.
         """
         path = Path(folder)
         with self._lock:
-            if self._log is not None and path.resolve() == self._log.folder.resolve():
-                self._log.checkpoint()
-                return
             if not len(self._streams):
                 raise StateError("expected a fleet with streams, found none", hint="fit it first")
             _make(path)
@@ -621,8 +639,8 @@ class Fleet:
             try:
                 writer = FolderWriter(path)
                 writer.arrange(self._streams)
-                writer.write_changed(0)
-                writer.publish(self._contents(), 0, new_log_id())
+                writer.write_changed()
+                writer.publish(self._contents(), 0)
             finally:
                 lock.release()
 
@@ -642,21 +660,17 @@ class Fleet:
         Parameters
         ----------
         folder
-            Of `save`.
+            Of `save`, or that of an engine, as of its last checkpoint.
         skip_damaged
             Leave out streams that are damaged, with a warning, instead of an error.
         model, threshold
             The class of a model and of a threshold that are not built in, as for `newnormal.load`.
         """
-        path = Path(folder)
+        path = files_of(Path(folder))
 
         def read(manifest: Manifest) -> Any:
             streams = read_streams(path, manifest, model, threshold, skip_damaged=skip_damaged)
-            fleet = cls._of(path, streams, model, threshold)
-            if manifest.log_id is not None:
-                log = log_of(path, manifest)
-                fleet._replay(log, streams, log_end(log, manifest), None)
-            return fleet
+            return cls._of(path, streams, model, threshold)
 
         loaded: Self = consistent(path, read)
         return loaded
@@ -665,61 +679,39 @@ class Fleet:
     def open(
         cls,
         folder: _Path,
+        streams: Fleet | None = None,
         *,
-        every: int = 1000,
-        on_replay: OnReplay | None = None,
+        on_replay: Callable[[FleetVerdicts], None] | None = None,
         sync: bool = False,
         model: object = None,
         threshold: object = None,
-    ) -> Self:
-        """Return the fleet of a folder, which goes on there: a kill at any moment loses nothing.
+    ) -> Fleet:
+        """Return the fleet of an engine's folder, which goes on there: a kill loses nothing.
 
-        Every call is written to a log before it changes the fleet, and a shard of the streams is
-        saved at a time. No other process can open the folder until `close`; use it as a context.
+        Every call is logged before it changes the fleet. No other process can use the folder until
+        `close`; use it as a context. `newnormal watch` and `newnormal serve` go on with it.
 
         Parameters
         ----------
         folder
-            Of `save`.
-        every
-            Calls with samples, within which each stream is saved once.
+            Made if there is none.
+        streams
+            The streams that a new folder begins with.
         on_replay
-            Called with the verdicts of each record after the last checkpoint: a caller that was
-            killed may not have seen them.
+            Called with the verdicts of the last call before a kill: the caller may not have seen
+            them.
         sync
-            Whether each record is on the disk before the fleet goes on: then a loss of power loses
-            nothing either.
+            Whether each call is on the disk before it acts: then a loss of power loses nothing
+            either.
         model, threshold
             As for `load`.
         """
-        if every < 1:
-            raise ParameterError(f"every: expected at least 1, found {every}")
-        path = Path(folder)
-        read_manifest(path)  # raises where there is no fleet
-        lock = FolderLock(path).acquire()
-        try:
-            files = consistent(
-                path, lambda manifest: read_streams(path, manifest, model, threshold)
-            )
-            fleet = cls._of(path, files, model, threshold)
-            log = log_of(path, files.manifest, sync=sync)
-            end = log_end(log, files.manifest)
-            fleet._replay(log, files, end, on_replay)
-            log.recover(end.position)
-            writer = FolderWriter(path)
-            writer.adopt(files.manifest, files.shards)
-            writer.dirty = set(range(len(writer.shards)))
-            fleet._log = FleetLog(writer, lock, fleet._contents, end, log, every)
-            if any(shard.changed for shard in writer.shards):
-                fleet._log.structure()
-        except BaseException:
-            lock.release()
-            raise
-        return fleet
+        opened: Fleet = hooks.open_fleet(folder, streams, on_replay, sync, (model, threshold))
+        return opened
 
     @classmethod
     def attach(cls, folder: _Path, *, model: object = None, threshold: object = None) -> Self:
-        """Return the fleet of a folder for a caller that keeps a log; an empty one without folder.
+        """Return the fleet of a folder for an engine, which keeps the log; an empty one without.
 
         Nothing is written but by ``checkpoint(position)``. After a kill, `attach` gives the fleet
         as it was at `position`, and the caller applies what it logged after that.
@@ -733,18 +725,11 @@ class Fleet:
                 files = consistent(
                     path, lambda manifest: read_streams(path, manifest, model, threshold)
                 )
-                manifest = files.manifest
-                if manifest.log_id is not None or manifest.first < manifest.position:
-                    raise StateError(
-                        f"{path}: expected a fleet whose caller keeps the log, found its own log",
-                        hint="use Fleet.open(folder)",
-                    )
                 fleet = cls._of(path, files, model, threshold)
-                writer.adopt(manifest, files.shards)
+                writer.adopt(files.manifest, files.shards)
             else:
                 fleet = cls()
-            end = LogEnd(fleet._end.position, None, 0)
-            fleet._log = CallerLog(writer, lock, fleet._contents, end)
+            fleet._checkpoints = FleetCheckpoints(writer, lock, fleet._contents, fleet._position)
         except BaseException:
             lock.release()
             raise
@@ -760,7 +745,7 @@ class Fleet:
         fleet._tracker = IncidentTracker.of_file(manifest.incidents, origin)
         fleet._ticks, fleet._reading = manifest.ticks, manifest.reading
         fleet._events.extend(files.events)
-        fleet._end = LogEnd(manifest.position, manifest.marker, manifest.marked)
+        fleet._position = manifest.position
         if files.lost_names:
             names = ", ".join(map(repr, files.lost_names[:5]))
             warnings.warn(
@@ -770,17 +755,6 @@ class Fleet:
                 stacklevel=5,
             )
         return fleet
-
-    def _replay(self, log: FileLog, files: Read, end: LogEnd, on_replay: OnReplay | None) -> None:
-        def judged(position: int, verdicts: FleetVerdicts) -> None:
-            if on_replay is not None:
-                on_replay(Replayed(position, verdicts, end.marker, end.marked))
-
-        def act(name: str, body: Act) -> None:
-            self._act(name, body.verb, body.alarm, body.change)
-
-        replay(log, files, self._advance, act, judged)
-        self._end = end
 
     def _contents(self) -> FleetContents:
         """Return what a folder holds of the fleet."""
@@ -801,55 +775,30 @@ class Fleet:
             self._events,
         )
 
-    # ------------------------------------------------------------------ while it is open
+    # ------------------------------------------------------------------ for an engine
 
     @property
     def position(self) -> int:
-        """The position in the log after the last record that is applied."""
-        return (self._log or self._end).position
+        """The position of the log up to which the folder has everything."""
+        return self._position if self._checkpoints is None else self._checkpoints.position
 
-    @property
-    def last_marker(self) -> tuple[bytes | None, int]:
-        """The newest marker in the log, None without one, and the position after its record."""
-        log = self._log or self._end
-        return log.marker, log.marked
-
-    def mark(self, marker: bytes, *, with_next: bool = False) -> int:
-        """Write a marker of the caller's to the log; return the position after it.
-
-        `last_marker` and `on_replay` give the newest one back when the folder is opened again. With
-        `with_next` it is a part of the next record: both are there, or none of them.
-        """
+    def checkpoint(self, position: int) -> None:
+        """Save all streams, as of a position of the engine's log."""
         with self._lock:
-            log = self._opened_log()
-            log.write_marker(bytes(marker), with_next)
-            return log.position
+            if self._checkpoints is None:
+                raise StateError(
+                    "expected a fleet that an engine has attached, found one in memory",
+                    hint="use fleet.save(folder)",
+                )
+            self._checkpoints.save(position)
 
-    def checkpoint(self, position: int | None = None) -> None:
-        """Save all streams now; `position` is that of the log of a caller that keeps one."""
+    def detach(self) -> None:
+        """Let go of the folder as it is; the fleet goes on in memory."""
         with self._lock:
-            self._opened_log().checkpoint(position)
-
-    def close(self, *, save: bool = True) -> None:
-        """Save all streams and let go of the folder; the fleet goes on in memory.
-
-        Without `save` the folder is as a kill would leave it: `open` replays the log.
-        """
-        with self._lock:
-            log, self._log = self._log, None
-            if log is None:
-                return
-            self._end = LogEnd(log.position, log.marker, log.marked)
-            if save:
-                log.close()
-            else:
-                log.abandon()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+            checkpoints, self._checkpoints = self._checkpoints, None
+            if checkpoints is not None:
+                self._position = checkpoints.position
+                checkpoints.release()
 
     def take_out(self, name: str, path: _Path) -> None:
         """Write one stream as an ordinary state file, which `newnormal.load` reads.
@@ -859,14 +808,6 @@ class Fleet:
         with self._lock:
             detector = self._streams[name].detector()
         detector.save(path)
-
-    def _opened_log(self) -> CallerLog:
-        if self._log is None:
-            raise StateError(
-                "expected a fleet that is open on a folder, found one in memory",
-                hint="use Fleet.open(folder)",
-            )
-        return self._log
 
 
 def _make(path: Path) -> None:
@@ -898,3 +839,14 @@ def _limit_of(limit: float | None, detector: BaseDetector) -> float | None:
                 hint="fleet_alarms_per_day is divided among the streams, alarms_per_day is of each",
             )
     return float(limit)
+
+
+def load_one_stream(folder: _Path, model: object, threshold: object) -> BaseDetector:
+    """Return the detector of a folder that has one stream."""
+    fleet = Fleet.load(folder, model=model, threshold=threshold)
+    if fleet.streams_ != ("",):
+        raise StateError(
+            f"{folder}: expected a detector of one stream, found a fleet of {len(fleet)}",
+            hint="Fleet.load(folder)[stream]",
+        )
+    return fleet[""]

@@ -234,8 +234,8 @@ class Stream:
         """
         parts = self.parts()
         detector = self.template.with_parts(parts)
-        if verb == "undo":
-            detector.undo()
+        if not named or named == (None, None):
+            getattr(detector, verb)()
         else:
             alarm, change = named
             getattr(detector, verb)(alarm, change=change)

@@ -179,13 +179,15 @@ class FleetStreams:
 
     def _group(self, stream: Stream) -> Group:
         layout = stream.shape.layout
-        if not stream.is_compiled:
+        # One stream by itself needs no other kernels than its detector.
+        is_compiled = stream.is_compiled and bool(stream.name)
+        if not is_compiled:
             key: Any = len(stream.fitted.channels)
         else:
             key = (layout, stream.fit.layout, stream.fitted.acceptance.timing)  # type: ignore[attr-defined]
         if key not in self._by_shape:
             channels = len(stream.fitted.channels)
-            made = CompiledGroup(stream) if stream.is_compiled else Group(channels)
+            made = CompiledGroup(stream) if is_compiled else Group(channels)
             self._by_shape[key] = made
             self.groups.append(made)
         return self._by_shape[key]

@@ -3,6 +3,7 @@
 One module because it is one class, whose methods share its threads and locks.
 """
 
+import json
 import logging
 import threading
 import time
@@ -19,22 +20,20 @@ from typing import Any
 from newnormal.arrivals.arrival import Arrival
 from newnormal.engine import modelling
 from newnormal.engine.applying import Applier, Outcome
-from newnormal.engine.checkpoints import recover, save_checkpoint
+from newnormal.engine.checkpoints import save_checkpoint
 from newnormal.engine.clock import StreamClock
 from newnormal.engine.database import database_errors
 from newnormal.engine.fitting import FitJob, FitPool
+from newnormal.engine.folder import EngineFolder, LeftOutput, decision_entry
 from newnormal.engine.hub import Hub, Resync, Tick
 from newnormal.engine.items import key_of
 from newnormal.engine.log import entries as log
-from newnormal.engine.log.sqlite_log import SqliteLog
-from newnormal.engine.reporting import Reporter
-from newnormal.engine.running import Engine, Submitted
-from newnormal.engine.store import Store
+from newnormal.engine.running import Applied, Engine, Submitted
 from newnormal.engine.store.retention import apply_retention
 from newnormal.engine.streams import StreamRecord, check_without_model
 from newnormal.engine.values import Comment, Item, StreamView
 from newnormal.errors import InputError, NewnormalError, StateError
-from newnormal.fleet.folder.lock import FolderLock, InUseError
+from newnormal.fleet.folder.lock import InUseError
 from newnormal.service.config import ServiceConfig, StreamDefaults
 from newnormal.service.connectors import check_connections
 from newnormal.service.health import Health
@@ -73,13 +72,14 @@ class Service:
         self._arriving = Arriving()
         self.bodies = SharedLimit("bytes of requests", small=1 << 20)
         self.waiting = SharedLimit("values that wait to be judged", small=50_000)
-        self._lock: FolderLock | None = None
+        self._folder: EngineFolder | None = None
         self._touched: dict[int, int] = {}
         self._touch_lock = threading.Lock()
         self._stopping = threading.Event()
         self._checkpoint_at = self._retention_at = 0.0
         self._positions: deque[tuple[float, int]] = deque()
         self._saved = 0  # the position of the last checkpoint
+        self._requested = 0  # the newest request of the inbox that was handed in
         self._looked = False  # whether all streams were looked at for fits that are due
 
     # ------------------------------------------------------------------ start and stop
@@ -87,9 +87,10 @@ class Service:
     def start(self) -> None:
         """Open the data folder, apply what the log has after the last checkpoint, and begin."""
         folder = self.config.data
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
-            self._lock = FolderLock(folder).acquire()
+            self._folder = EngineFolder(
+                folder, hub=self.hub, sinks=lambda: self.sinks.names, url=lambda: self.config.url
+            )
         except InUseError as error:
             raise InUseError(
                 error.message, hint="stop the other service, or give another folder with --data"
@@ -99,13 +100,9 @@ class Service:
                 error.message, hint="make it writable for this user, or give another with --data"
             ) from None
         try:
-            self.log = SqliteLog(folder / "log.sqlite")
-            self.store = Store(folder / "store.sqlite")
+            self.log, self.store = self._folder.log, self._folder.store
             sinks = self.config.sinks
             self.sinks = Sinks(sinks, self.store, self._health.report, self.clock)
-            self._reporter = Reporter(
-                self.store, self.hub, lambda: self.sinks.names, lambda: self.config.url
-            )
             self._clock = StreamClock(self.clock)
             self.fits = FitPool(self.config.workers, self._fitted)
             self._engine = Engine(self.log, self._recovered, self._after, self._health.report)
@@ -114,7 +111,7 @@ class Service:
                 with database_errors(folder):
                     save_checkpoint(applier)  # else each start after a kill would apply more
         except BaseException:
-            self._lock.release()
+            self._folder.release()
             raise
         self._checkpoint_at = time.monotonic() + self.config.checkpoint_every / 1e9
         self._retention_at = time.monotonic() + _RETENTION_S
@@ -128,12 +125,17 @@ class Service:
         self._ticker.start()
         self.ready = True
 
-    def _recovered(self, applied: Callable[[int, list[Outcome]], None]) -> Applier:
-        def note(position: int, outcomes: list[Outcome]) -> None:
-            self._health.recovering = position
-            applied(position, outcomes)
+    def _recovered(self, applied: Applied) -> Applier:
+        left = LeftOutput(self.config.data, served=True)
 
-        applier = recover(self.config.data, self.log, self.store, self._reporter, note)
+        def note(applier: Applier, entries: Sequence[log.Entry], outcomes: list[Outcome]) -> None:
+            self._health.recovering = applier.position
+            left.note(applier, entries)
+            applied(applier, entries, outcomes)
+
+        assert self._folder is not None
+        applier = self._folder.recover(note)
+        left.keep(self.store)
         self._health.recovering = 0
         self.hub.publish(Resync())  # what was applied anew was not published
         return applier
@@ -145,7 +147,7 @@ class Service:
 
     def stop(self) -> None:
         """Take nothing more in, apply what was taken, save everything, and end."""
-        if self._lock is None:
+        if self._folder is None:
             return
         self.drain()
         self._stopping.set()
@@ -157,12 +159,10 @@ class Service:
         try:
             self.checkpoint()
         finally:
-            self._engine.applier.fleet.close(save=False)
+            self._engine.applier.fleet.detach()
             self.hub.close()
-            self.store.close()
-            self.log.close()
-            self._lock.release()
-            self._lock = None
+            self._folder.release()
+            self._folder = None
 
     def reload(self, config: ServiceConfig) -> None:
         """Take over what can change of another configuration; nothing of one with an error."""
@@ -463,6 +463,14 @@ class Service:
 
     # ------------------------------------------------------------------ the clock's thread
 
+    def _take_requests(self) -> None:
+        """Hand in what commands on this machine left in the inbox."""
+        for number, text in self.log.requests():
+            if number > self._requested:
+                self._requested = number
+                entry = decision_entry(self._engine.applier.streams, **json.loads(text))
+                self._engine.submit(entry, internal=True, request=number)
+
     def _decide(self) -> None:
         """Hand in what the clock decides; not while samples wait that would decide otherwise."""
         if self.log.last - self._engine.applier.position <= _BEHIND:
@@ -472,6 +480,7 @@ class Service:
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
             try:
+                self._take_requests()
                 self._decide()
                 self._health.try_log(
                     lambda: self._engine.submit(log.SamplesArrived(()), internal=True)

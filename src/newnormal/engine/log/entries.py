@@ -13,6 +13,7 @@ import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, StateError
+from newnormal.types import Ints
 
 _LENGTH = struct.Struct("<I")
 _LEAST_VALUES = 50
@@ -31,6 +32,23 @@ class SamplesArrived:
     history: bool = False
     past: bool = False  # whether they are of the time before their source was first started
     writer: str = ""  # who sent them: a token, an address, or a pull source
+
+
+@dataclass(frozen=True, eq=False)
+class StepsTaken:
+    """Samples that are in order came, of an input that can be read again or by a program's call.
+
+    They are judged as they are, and not kept.
+    """
+
+    kind: ClassVar[str] = "steps"
+    arrivals: tuple[Arrival, ...]  # times are NO_TIME where samples have none
+    rows: Ints  # (N,) for each row of the input its arrival; (0,): one arrival after the other
+    input_position: Mapping[str, Any] | None = None  # behind them, with the zone of their times
+    anew: tuple[str, ...] = ()  # streams that keep only what they learned: this is another input
+    # Whether these streams have ended, all without any samples: what is pending is judged.
+    flush: bool = False
+    close_alarms: bool = False  # whether the streams have ended
 
 
 @dataclass(frozen=True)
@@ -173,18 +191,19 @@ Entry = (
     | Removed
     | Restored
     | Started
+    | StepsTaken
 )
-_PLAIN: dict[str, Any] = {cls.kind: cls for cls in get_args(Entry) if cls is not SamplesArrived}
+_KINDS: dict[str, Any] = {cls.kind: cls for cls in get_args(Entry)}
 
 
-def check_input_position(entry: SamplesArrived) -> None:
+def check_input_position(entry: SamplesArrived | StepsTaken) -> None:
     """Raise an InputError unless the input position of a source can be written."""
     try:
         json.dumps(dict(entry.input_position or {}), allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"source {entry.source!r}: expected a snapshot of JSON values, found {error}",
-            hint="newnormal.testing.check_pull_source checks a source",
+            f"{_source_of(entry)}: expected a snapshot of JSON values, found {error}",
+            hint="newnormal.testing checks a source",
         ) from error
 
 
@@ -197,16 +216,19 @@ def pack(entries: Sequence[Entry]) -> bytes:
     facts: list[Any] = []
     numbers: list[bytes] = []
     for entry in entries:
-        if isinstance(entry, SamplesArrived):
-            arrivals = [[a.stream, list(a.channels), len(a.times)] for a in entry.arrivals]
-            position = None if entry.input_position is None else dict(entry.input_position)
-            others = entry.history, entry.past, entry.writer
-            facts.append([entry.kind, arrivals, entry.source, position, *others])
-            for arrival in entry.arrivals:
+        values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+        if isinstance(entry, SamplesArrived | StepsTaken):
+            arrivals = entry.arrivals
+            values["arrivals"] = [[a.stream, a.channels, len(a.times)] for a in arrivals]
+            position = entry.input_position
+            values["input_position"] = None if position is None else dict(position)
+            for arrival in arrivals:
                 numbers.append(np.ascontiguousarray(arrival.times, "<i8").tobytes())
                 numbers.append(np.ascontiguousarray(arrival.values, "<f8").tobytes())
-        else:
-            facts.append([entry.kind, *(getattr(entry, field.name) for field in fields(entry))])
+        if isinstance(entry, StepsTaken):
+            values["rows"] = len(entry.rows)
+            numbers.append(np.ascontiguousarray(entry.rows, "<i4").tobytes())
+        facts.append([entry.kind, *values.values()])
     head = json.dumps(facts, separators=(",", ":")).encode()
     return b"".join((_LENGTH.pack(len(head)), head, *numbers))
 
@@ -217,28 +239,40 @@ def unpack(record: bytes) -> list[Entry]:
         (length,) = _LENGTH.unpack_from(record)
         offset = _LENGTH.size + length
         entries: list[Entry] = []
-        for kind, *values in json.loads(record[_LENGTH.size : offset]):
-            if kind != SamplesArrived.kind:
-                entries.append(_PLAIN[kind](*map(_tupled, values)))
+
+        def numbers(kind: str, count: int) -> Any:
+            nonlocal offset
+            column = np.frombuffer(record, kind, count, offset)
+            offset += column.nbytes
+            return column
+
+        for kind, *listed in json.loads(record[_LENGTH.size : offset]):
+            if kind not in (SamplesArrived.kind, StepsTaken.kind):
+                entries.append(_KINDS[kind](*map(_tupled, listed)))
                 continue
-            listed, source, position, *others = values
-            arrivals = []
-            for stream, channels, count in listed:
-                times = np.frombuffer(record, "<i8", count, offset).astype(np.int64)
-                offset += times.nbytes
-                flat = np.frombuffer(record, "<f8", count * len(channels), offset)
-                offset += flat.nbytes
-                numbers = flat.reshape(count, len(channels)).astype(np.float64)
-                arrivals.append(Arrival(stream, tuple(channels), times, numbers))
-            entries.append(SamplesArrived(tuple(arrivals), source, position, *others))
+            arrivals, *others = listed
+            taken = []
+            for stream, channels, count in arrivals:
+                times = numbers("<i8", count).astype(np.int64)
+                flat = numbers("<f8", count * len(channels)).astype(np.float64)
+                values = flat.reshape(count, len(channels))
+                taken.append(Arrival(stream, tuple(channels), times, values))
+            if kind == StepsTaken.kind:
+                rows, position, anew, *flags = others
+                others = [numbers("<i4", rows).astype(np.int64), position, tuple(anew), *flags]
+            entries.append(_KINDS[kind](tuple(taken), *others))
         if offset != len(record):
             raise ValueError("length")
     except (LookupError, TypeError, ValueError, struct.error) as error:
         raise StateError(
-            f"expected a record of the service's log, found other bytes: {error}",
+            f"expected a record of the log, found other bytes: {error}",
             hint="newnormal serve verify names what is damaged; restore a backup",
         ) from error
     return entries
+
+
+def _source_of(entry: SamplesArrived | StepsTaken) -> str:
+    return f"source {entry.source!r}" if isinstance(entry, SamplesArrived) else "source"
 
 
 def _tupled(value: Any) -> Any:

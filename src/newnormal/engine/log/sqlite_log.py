@@ -1,11 +1,12 @@
-"""The log of the service as a SQLite database: a record is on the disk once it is appended."""
+"""The log as a SQLite database, and the inbox: what other processes ask for."""
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from newnormal.engine.database import Database, Mark, Migration, checksum
+from newnormal.engine.database import Database, Mark, Migration, checksum, database_errors
 from newnormal.errors import StateError
 
 LOG_MIGRATIONS: tuple[Migration, ...] = (
@@ -14,6 +15,7 @@ LOG_MIGRATIONS: tuple[Migration, ...] = (
         " record BLOB NOT NULL)",
         "CREATE TABLE trimmed (one INTEGER PRIMARY KEY CHECK (one = 1), upto INTEGER NOT NULL)",
         "INSERT INTO trimmed VALUES (1, 0)",
+        "CREATE TABLE inbox (number INTEGER PRIMARY KEY AUTOINCREMENT, request TEXT NOT NULL)",
     ),
 )
 _PUT = "INSERT INTO records VALUES (?, ?, ?)"
@@ -37,6 +39,16 @@ def read_trimmed(reader: sqlite3.Connection, path: Path) -> int:
             hint="restore a backup",
         )
     return row[0]
+
+
+def ask(path: Path, request: str) -> None:
+    """Leave a request for the process that uses a log."""
+    if not path.is_file():
+        raise StateError(f"expected a log, found no file {path}")
+    with database_errors(path), closing(sqlite3.connect(path, timeout=30.0)) as connection:
+        connection.execute("PRAGMA synchronous=FULL")
+        with connection:
+            connection.execute("INSERT INTO inbox (request) VALUES (?)", (request,))
 
 
 class SqliteLog:
@@ -64,6 +76,7 @@ class SqliteLog:
     """
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self._sync = sync
         self.marked = Mark.read(path)  # the position that it must have come to before
         self._database = Database(path, LOG_MIGRATIONS, synchronous="FULL" if sync else "NORMAL")
         with self._database.reading() as reader:
@@ -72,8 +85,8 @@ class SqliteLog:
         self._appending = threading.Lock()
         self._last = self._trimmed if last is None else int(last)
 
-    def append(self, record: bytes) -> int:
-        """Write a record and return its position.
+    def append(self, record: bytes, requests: Sequence[int] = ()) -> int:
+        """Write a record and return its position; `requests` of the inbox are removed with it.
 
         If that fails, as on a full disk, nothing was written, and it can be tried again.
         """
@@ -81,9 +94,24 @@ class SqliteLog:
             position = self._last + 1
             with self._database.transaction() as writer:
                 writer.execute(_PUT, (position, record_crc(position, record), record))
+                for request in requests:
+                    writer.execute("DELETE FROM inbox WHERE number = ?", (request,))
             self._last = position  # only once it is committed
-            self._database.mark.write(position)
+            if self._sync:
+                self._database.mark.write(position)
         return position
+
+    def sync(self) -> None:
+        """Have all records on the disk, also without `sync`."""
+        with self._appending:
+            with self._database.transaction(sync=True) as writer:
+                writer.execute("UPDATE trimmed SET upto = upto")
+            self._database.mark.write(self._last)
+
+    def requests(self) -> list[tuple[int, str]]:
+        """Return what other processes ask for, each with its number, the oldest first."""
+        with self._database.reading() as reader:
+            return reader.execute("SELECT number, request FROM inbox ORDER BY number").fetchall()
 
     def read(self, after: int) -> Iterator[tuple[int, bytes]]:
         """Give the records behind a position, in order, and those that come meanwhile.

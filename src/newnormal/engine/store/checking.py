@@ -211,7 +211,8 @@ def _models_of(state: bytes) -> set[str]:
     """Return the models that the state of the service has; none if it is not as expected."""
     try:
         streams = json.loads(zlib.decompress(state))["streams"]
-        return {model["file"] for stream in streams for model in stream["models"]}
+        files = {model["file"] for stream in streams for model in stream["models"]}
+        return files - {""}  # that of a detector which the fleet alone has
     except (LookupError, TypeError, ValueError, zlib.error):
         return set()
 

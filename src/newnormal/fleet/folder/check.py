@@ -11,11 +11,9 @@ from newnormal.fleet.fleet import Fleet
 from newnormal.fleet.folder.fits import FitReader
 from newnormal.fleet.folder.listing import read_listing
 from newnormal.fleet.folder.lock import FolderLock
-from newnormal.fleet.folder.log import SHORTEST_GAP, FileLog, LogPart, gap, scan
 from newnormal.fleet.folder.manifest import Manifest, read_manifest
-from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST, new_log_id
+from newnormal.fleet.folder.names import COPY, DAMAGED, MANIFEST
 from newnormal.fleet.folder.recovery import Lost, Read, events_of, read_streams
-from newnormal.fleet.folder.replaying import LogEnd, StreamPlaces, log_end
 from newnormal.fleet.folder.writer import FolderWriter, leftovers
 from newnormal.fleet.stream import Stream
 from newnormal.fleet.streams import FleetStreams
@@ -30,7 +28,7 @@ class FleetProblem(NamedTuple):
     text: str  # what was found
     repair: str  # what `check(folder, repair=True)` does about it; empty: nothing can be done
     streams: tuple[str, ...] = ()  # the streams that it costs something
-    # Whether a kill leaves this, and the next `Fleet.open` clears it up by itself.
+    # Whether a kill leaves this, and the next checkpoint clears it up by itself.
     left_by_kill: bool = False
 
 
@@ -40,7 +38,7 @@ class FleetReport:
 
     folder: Path  # the folder
     streams: int = 0  # how many streams can be read
-    # In the order of the files: the manifest, streams, the log.
+    # In the order of the files: the manifest, streams.
     problems: list[FleetProblem] = field(default_factory=list)
     repaired: bool = False  # whether they were repaired
 
@@ -99,7 +97,6 @@ class _Check:
         self.readable = False  # whether there is any stream
         self.rewrite = False  # whether shards have to be written anew
         self.damaged: set[str] = set()  # files to keep beside
-        self.unreadable: list[Path] = []  # files of the log to take away
 
     def run(self, repair: bool) -> FleetReport:
         report = self.report
@@ -110,14 +107,13 @@ class _Check:
             return report
         self._manifests()
         read = self._streams(manifest)
-        damage = self._log(manifest, read) if manifest.log_id is not None else []
         for file in leftovers(self.folder, manifest):
             text = f"{file.name} belongs to no checkpoint"
             report.add(text, "remove it", left_by_kill=True)
         if not self.readable:
             report.problems = [problem._replace(repair="") for problem in report.problems]
         elif repair and report.problems:
-            self._repair(manifest, read, damage)
+            self._repair(manifest, read)
             report.repaired = True
             if self.rewrite:
                 report.streams = len(read.streams)
@@ -180,68 +176,11 @@ class _Check:
                 self.report.add(text, repair)
                 self.rewrite = True
 
-    def _log(self, manifest: Manifest, read: Read) -> list[tuple[Path, int, LogPart]]:
-        """Return what is damaged in the log that is needed: file, its position, the part."""
-        assert manifest.log_id is not None
-        files, places = FileLog(self.folder, manifest.log_id).files, StreamPlaces(read)
-        damage: list[tuple[Path, int, LogPart]] = []
-        first = end = manifest.first
-        for at, (start, path) in enumerate(files):
-            following = files[at + 1][0] if at + 1 < len(files) else manifest.position
-            if at + 1 < len(files) and following <= first:
-                continue
-            if start > first and start != end:
-                self._hole(end, start)
-            end = max(start, first)
-            try:
-                parts = list(scan(path, start, first))
-            except StateError as error:
-                self.report.add(error.message, "take it away: samples in it are lost")
-                self.unreadable.append(path)
-                self.rewrite, end = True, max(end, following)
-                continue
-            for found in parts:
-                part, wrong = _checked(found, places)
-                end = part.end
-                if part.kind not in ("damage", "torn"):
-                    continue
-                damage.append((path, start, part))
-                size = part.end - part.start
-                if part.kind == "torn" and at == len(files) - 1:
-                    end = part.start
-                    text = f"{path.name}: the last record is not whole ({size} bytes)"
-                    self.report.add(text, "cut it off: it was never judged", left_by_kill=True)
-                else:
-                    self.damaged.add(path.name)
-                    text = f"{path.name}: {size} bytes at position {part.start} {wrong}"
-                    self.report.add(text, "skip them: samples in them are lost, later ones are not")
-                    self.rewrite |= size < SHORTEST_GAP
-        behind = manifest.first < manifest.position
-        if behind and end < manifest.position:
-            self._hole(end, manifest.position)
-        return damage
-
-    def _hole(self, start: int, end: int) -> None:
-        text = f"the log from position {start} to {end} is missing"
-        self.report.add(text, "go on without it: samples in it are lost")
-        self.rewrite = True
-
     # ------------------------------------------------------------------ repair
 
-    def _repair(
-        self, manifest: Manifest, read: Read, damage: list[tuple[Path, int, LogPart]]
-    ) -> None:
+    def _repair(self, manifest: Manifest, read: Read) -> None:
         self._keep()
         manifest.write(self.folder)
-        for path, start, part in damage:
-            with path.open("r+b") as file:
-                if part.kind == "torn":
-                    file.truncate(part.start - start)
-                elif part.end - part.start >= SHORTEST_GAP:
-                    file.seek(part.start - start)
-                    file.write(gap(part.end - part.start))
-                file.flush()
-                os.fsync(file.fileno())
         if not self.rewrite:
             for file_left in leftovers(self.folder, manifest):
                 remove_file(file_left)
@@ -250,9 +189,6 @@ class _Check:
 
     def _keep(self) -> None:
         """Keep files that are damaged beside the others."""
-        for path in self.unreadable:
-            (self.folder / DAMAGED).mkdir(exist_ok=True)
-            path.replace(self.folder / DAMAGED / path.name)
         for name in sorted(self.damaged):
             target = self.folder / DAMAGED
             if (self.folder / name).exists():
@@ -260,17 +196,8 @@ class _Check:
                 shutil.copy2(self.folder / name, target / name)
 
     def _write(self, manifest: Manifest, read: Read) -> None:
-        """Write the streams that can be read, up to the end of the log, and those begun again.
-
-        That log is not needed any more: another one begins, and the old files are removed.
-        """
+        """Write the streams that can be read, and those begun again."""
         fleet = Fleet._of(self.folder, replace(read, lost=[]), *self.classes)
-        end, log_id = LogEnd(manifest.position, manifest.marker, manifest.marked), manifest.log_id
-        if log_id is not None:
-            log, log_id = FileLog(self.folder, log_id), new_log_id()
-            log.lenient = True
-            end = log_end(log, manifest, whole=False)
-            fleet._replay(log, read, end, None)
         ordered = [
             (member.order, member.stream) for _, members in read.shards for member in members
         ]
@@ -283,19 +210,8 @@ class _Check:
         writer = FolderWriter(self.folder)
         writer.number_from(manifest.next_id)
         writer.arrange(streams)
-        writer.write_changed(end.position)
-        marker = end.marker, end.marked
-        writer.publish(fleet._contents(), end.position, log_id, marker)
-
-
-def _checked(part: LogPart, places: StreamPlaces) -> tuple[LogPart, str]:
-    """Return a part of the log and what is wrong with it; a record that does not fit is damage."""
-    try:
-        if part.kind == "record":
-            places.check(part.record, part.end)
-    except StateError as error:
-        return part._replace(kind="damage"), f"cannot be applied: {error.message}"
-    return part, "are damaged"
+        writer.write_changed()
+        writer.publish(fleet._contents(), manifest.position)
 
 
 def _fit(fits: FitReader | None, place: tuple[int, int] | None) -> Any:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from newnormal.errors import StateError
-from newnormal.fleet.folder.names import AGAIN, new_name, ordinary
+from newnormal.fleet.folder.manifest import read_manifest
+from newnormal.fleet.folder.names import AGAIN, files_of, new_name, ordinary
 from newnormal.fleet.results import FleetEvent
 from newnormal.packing.events import EventReader, event_facts
 from newnormal.state.facts import MALFORMED, Facts
@@ -37,6 +38,12 @@ def read_listing(folder: Path, name: str) -> Any:
     except (ValueError, RecursionError):
         pass
     raise StateError(f"{name} is truncated or corrupted", hint=AGAIN)
+
+
+def stream_names(path: Path) -> tuple[str, ...]:
+    """Return the names of the streams of a fleet's folder, or of an engine's."""
+    folder = files_of(path)
+    return tuple(read_listing(folder, read_manifest(folder).streams)["name"])
 
 
 class EventWriter:

@@ -40,7 +40,6 @@ class ShardFile:
     facts_at: int  # where the facts begin, as JSON
     size: int
     digest: str
-    position: int  # of the log, up to which it holds everything
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,7 @@ class Manifest:
     # Of the fleet at `position`.
     ticks: int
     incidents: Any
-    position: int  # of the log when this was written: no shard is further
-    log_id: str | None  # the name of the log's files; None where the caller keeps the log
-    # The caller's newest marker up to there, and the position after its record.
-    marker: bytes | None
-    marked: int
+    position: int  # of its engine's log: all shards are there
     next_id: int  # the number that the next stream gets
     # The file of the fits, and how much of it is used.
     fits: str
@@ -71,21 +66,15 @@ class Manifest:
 
     @property
     def files(self) -> set[str]:
-        """The names of the files that belong to the fleet, besides the log's."""
+        """The names of the files that belong to the fleet."""
         events = set() if self.events is None else {self.events}
         return {self.fits, self.streams, *(shard.name for shard in self.shards)} | events
-
-    @property
-    def first(self) -> int:
-        """The position from which on the log is needed."""
-        return min((shard.position for shard in self.shards), default=self.position)
 
     def write(self, folder: Path) -> None:
         """Write it to the folder, in the place of the one before."""
         facts = {
             **vars(self),
             "format": FORMAT,
-            "marker": None if self.marker is None else self.marker.hex(),
             "layouts": layouts_to_json(self.layouts),
             "shards": [vars(shard) for shard in self.shards],
         }
@@ -127,10 +116,7 @@ class Manifest:
         layouts = take_layouts(facts)
         shards = tuple(_shard(part, len(layouts)) for part in facts.parts("shards", _MOST))
         limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
-        marker = facts.text("marker") if facts.has("marker") else facts.take("marker")
         position = facts.count("position")
-        if any(shard.position > position for shard in shards):
-            raise StateError("shards: expected positions up to that of the manifest, found others")
         if len({shard.name for shard in shards}) < len(shards):
             raise StateError("shards: expected each file once, found one twice")
         manifest = cls(
@@ -140,9 +126,6 @@ class Manifest:
             ticks=facts.count("ticks"),
             incidents=facts.take("incidents"),
             position=position,
-            log_id=facts.text("log_id") if facts.has("log_id") else facts.take("log_id"),
-            marker=None if marker is None else bytes.fromhex(marker),
-            marked=facts.count("marked"),
             next_id=facts.count("next_id", 0, 2**32 - 1),
             fits=_name(facts, "fits"),
             fits_size=facts.count("fits_size"),
@@ -152,8 +135,6 @@ class Manifest:
             shards=shards,
             version=facts.count("version", 1),
         )
-        if manifest.log_id is not None and not manifest.log_id.isalnum():
-            raise facts.wrong("log_id", "letters and digits", manifest.log_id)
         facts.done()
         return manifest
 
@@ -232,7 +213,6 @@ def _shard(facts: Facts, layouts: int) -> ShardFile:
         facts_at=facts.count("facts_at"),
         size=facts.count("size"),
         digest=facts.text("digest"),
-        position=facts.count("position"),
     )
     facts.done()
     return shard

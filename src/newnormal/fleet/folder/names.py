@@ -16,15 +16,9 @@ AGAIN = "`newnormal fleet check FOLDER` says what is damaged and what can be rep
 
 _HEX = "[0-9a-f]{12}"
 _OURS = re.compile(
-    rf"(live|fits)-{_HEX}\.bin|(events|streams)-{_HEX}\.json|log-{_HEX}-\d{{20}}\.bin"
+    rf"(live|fits)-{_HEX}\.bin|(events|streams)-{_HEX}\.json"
     r"|\.manifest(\.copy)?\.json\.\d+-[0-9a-f]+\.tmp"
 )
-_LOG = re.compile(r"log-([0-9a-f]+)-(\d{20})\.bin")
-
-
-def new_log_id() -> str:
-    """Return a name for a log that no other has."""
-    return secrets.token_hex(6)
 
 
 def new_name(kind: str, suffix: str = "bin") -> str:
@@ -32,15 +26,10 @@ def new_name(kind: str, suffix: str = "bin") -> str:
     return f"{kind}-{secrets.token_hex(6)}.{suffix}"
 
 
-def log_name(log_id: str, position: int) -> str:
-    """Return the name of a log file that begins at a position."""
-    return f"log-{log_id}-{position:020d}.bin"
-
-
-def log_start(name: str, log_id: str) -> int | None:
-    """Return the position at which a log file begins; None for any other file."""
-    found = _LOG.fullmatch(name)
-    return int(found[2]) if found and found[1] == log_id else None
+def files_of(path: Path) -> Path:
+    """Return the folder with a fleet's files: of an engine's folder the one inside it."""
+    inside = path / "fleet"
+    return inside if not (path / MANIFEST).exists() and (inside / MANIFEST).exists() else path
 
 
 def is_ours(name: str) -> bool:

@@ -50,9 +50,7 @@ class ShardMember(NamedTuple):
     fit: tuple[int, int]  # offset and length in the file of the fits
 
 
-def write_shard(
-    folder: Path, members: Sequence[ShardMember], layout: int, position: int
-) -> ShardFile:
+def write_shard(folder: Path, members: Sequence[ShardMember], layout: int) -> ShardFile:
     """Write the file of a shard under a new name."""
     blocks = [member.stream.block for member in members]
     rare = _Rare()
@@ -80,9 +78,7 @@ def write_shard(
     content: list[Any] = [block.data for block in blocks]
     write_new(folder / name, content + tail)
     facts_at = sum(map(len, blocks)) + sum(map(len, rare.blocks))
-    return ShardFile(
-        name, layout, len(members), facts_at, facts_at + len(text), digest.hexdigest(), position
-    )
+    return ShardFile(name, layout, len(members), facts_at, facts_at + len(text), digest.hexdigest())
 
 
 def _digest(block: Any) -> str:

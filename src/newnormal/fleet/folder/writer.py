@@ -13,7 +13,7 @@ from newnormal.errors import StateError
 from newnormal.fleet.folder.fits import FitWriter
 from newnormal.fleet.folder.listing import EventWriter, write_listing
 from newnormal.fleet.folder.manifest import Manifest, ShardFile
-from newnormal.fleet.folder.names import is_ours, log_start
+from newnormal.fleet.folder.names import is_ours
 from newnormal.fleet.folder.shards import ShardMember, write_shard
 from newnormal.fleet.group import Group
 from newnormal.fleet.results import FleetEvent
@@ -29,7 +29,7 @@ _WASTE = 1 << 20  # bytes of fits that nobody needs, up to which they stay
 
 @dataclass
 class FleetContents:
-    """What a folder holds of a fleet, besides its log."""
+    """What a folder holds of a fleet."""
 
     detector: dict[str, Any]  # its method, options and threshold, as in a state file
     limit: float | None
@@ -160,17 +160,17 @@ class FolderWriter:
 
     # ------------------------------------------------------------------ to the disk
 
-    def write(self, which: Iterable[int], position: int) -> None:
-        """Write shards as they are, which is up to a position of the log."""
+    def write(self, which: Iterable[int]) -> None:
+        """Write shards as they are."""
         layouts = self._layouts()
         for at in which:
             shard = self.shards[at]
             members = [self._member(name) for name in shard.members]
-            shard.file = write_shard(self.folder, members, layouts[shard.layout], position)
+            shard.file = write_shard(self.folder, members, layouts[shard.layout])
             shard.changed = False
             self.dirty.discard(at)
 
-    def write_changed(self, position: int) -> None:
+    def write_changed(self) -> None:
         """Write the shards whose streams are others than before, and fits they need."""
         fits = self.fits
         if not fits.name or fits.size - fits.used(self._fitted()) > max(_WASTE, fits.size // 2):
@@ -179,7 +179,7 @@ class FolderWriter:
                 shard.changed = True
             self._listing = None
         self.fits.add(entry.stream for entry in self._entries.values())
-        self.write([at for at, shard in enumerate(self.shards) if shard.changed], position)
+        self.write([at for at, shard in enumerate(self.shards) if shard.changed])
         if self._listing is None:
             entries = self._entries.values()
             columns = {
@@ -212,16 +212,12 @@ class FolderWriter:
         self,
         contents: FleetContents,
         position: int,
-        log_id: str | None,
-        marker: tuple[bytes | None, int] = (None, 0),
     ) -> Manifest:
-        """Write the manifest, and remove what it does not refer to."""
+        """Write the manifest of a position of the log, and remove what it does not refer to."""
         layouts = self._layouts()
-        for at, shard in enumerate(self.shards):
+        for shard in self.shards:
             assert shard.file is not None
-            here = layouts[shard.layout]
-            moved = position if at not in self.dirty else shard.file.position
-            shard.file = replace(shard.file, layout=here, position=moved)
+            shard.file = replace(shard.file, layout=layouts[shard.layout])
         assert self._listing is not None
         manifest = Manifest(
             detector=contents.detector,
@@ -230,9 +226,6 @@ class FolderWriter:
             ticks=contents.ticks,
             incidents=contents.incidents,
             position=position,
-            log_id=log_id,
-            marker=marker[0],
-            marked=marker[1],
             next_id=self._next_id,
             fits=self.fits.name,
             fits_size=self.fits.size,
@@ -249,13 +242,8 @@ class FolderWriter:
 
 def leftovers(folder: Path, manifest: Manifest) -> list[Path]:
     """Return files of a folder that do not belong to its fleet, and that a fleet wrote."""
-    log_id = manifest.log_id
     return sorted(
-        path
-        for path in folder.iterdir()
-        if is_ours(path.name)
-        and path.name not in manifest.files
-        and (log_id is None or log_start(path.name, log_id) is None)
+        path for path in folder.iterdir() if is_ours(path.name) and path.name not in manifest.files
     )
 
 
