@@ -74,7 +74,7 @@ class Plant:
 
     @property
     def state(self) -> Path:
-        """Where a watch keeps its state."""
+        """The folder in which a watch keeps what it learns."""
         return self.folder / "plant.state"
 
     def write(self, lines: Sequence[str], path: Path | None = None) -> Path:
@@ -140,7 +140,8 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     history = folder / "history.csv"
     history.write_text("\n".join(["time,a,b,c", *rows(900)]) + "\n")
     path = folder / "plant.nn"
-    M2N2(window=6, stride=3, lr=0.05, decay=0.9, epochs=3).fit(read(history)).save(path)
+    detector = M2N2(window=6, stride=3, lr=0.05, decay=0.9, epochs=3).fit(read(history))
+    detector.track_alarms().save(path)
     return path
 
 

@@ -57,6 +57,16 @@ class Site:
     live: Path
     lines: list[str]
 
+    @property
+    def state(self) -> Path:
+        """The folder in which a watch keeps what it learns."""
+        return self.folder / "fleet.state"
+
+    @property
+    def watch(self) -> tuple[object, ...]:
+        """The command that goes on in that folder."""
+        return ("watch", self.fleet, self.live, "--by", "host", "--state", self.state)
+
     def write(self, lines: list[str], name: str = "live.csv", header: str = WIDE) -> Path:
         return write(self.folder / name, header, lines)
 

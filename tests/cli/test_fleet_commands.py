@@ -109,7 +109,7 @@ def test_fit_refuses_a_target_before_it_works(site: Site, newnormal: Command) ->
         (site.folder / "no" / "x.fleet", f"found no folder {site.folder / 'no'}"),
     ):
         done = newnormal("fit", site.live, "--by", "host", "-o", target, status=1)
-        assert f"error: cannot write {target}: {text}\n" in done.stderr
+        assert f"error: cannot write {target}: {text}" in done.stderr
         assert "fitting" not in done.stderr
 
 
@@ -188,21 +188,21 @@ def test_evaluate_prints_each_stream_and_the_total(site: Site, newnormal: Comman
 
 
 def test_inspect_shows_the_fleet_and_one_stream(site: Site, newnormal: Command) -> None:
-    live = site.write(site.lines[: 4 * 65])  # in the middle of the fault
-    newnormal("watch", site.fleet, live, "--by", "host")
-    shown = newnormal("inspect", site.fleet).stdout
+    site.write(site.lines[: 4 * 65])  # in the middle of the fault
+    newnormal(*site.watch, status=0)
+    shown = newnormal("inspect", site.state).stdout
     words = " ".join(shown.split())
     assert "streams 4 normal 0 streams open alarms 4 of 4 streams pending changes " in words
     assert "Alarms opened in 4 of 4 streams" in shown
-    facts = json.loads(newnormal("inspect", site.fleet, "--json").stdout)
+    facts = json.loads(newnormal("inspect", site.state, "--json").stdout)
     assert facts["streams"] == 4
     assert facts["states"]["in_alarm"] == 4
     assert facts["states"]["normal"] == 0
     assert set(facts["open_alarms"]) == set(HOSTS)
     assert facts["open_incidents"][0]["number"] == 1
     assert facts["line"] == 4 * 65 + 1
-    assert facts["watch"] == "ended"
-    one = json.loads(newnormal("inspect", site.fleet, "db", "--json").stdout)
+    assert facts["process"] == "ended"
+    one = json.loads(newnormal("inspect", site.state, "db", "--json").stdout)
     assert one["samples_seen"] == 65
     assert one["status"] == "in alarm"
 
@@ -217,10 +217,13 @@ def test_inspect_refuses_a_stream_of_none(site: Site, newnormal: Command) -> Non
 
 
 def test_a_stream_goes_out_and_in_again_unchanged(site: Site, newnormal: Command) -> None:
-    newnormal("watch", site.fleet, site.live, "--by", "host")
+    newnormal(*site.watch, status=0)
     model = site.folder / "db.nn"
-    assert newnormal("fleet", "extract", site.fleet, "db", "-o", model).returncode == 0
+    assert newnormal("fleet", "extract", site.state, "db", "-o", model).returncode == 0
     assert load(model).counters["seen"] == LIVE
+    for folder in (model, site.state):
+        refused = newnormal("fleet", "remove", folder, "db", status=1)
+        assert f"error: {folder}: expected the folder of a fleet, found none" in refused.stderr
     assert "removed db" in newnormal("fleet", "remove", site.fleet, "db").stderr
     assert Fleet.load(site.fleet).streams_ == HOSTS[:-1]
     done = newnormal("fleet", "insert", site.fleet, "db-2", model)
@@ -230,8 +233,6 @@ def test_a_stream_goes_out_and_in_again_unchanged(site: Site, newnormal: Command
     assert fleet["db-2"].counters["seen"] == LIVE
     again = newnormal("fleet", "insert", site.fleet, "db-2", model, status=1)
     assert "error: name: expected a new stream, found 'db-2', which there is" in again.stderr
-    missing = newnormal("fleet", "remove", model, "db")
-    assert f"error: {model}: expected the folder of a fleet, found none" in missing.stderr
 
 
 def test_check_verifies_and_repairs(site: Site, newnormal: Command) -> None:

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from newnormal import Fleet, load
+from newnormal.engine.log.sqlite_log import ask
 from newnormal.io.sinks.lines import JsonLinesSink
-from newnormal.runtime.feedback import FeedbackAct, FeedbackRequest, Queue
 from newnormal.tabular import read_tables
 from newnormal.types.arrays import time_of_text, zone_of_text
 from tests.cli.conftest import Command, Plant, Running
@@ -39,13 +39,15 @@ def test_watch_prints_what_each_detector_says_in_line_order(site: Site, newnorma
 @pytest.mark.parametrize("cut", [0, 1, 5, 250, 479])
 def test_a_file_that_grows_is_resumed_exactly(site: Site, newnormal: Command, cut: int) -> None:
     expected = expected_lines(site, site.lines)
+    files = {path: path.read_bytes() for path in site.fleet.iterdir()}
     site.write(site.lines[:cut])
-    before = newnormal("watch", site.fleet, site.live, "--by", "host")
+    before = newnormal(*site.watch)
     site.write(site.lines)
-    after = newnormal("watch", site.fleet, site.live, "--by", "host")
+    after = newnormal(*site.watch)
     assert (before.stdout + after.stdout).splitlines() == expected
     assert f"resuming at line {cut + 2}" in after.stderr
-    assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
+    assert newnormal(*site.watch).stdout == ""
+    assert {path: path.read_bytes() for path in site.fleet.iterdir()} == files, "MODEL is read"
 
 
 def test_alarms_only_prints_events_with_their_stream(site: Site, newnormal: Command) -> None:
@@ -95,10 +97,10 @@ def test_a_bad_line_is_skipped_but_strict_stops(site: Site, newnormal: Command, 
     expected = expected_lines(site, site.lines)
     text = "\n".join(["time,host,cpu,mem", *site.lines[:19], bad, *site.lines[19:]]) + "\n"
     site.live.write_bytes(text.encode("utf-8", "surrogateescape"))
-    strict = newnormal("watch", site.fleet, site.live, "--by", "host", "--strict", status=3)
+    strict = newnormal(*site.watch, "--strict", status=3)
     assert f"error: {BAD_LINES[bad]}" in strict.stderr
     assert strict.stdout.splitlines() == expected[:19]
-    done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
+    done = newnormal(*site.watch, status=0)
     assert f"{BAD_LINES[bad]}; skipped" in done.stderr
     assert "1 bad line skipped" in done.stderr
     assert (strict.stdout + done.stdout).splitlines() == expected
@@ -108,7 +110,7 @@ def test_long_lines_are_judged_as_wide_ones(site: Site, newnormal: Command) -> N
     expected = expected_lines(site, site.lines)
     long = site.write(long_lines(site.lines), "long.csv", LONG)
     part = site.write(long_lines(site.lines)[:301], "long.csv", LONG)
-    arguments = ("watch", site.fleet, long, "--by", "host", "--long")
+    arguments = ("watch", site.fleet, long, "--by", "host", "--long", "--state", site.state)
     before = newnormal(*arguments)
     assert "not complete yet" in before.stderr
     assert part == long
@@ -142,13 +144,13 @@ def test_after_a_kill_nothing_is_lost_and_what_repeats_is_byte_for_byte_the_same
     site: Site, newnormal: Command, lines: int
 ) -> None:
     expected = expected_lines(site, site.lines)
-    watch = Running("watch", site.fleet, site.live, "--by", "host", "--follow")
+    watch = Running(*site.watch, "--follow")
     seen = watch.read(lines) + watch.end(signal.SIGKILL).stdout.split("\n")[:-1]
     assert seen == expected[: len(seen)]
-    again = newnormal("watch", site.fleet, site.live, "--by", "host").stdout.splitlines()
+    again = newnormal(*site.watch).stdout.splitlines()
     assert again == expected[len(expected) - len(again) :]
     assert len(seen) + len(again) >= len(expected)
-    assert newnormal("watch", site.fleet, site.live, "--by", "host").stdout == ""
+    assert newnormal(*site.watch).stdout == ""
 
 
 @pytest.mark.parametrize(("call", "zone"), [(1, ""), (3, ""), (1, "+05:30")])
@@ -162,11 +164,10 @@ def test_output_that_could_not_be_written_comes_at_the_next_start_in_the_same_zo
     flag: tuple[str, ...],
 ) -> None:
     live = site.write(with_offset(site.lines, zone)) if zone else site.live
-    twin = site.folder / "twin.fleet"
-    shutil.copytree(site.fleet, twin)
     monkeypatch.setattr("newnormal.tabular.text.raw_bytes.READ_BYTES", 5_000)
-    arguments = (live, "--by", "host", *flag)
-    expected = newnormal("watch", twin, *arguments).stdout
+    arguments = ("watch", site.fleet, live, "--by", "host", *flag)
+    expected = newnormal(*arguments).stdout
+    arguments = (*arguments, "--state", site.state)
     for found in map(json.loads, expected.splitlines() if zone else ()):
         time = found["time"] if "time" in found else found["incident"]["start_time"]
         assert zone_of_text(time) == zone
@@ -179,40 +180,43 @@ def test_output_that_could_not_be_written_comes_at_the_next_start_in_the_same_zo
 
     with monkeypatch.context() as patch:
         patch.setattr(JsonLinesSink, "write_lines", fail)
-        before = newnormal("watch", site.fleet, *arguments)
-    assert before.returncode == 1
-    missing = newnormal("watch", site.fleet, site.folder / "no.csv", "--by", "host")
+        before = newnormal(*arguments, status=1)
+    missing = newnormal("watch", site.fleet, site.folder / "no.csv", *arguments[3:])
     assert missing.returncode == 1, "a start that fails loses nothing, either"
-    assert before.stdout + newnormal("watch", site.fleet, *arguments).stdout == expected
+    assert before.stdout + newnormal(*arguments).stdout == expected
 
 
 def test_a_pipe_is_judged_as_it_comes_and_not_repeated(site: Site, newnormal: Command) -> None:
     expected = expected_lines(site, site.lines)
+    arguments = ("watch", site.fleet, "-", *site.watch[3:])
     text = "\n".join(["time,host,cpu,mem", *site.lines[:100]]) + "\n"
-    before = newnormal("watch", site.fleet, "-", "--by", "host", stdin=text)
+    before = newnormal(*arguments, stdin=text)
     text = "\n".join(["time,host,cpu,mem", *site.lines]) + "\n"
-    after = newnormal("watch", site.fleet, "-", "--by", "host", stdin=text)
+    after = newnormal(*arguments, stdin=text)
     assert (before.stdout + after.stdout).splitlines() == expected
     assert "100 judged before" in after.stderr
 
 
 def test_a_signal_stops_it_and_a_second_watch_is_refused(site: Site, newnormal: Command) -> None:
-    watch = Running("watch", site.fleet, "-", "--by", "host")
+    watch = Running("watch", site.fleet, "-", *site.watch[3:])
     watch.send(["time,host,cpu,mem", *site.lines[:8]])
     watch.read(8)
-    second = newnormal("watch", site.fleet, site.live, "--by", "host", status=1)
-    assert f"error: {site.fleet} is in use by process {watch.process.pid}" in second.stderr
+    second = newnormal(*site.watch, status=1)
+    assert f"error: {site.state} is in use by process {watch.process.pid}" in second.stderr
     done = watch.end(signal.SIGTERM)
     assert done.returncode == 0, done.stderr
     assert "judged 8 samples" in done.stderr
 
 
 def test_another_file_is_read_from_the_start(site: Site, newnormal: Command) -> None:
-    newnormal("watch", site.fleet, site.live, "--by", "host")
+    newnormal(*site.watch)
     other = site.write(host_lines(5, HISTORY + LIVE), "other.csv")
-    done = newnormal("watch", site.fleet, other, "--by", "host")
+    done = newnormal("watch", site.state, other, "--state", site.state, status=0)
     assert len(done.stdout.splitlines()) == 20
-    assert f"{site.fleet} was saved for another file ({site.live.resolve()})" in done.stderr
+    assert f"{site.state} was saved for another file ({site.live.resolve()})" in done.stderr
+    again = newnormal(*site.watch)
+    assert again.stderr.count(": it keeps only what it learned") == len(HOSTS)
+    assert json.loads(again.stdout.splitlines()[0])["sample"] == LIVE + 5
 
 
 WRONG = [
@@ -222,9 +226,9 @@ WRONG = [
         "hint: the header names the columns: name that of the streams with --by\n",
     ),
     (
-        ("--by", "host", "--state", "x.state"),
-        "error: --state: expected none with a fleet, found x.state\n"
-        "hint: leave it out: {fleet} has its own state and its place in the input\n",
+        ("--by", "host", "--state", "{fleet}"),
+        "error: cannot write {fleet}: expected a new folder or that of a `watch` or a service, "
+        "found a folder with other files\nhint: choose another name\n",
     ),
     (
         ("--by", "host", "--tag", "tag"),
@@ -244,6 +248,7 @@ WRONG = [
 def test_wrong_options_say_what_to_do(
     site: Site, newnormal: Command, options: tuple[str, ...], text: str
 ) -> None:
+    options = tuple(option.format(fleet=site.fleet) for option in options)
     done = newnormal("watch", site.fleet, site.live, *options, "-q", status=1)
     assert done.stderr == text.format(fleet=site.fleet, live=site.live)
 
@@ -268,7 +273,7 @@ def test_no_fleet_and_a_detector_with_by_are_refused(site: Site, newnormal: Comm
     )
 
 
-# --- feedback to a stream: at once, by a running watch, or after a kill
+# --- decisions about a stream: at once, by a running watch, or after a kill
 
 
 IN_FAULT = 4 * 65  # lines: in the middle of the fault
@@ -278,77 +283,74 @@ IN_FAULT = 4 * 65  # lines: in the middle of the fault
 def alarmed(site: Site, newnormal: Command) -> Site:
     """A site whose streams are in alarm."""
     site.write(site.lines[:IN_FAULT])
-    newnormal("watch", site.fleet, site.live, "--by", "host")
+    newnormal(*site.watch, status=0)
     return site
 
 
 def test_feedback_is_applied_at_once_where_no_watch_runs(alarmed: Site, newnormal: Command) -> None:
-    done = newnormal("accept", alarmed.fleet, "web-1", status=0)
+    done = newnormal("accept", alarmed.state, "web-1", status=0)
     assert done.stderr == ("web-1: alarm 1 accepted: samples like these are normal from now on\n")
-    assert set(Fleet.load(alarmed.fleet).alarms_) == {"web-2", "web-3", "db"}
-    again = newnormal("accept", alarmed.fleet, "web-1", status=1)
+    assert set(Fleet.load(alarmed.state).alarms_) == {"web-2", "web-3", "db"}
+    again = newnormal("accept", alarmed.state, "web-1", status=1)
     assert "error: expected an open change or alarm to accept, found none" in again.stderr
 
 
-def test_feedback_needs_a_stream_of_the_fleet(alarmed: Site, newnormal: Command) -> None:
-    assert newnormal("accept", alarmed.fleet, status=1).stderr == (
-        f"error: {alarmed.fleet} is a fleet: expected a stream after it, found none\n"
-        f"hint: newnormal accept {alarmed.fleet} STREAM\n"
+def test_feedback_needs_a_stream_of_a_watch(alarmed: Site, newnormal: Command) -> None:
+    assert newnormal("accept", alarmed.state, status=1).stderr == (
+        f"error: {alarmed.state} has many streams: expected a stream after it, found none\n"
+        f"hint: newnormal accept {alarmed.state} STREAM\n"
     )
-    done = newnormal("accept", alarmed.fleet, "web-9")
+    done = newnormal("accept", alarmed.state, "web-9", status=1)
     assert "error: expected one of the 4 streams of this fleet, found 'web-9'" in done.stderr
-    model = alarmed.folder / "db.nn"
-    newnormal("fleet", "extract", alarmed.fleet, "db", "-o", model)
-    done = newnormal("accept", model, "db")
-    assert "error: expected no stream with a detector of one stream, found db" in done.stderr
-    assert newnormal("accept", alarmed.fleet, "db", "web-1").returncode == 2
+    assert newnormal("accept", alarmed.fleet, "db", status=1).stderr == (
+        f"error: expected the folder of a `watch` or of a service, found {alarmed.fleet}\n"
+        f"hint: newnormal watch {alarmed.fleet} INPUT --state FOLDER makes one\n"
+    )
+    assert newnormal("accept", alarmed.state, "db", "web-1").returncode == 2
 
 
 def test_feedback_that_waits_comes_before_new_samples(alarmed: Site, newnormal: Command) -> None:
-    Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-2"))
-    Queue(alarmed.fleet, print).enqueue(FeedbackRequest(FeedbackAct.accept, stream="web-9"))
-    assert "waits for `newnormal watch`" in newnormal("inspect", alarmed.fleet).stdout
+    for stream in ("web-2", "web-9"):
+        request = {"stream": stream, "verb": "accept", "alarm": 1}
+        ask(alarmed.state / "log.sqlite", json.dumps(request))
+    assert "waits for `newnormal watch`" in newnormal("inspect", alarmed.state).stdout
     alarmed.write(alarmed.lines)
-    done = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")
+    done = newnormal(*alarmed.watch, "--alarms-only")
     assert "feedback: web-2: alarm 1 accepted" in done.stderr
-    assert "feedback not applied: web-9: expected one of the 4 streams" in done.stderr
+    assert "feedback not applied: web-9: " in done.stderr
     first = json.loads(done.stdout.splitlines()[0])
     assert (first["stream"], first["event"], first["sample"]) == ("web-2", "closed", 64)
-    assert Queue(alarmed.fleet, print).empty
+    assert not json.loads(newnormal("inspect", alarmed.state, "--json").stdout)["feedback_waiting"]
 
 
 def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: Command) -> None:
-    twin = alarmed.folder / "twin.fleet"
-    shutil.copytree(alarmed.fleet, twin)
-    watch = Running(
-        *("watch", alarmed.fleet, alarmed.live, "--by", "host", "--follow", "--alarms-only")
-    )
+    twin = alarmed.folder / "twin.state"
+    shutil.copytree(alarmed.state, twin)
+    watch = Running(*alarmed.watch, "--follow", "--alarms-only")
     resuming, watching = watch.messages(2)
     assert "resuming" in resuming
     assert "watching" in watching
-    assert newnormal("reject", alarmed.fleet, "web-1").stderr == (
-        f"{alarmed.fleet} is in use by `newnormal watch`: applied there before the next samples\n"
+    assert newnormal("reject", alarmed.state, "web-1").stderr == (
+        f"{alarmed.state} is in use: applied there before the next samples\n"
     )
     assert "feedback: web-1: alarm 1 rejected" in watch.messages(1)[0]
-    newnormal("accept", alarmed.fleet, "web-2")
+    newnormal("accept", alarmed.state, "web-2")
     assert "feedback: web-2: alarm 1 accepted" in watch.messages(1)[0]
     event = json.loads(watch.read(1)[0])
     assert (event["stream"], event["event"]) == ("web-2", "closed")
     watch.end(signal.SIGKILL)
-    left = newnormal("accept", alarmed.fleet, "web-3")
-    assert "was killed: applied when the next starts" in left.stderr
+    left = newnormal("accept", alarmed.state, "web-3")
+    assert "web-3: alarm 1 accepted" in left.stderr
     alarmed.write(alarmed.lines)
-    after = newnormal("watch", alarmed.fleet, alarmed.live, "--by", "host", "--alarms-only")
-    assert "web-1" not in after.stderr
-    assert "feedback: web-3: alarm 1 accepted" in after.stderr
-    events = [json.loads(line) for line in after.stdout.splitlines()]
-    repeated = [each for each in events if (each.get("alarm") or {}).get("reason") == "accepted"]
-    assert [each["stream"] for each in repeated] == ["web-2", "web-3"]
-    assert repeated[0] == event, "the event of the last feedback comes again"
+    after = newnormal(*alarmed.watch, "--alarms-only")
+    assert "feedback" not in after.stderr
     for stream, act in (("web-1", "reject"), ("web-2", "accept"), ("web-3", "accept")):
         newnormal(act, twin, stream)
-    newnormal("watch", twin, alarmed.live, "--by", "host")
-    found, expected = Fleet.load(alarmed.fleet), Fleet.load(twin)
+    newnormal(*alarmed.watch[:-1], twin)
+    same_streams(Fleet.load(alarmed.state), Fleet.load(twin))
+
+
+def same_streams(found: Fleet, expected: Fleet) -> None:
     for stream in found:
         one, other = found[stream].to_state().tensors, expected[stream].to_state().tensors
         assert all((one[name].tobytes() == other[name].tobytes()) for name in one)

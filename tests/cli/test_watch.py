@@ -1,6 +1,5 @@
 """`newnormal watch`: what comes out, what survives, and what is said."""
 
-import hashlib
 import json
 import os
 import signal
@@ -8,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from newnormal import M2N2, StateError, load
-from newnormal import state as state_file
-from newnormal.state import State
+from newnormal import M2N2, load
+from newnormal.engine.folder import SingleEngine
+from newnormal.engine.log.entries import StepsTaken
 from newnormal.tabular import read
 from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, rows
+from tests.present import present
 
 
 def whole(plant: Plant, newnormal: Command) -> list[str]:
@@ -74,14 +75,15 @@ def test_a_file_that_grows_is_resumed_exactly(plant: Plant, newnormal: Command, 
         assert before.stdout + after.stdout == expected
 
 
-def test_the_state_may_be_the_model_itself(plant: Plant, newnormal: Command) -> None:
+def test_the_folder_may_be_the_model_itself(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:200])
-    before = newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     plant.write(plant.lines)
-    after = newnormal("watch", plant.model, plant.live, "--state", plant.model)
+    newnormal("watch", plant.state, plant.live, status=0)  # keeps nothing
+    after = newnormal("watch", plant.state, plant.live, "--state", plant.state)
     assert (before.stdout + after.stdout).splitlines() == expected
-    assert newnormal("watch", plant.model, plant.live, "--state", plant.model).stdout == ""
+    assert newnormal("watch", plant.state, plant.live, "--state", plant.state).stdout == ""
 
 
 def test_without_a_state_nothing_is_written(plant: Plant, newnormal: Command) -> None:
@@ -97,9 +99,7 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
     plant: Plant, newnormal: Command, kill_after: int
 ) -> None:
     expected = whole(plant, newnormal)
-    watch = Running(
-        *("watch", plant.model, plant.live, "--state", plant.state, "--every", 20, "--follow")
-    )
+    watch = Running("watch", plant.model, plant.live, "--state", plant.state, "--follow")
     seen = watch.read(kill_after)
     seen += watch.end(signal.SIGKILL).stdout.split("\n")[:-1]  # the last line may be cut off
     assert seen == expected[: len(seen)]
@@ -125,7 +125,7 @@ def test_a_signal_is_a_clean_stop(plant: Plant, newnormal: Command, number: sign
         "watch", plant.model, "-", "--state", plant.state, stdin="\n".join(plant.lines) + "\n"
     )
     assert [*seen, *(done.stdout + after.stdout).splitlines()] == expected
-    assert "102 judged before" in after.stderr
+    assert "103 judged before" in after.stderr
 
 
 def test_a_resumed_pipe_may_go_on_with_the_next_sample(plant: Plant, newnormal: Command) -> None:
@@ -220,16 +220,16 @@ def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal:
     assert "line 31: " in done.stderr
 
 
-def test_a_checkpoint_of_another_input_is_not_resumed(plant: Plant, newnormal: Command) -> None:
+def test_another_input_is_read_from_its_start(plant: Plant, newnormal: Command) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
     done = newnormal("watch", plant.model, other, "--state", plant.state)
     assert (
         f"{plant.state} was saved for another file ({plant.live.resolve()}); "
-        f"reading this one from the start with {plant.model}\n"
+        "reading this one from the start\n"
     ) in done.stderr
-    assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
+    assert json.loads(done.stdout.splitlines()[0])["sample"] == 399, "the streams go on"
 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["replaced", "rewritten"])
@@ -243,7 +243,8 @@ def test_a_replaced_file_is_another_one(plant: Plant, newnormal: Command, rewrit
     done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
     about = f"{plant.state} was saved for an earlier content of {plant.live.resolve()};"
     assert about in done.stderr
-    assert json.loads(done.stdout.splitlines()[0])["sample"] == 0
+    assert ("it keeps only what it learned" in done.stderr) == rewritten
+    assert json.loads(done.stdout.splitlines()[0])["sample"] in (399, 400)
 
 
 def test_an_unfinished_line_is_left_for_the_next_time(plant: Plant, newnormal: Command) -> None:
@@ -281,13 +282,18 @@ def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) 
     assert seen == expected
 
 
-def test_a_corrupted_state_is_an_error_and_is_left_alone(plant: Plant, newnormal: Command) -> None:
+@pytest.mark.parametrize("name", ["log.sqlite", "store.sqlite", "fleet/manifest.json"])
+def test_a_damaged_folder_is_an_error_and_is_left_alone(
+    plant: Plant, newnormal: Command, name: str
+) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    broken = plant.state.read_bytes()[:-7]
-    plant.state.write_bytes(broken)
+    paths = [plant.state / name, *plant.state.glob(name.replace(".json", ".copy.json"))]
+    for path in paths:
+        path.write_bytes(b"damaged" + path.read_bytes()[7:])
+    before = [path.read_bytes() for path in paths]
     done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
-    assert "is truncated or corrupted" in done.stderr
-    assert plant.state.read_bytes() == broken
+    assert done.stderr.startswith(f"error: {plant.state}/")
+    assert [path.read_bytes() for path in paths] == before
 
 
 def followed(plant: Plant, verdicts: int) -> Running:
@@ -382,12 +388,14 @@ def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) 
     assert len(done.stdout.splitlines()) == 60
 
 
-def test_a_checkpoint_of_another_input_keeps_its_learning(plant: Plant, newnormal: Command) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.model)
-    learned = load(plant.model)
+def test_another_input_with_earlier_times_keeps_what_was_learned(
+    plant: Plant, newnormal: Command
+) -> None:
+    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    learned = load(plant.state)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60)]) + "\n")  # earlier times
-    done = newnormal("watch", plant.model, other, "--state", plant.model)
+    done = newnormal("watch", plant.model, other, "--state", plant.state)
     assert "it keeps only what it learned" in done.stderr
     assert "skipped" not in done.stderr
     assert len(done.stdout.splitlines()) == 60
@@ -396,14 +404,13 @@ def test_a_checkpoint_of_another_input_keeps_its_learning(plant: Plant, newnorma
     assert done.stdout.splitlines() == again.json_lines(0, 60)
 
 
-def test_a_checkpoint_as_model_goes_on_in_the_next_file(plant: Plant, newnormal: Command) -> None:
+def test_a_folder_goes_on_in_the_next_file(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     head, *body = plant.lines
-    monday, tuesday = plant.folder / "monday.csv", plant.folder / "tuesday.csv"
-    monday.write_text("\n".join([head, *body[:200]]) + "\n")
-    tuesday.write_text("\n".join([head, *body[200:]]) + "\n")
-    before = newnormal("watch", plant.model, monday, "--state", plant.model)
-    after = newnormal("watch", plant.model, tuesday, "--state", plant.model)
+    monday = plant.write([head, *body[:200]], plant.folder / "monday.csv")
+    tuesday = plant.write([head, *body[200:]], plant.folder / "tuesday.csv")
+    before = newnormal("watch", plant.model, monday, "--state", plant.state)
+    after = newnormal("watch", plant.state, tuesday, "--state", plant.state)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
@@ -426,29 +433,23 @@ def test_verdicts_are_utf8_whatever_the_terminal_says(plant: Plant, tmp_path: Pa
     assert list(json.loads(done.stdout.splitlines()[0])["shares"]) == names
 
 
-BAD_PLACES: dict[str, object] = {
-    "a number": 3,
-    "no kind": {},
-    "keys": {"kind": "file", "feedback": "all"},
-    "offset": {"kind": "file", "offset": -1, "head": 0, "line": 0},
-    "a fraction": {"kind": "file", "offset": 0.5, "head": 0, "line": 0},
-    "a large head": {"kind": "file", "offset": 10, "head": 1 << 40, "line": 0},
-    "a large line": {"kind": "file", "offset": 10, "head": 10, "line": 1 << 70},
-    "no layout": {"kind": "file", "offset": 0, "head": 0, "line": 0, "layout": [1]},
+BAD_POSITIONS: dict[str, dict[str, object]] = {
+    "offset": {"offset": -1},
+    "a fraction": {"offset": 0.5},
+    "a large head": {"head": 1 << 40},
+    "a large line": {"line": 1 << 70},
+    "no layout": {"layout": [1]},
 }
 
 
-@pytest.mark.parametrize("name", BAD_PLACES)
-def test_a_place_that_does_not_fit_is_refused(plant: Plant, newnormal: Command, name: str) -> None:
+@pytest.mark.parametrize("name", BAD_POSITIONS)
+def test_a_position_that_does_not_fit_is_refused(
+    plant: Plant, newnormal: Command, name: str
+) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    found = state_file.read(plant.state)
-    bad = BAD_PLACES[name]
-    if name == "no layout":
-        empty = hashlib.sha256(b"").hexdigest()
-        same = {"path": str(plant.live.resolve()), "sha256": empty, "tail_sha256": empty}
-        bad = {**BAD_PLACES[name], **same}  # type: ignore[dict-item]
-    content = state_file.encode(State({**found.facts, "place": bad}, found.tensors))
-    state_file.write(plant.state, content)
+    with SingleEngine(plant.state) as engine:
+        position = {**present(engine.input_position), **BAD_POSITIONS[name]}
+        engine.take(StepsTaken((), np.empty(0, np.int64), position))
     done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
     assert done.stderr.startswith(f"error: {plant.state}: ")
     assert "expected" in done.stderr
@@ -462,35 +463,6 @@ def test_output_goes_to_a_file_that_is_appended_to(plant: Plant, newnormal: Comm
     assert target.read_text().splitlines() == ['{"cut sho', *expected]
     done = newnormal("watch", plant.model, plant.live, "--output", plant.folder)
     assert "error: --output: expected a file that can be written, found" in done.stderr
-
-
-def test_detector_that_cannot_be_saved_is_refused_at_the_start(
-    plant: Plant, newnormal: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(self: object) -> State:
-        raise StateError("pyod:ECOD cannot be saved", hint="fit it again where it is needed")
-
-    monkeypatch.setattr(M2N2, "to_state", refuse)
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert done.stdout == ""
-    assert done.stderr == (
-        f"error: --state {plant.state}: expected a detector that can be saved, "
-        "found: pyod:ECOD cannot be saved\nhint: fit it again where it is needed\n"
-    )
-    assert newnormal("watch", plant.model, plant.live).returncode == 0
-
-
-def test_temporary_files_of_a_killed_process_are_removed(plant: Plant, newnormal: Command) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    for stem in (plant.state.name, plant.model.name):
-        (plant.folder / f".{stem}.{dead.pid}-0a1b.tmp").write_bytes(b"")
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    assert [path.name for path in plant.folder.glob(".*.tmp")] == [
-        f".{plant.model.name}.{dead.pid}-0a1b.tmp"
-    ]
-    newnormal("fit", plant.live, "-o", plant.model, "--method", "m2n2", "--epochs", 1)
-    assert not list(plant.folder.glob(".*.tmp"))
 
 
 def test_flush_closes_alarms_and_leaves_changes_pending(moved: Plant, newnormal: Command) -> None:

@@ -19,7 +19,7 @@ from newnormal.cli.options import (
     with_shared,
 )
 from newnormal.cli.reading import read_streams, read_table
-from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted, number_text
 
 if TYPE_CHECKING:
@@ -110,7 +110,10 @@ def fit(
     streams = options.streams
     many = bool(streams.by) or (history != "-" and Path(history).is_dir())
     if many:
-        _check_folder(output)
+        from newnormal.fleet.folder.names import MANIFEST
+        from newnormal.state.targets import check_folder_of
+
+        check_folder_of(output, "a fleet", lambda folder: (folder / MANIFEST).exists())
     else:
         _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
         state_file.check_target(output, [history])
@@ -275,27 +278,3 @@ def _fit_fleet(
 def _report_failures(fleet: "Fleet") -> None:
     for name, error in fleet.failures_.items():
         say(f"error: {stream_text(name)}: {error.message}")
-
-
-def _check_folder(output: Path) -> None:
-    """Raise a StateError if a fleet cannot be written there: before it is fitted."""
-    from newnormal.fleet.folder.names import MANIFEST
-    from newnormal.state import targets
-
-    if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).exists():
-        raise StateError(
-            f"cannot write {output}: expected a new folder or that of a fleet, "
-            "found a folder with other files",
-            hint="choose another name",
-        )
-    if output.exists() and not output.is_dir():
-        raise StateError(
-            f"cannot write {output}: expected a folder, found a file",
-            hint="a fleet is a folder: choose another name",
-        )
-    if not output.parent.is_dir():  # not made: its name may be a slip
-        raise StateError(
-            f"cannot write {output}: found no folder {output.parent}",
-            hint="choose a folder that exists",
-        )
-    targets.check_folder(output)

@@ -12,9 +12,11 @@ from newnormal.base import BaseDetector
 from newnormal.engine.folder import SingleEngine, is_engine_folder
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet import Fleet
+from newnormal.fleet.folder.names import LOCK
 from newnormal.io.sources.base import FRESH
 from newnormal.runtime.inputs import WatchInput
 from newnormal.runtime.watch import InMemory
+from newnormal.state.targets import check_folder_of
 from newnormal.types import time_text
 
 
@@ -60,11 +62,7 @@ def start(
     if state is None:
         fleet = load()
         return WatchStart(InMemory(fleet), make_source(fleet))
-    if state.exists() and not state.is_dir():
-        raise StateError(
-            f"--state: expected a folder, found the file {state}",
-            hint="name a folder that is not there yet",
-        )
+    check_folder_of(state, "a `watch` or a service", _is_ours)
     is_new = not is_engine_folder(state)
     first = load() if is_new or not _is_same(model, state) else None
     engine = SingleEngine(state, classes=classes)
@@ -149,6 +147,10 @@ def other_input(folder: Path, position: Any, identity: str) -> str:
 
 def _is_same(model: Path, state: Path) -> bool:
     return state.exists() and model.exists() and model.samefile(state)
+
+
+def _is_ours(folder: Path) -> bool:
+    return is_engine_folder(folder) or {path.name for path in folder.iterdir()} == {LOCK}
 
 
 def _alike(first: Fleet, fleet: Fleet) -> bool:

@@ -276,7 +276,8 @@ class Watch:
             try:
                 output = self.engine.decide(**request, request=number)
             except NewnormalError as error:
-                self._report(f"feedback not applied: {error}")
+                of_stream = f"{request['stream']}: " if request["stream"] else ""
+                self._report(f"feedback not applied: {of_stream}{error}")
                 continue
             self._report(f"feedback: {decision_text(**request)}")
             self._emit(output)

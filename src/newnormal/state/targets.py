@@ -4,7 +4,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from newnormal.errors import NewnormalError, StateError
@@ -59,6 +59,26 @@ def check_folder(path: _PathLike, *, error: type[NewnormalError] = StateError) -
             hint="choose another name",
         )
     _try(path, target, "newnormal", error)
+
+
+def check_folder_of(path: _PathLike, kind: str, is_one: Callable[[Path], bool]) -> None:
+    """Raise a StateError unless this is a new folder, or one that `is_one` says is of a `kind`.
+
+    The folder around a new one must be there: its name may be a slip.
+    """
+    check_folder(path)
+    folder = Path(path)
+    if folder.is_dir() and any(folder.iterdir()) and not is_one(folder):
+        raise StateError(
+            f"cannot write {path}: expected a new folder or that of {kind}, "
+            "found a folder with other files",
+            hint="choose another name",
+        )
+    if not folder.parent.is_dir():
+        raise StateError(
+            f"cannot write {path}: found no folder {folder.parent}",
+            hint="choose a folder that exists",
+        )
 
 
 def same_file(path: _PathLike, other: _PathLike) -> bool:
