@@ -343,7 +343,10 @@ def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: 
     assert "web-3: alarm 1 accepted" in left.stderr
     alarmed.write(alarmed.lines)
     after = newnormal(*alarmed.watch, "--alarms-only")
-    assert "feedback" not in after.stderr
+    assert "feedback:" not in after.stderr
+    events = [json.loads(line) for line in after.stdout.splitlines()]
+    accepted = [each for each in events if (each.get("alarm") or {}).get("reason") == "accepted"]
+    assert [each["stream"] for each in accepted] == ["web-3"], "that of web-2 was written"
     for stream, act in (("web-1", "reject"), ("web-2", "accept"), ("web-3", "accept")):
         newnormal(act, twin, stream)
     newnormal(*alarmed.watch[:-1], twin)

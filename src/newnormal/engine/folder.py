@@ -89,39 +89,64 @@ class Output:
 
 
 class LeftOutput:
-    """The output of records applied again that a `watch` which was killed may not have written.
+    """What the next `watch` is to write first: nobody has said that it was written.
 
-    It is that of the last record with steps and of those behind it, as far as they come after the
-    position that the folder has for what was written. Decisions without steps before them are
-    another's where a service has used the folder.
+    Of records applied again it is the output of the last one with steps and of those behind it:
+    what came before was written. Who is no `watch` keeps it as lines. Decisions without steps
+    before them are another's where a service has used the folder.
     """
 
-    def __init__(self, folder: Path, *, served: bool = False) -> None:
-        self.outputs: list[Output] = []
-        self._written = Mark.read(folder / _OUTPUT)
-        self._position = -1 if served else 0  # of the first of them; -1: no steps so far
+    def __init__(self, folder: Path, store: Store, *, served: bool = False) -> None:
+        self._store, self._written = store, Mark.read(folder / _OUTPUT)
+        self._kept = store.settings.all(_LEFT)  # by the position of the newest record
+        self._known = max([self._written, *map(int, self._kept)])
+        self._fresh: list[Output] = []  # of records applied again
+        self._position = 0  # of the newest of them
+        self._is_served = served  # and no steps so far
+
+    @property
+    def outputs(self) -> list[Output]:
+        """What is to be written, in order."""
+        kept = [lines for name, lines in sorted(self._kept.items()) if int(name) > self._written]
+        lines = [Output((), (), tuple(each["lines"]), tuple(each["events"])) for each in kept]
+        return [*lines, *self._fresh]
 
     def note(self, applier: Applier, entries: Sequence[Entry]) -> None:
         """Take note of a record that was applied again."""
-        if applier.position <= self._written:
+        if applier.position <= self._known:
             return
         if any(isinstance(entry, StepsTaken) for entry in entries):
-            self.outputs, self._position = [], applier.position
-        if self._position >= 0 and (applier.verdicts or applier.decided):
-            self.outputs.append(_output(applier))
+            self._fresh, self._is_served = [], False
+        if not self._is_served and (applier.verdicts or applier.decided):
+            self.add(_output(applier), applier.position)
 
-    def keep(self, store: Store) -> None:
+    def add(self, output: Output, position: int) -> None:
+        """Add the output of a record."""
+        self._fresh.append(output)
+        self._position = position
+
+    def keep(self) -> None:
         """Keep it as lines for the next `watch`, because a checkpoint follows."""
         lines: list[str] = []
         events: list[FleetEvent | IncidentEvent] = []
-        for output in self.outputs:
+        for output in self._fresh:
             for verdicts in output.verdicts:
                 lines += verdicts[""].json_lines() if "" in verdicts else verdicts.json_lines()
                 events += [*verdicts.events, *verdicts.incidents]
             events += output.decided
         if lines or events:
             kept = {"lines": lines, "events": [_event_line(event) for event in events]}
-            store.settings.put(_LEFT, f"{self._position:020d}", kept)
+            self._store.settings.put(_LEFT, f"{self._position:020d}", kept)
+
+    def written(self, position: int) -> None:
+        """Take note that the output of all records up to a position was written."""
+        self._fresh, self._written = [], position
+
+    def forget(self) -> None:
+        """Delete the lines that were written."""
+        for name in [name for name in self._kept if int(name) <= self._written]:
+            self._store.settings.delete(_LEFT, name)
+            del self._kept[name]
 
 
 class EngineFolder:
@@ -180,8 +205,7 @@ class EngineFolder:
 class SingleEngine:
     """An engine in the thread of its caller: what is handed in is logged and applied at once.
 
-    After a kill, `left` has the output of the last record where its caller did not say that it was
-    written. What came before was, since the record was handed in later.
+    `left` has the output that its caller is to write first: `LeftOutput`.
 
     Parameters
     ----------
@@ -214,18 +238,12 @@ class SingleEngine:
         self.folder = folder
         self._opened = opened = EngineFolder(folder, kind=kind, sync=sync, classes=classes)
         self._log, self._store, self._reporter = opened.log, opened.store, opened.reporter
-        left = LeftOutput(folder)
         try:
+            self._left = left = LeftOutput(folder, opened.store)
             self._applier = opened.recover(lambda applier, taken, _: left.note(applier, taken))
-            self._kept = self._store.settings.all(_LEFT)
         except BaseException:
             opened.release()
             raise
-        self.left = [
-            Output(lines=tuple(kept["lines"]), event_lines=tuple(kept["events"]))
-            for _, kept in sorted(self._kept.items())
-        ]
-        self.left += left.outputs
         self._saved = self._applier.fleet.position
         self._output = Mark(folder / _OUTPUT)
         self._begun = self._ended = time.monotonic()  # of the last checkpoint
@@ -241,6 +259,11 @@ class SingleEngine:
     def fleet(self) -> Fleet:
         """The detectors of all streams; only to look at."""
         return self._applier.fleet
+
+    @property
+    def left(self) -> list[Output]:
+        """What was not written yet."""
+        return self._left.outputs
 
     @property
     def applier(self) -> Applier:
@@ -300,6 +323,7 @@ class SingleEngine:
     def written(self) -> None:
         """Take note that all output so far was written: it does not come again after a kill."""
         self._output.write(self._log.last)
+        self._left.written(self._log.last)
 
     def requests(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the decisions that other processes left here, each with its number."""
@@ -337,10 +361,15 @@ class SingleEngine:
             self._log.sync()  # the checkpoint must not be ahead of it
             self._saved = save_checkpoint(self._applier)
             self._log.trim(self._saved)
-        for name in self._kept:
-            self._store.settings.delete(_LEFT, name)
-        self.left, self._kept, self._is_due = [], {}, False
+            self._left.forget()
+        self._is_due = False
         self._ended = time.monotonic()
+
+    def leave(self, output: Output) -> None:
+        """Save everything and let go of the folder; the next `watch` writes this output, too."""
+        self._left.add(output, self._log.last)
+        self._left.keep()
+        self.close()
 
     def close(self, *, save: bool = True) -> None:
         """Save everything, and let go of the folder; without `save` as a kill would."""

@@ -43,13 +43,14 @@ def decide(
         ask(folder / LOG, json.dumps(request))
         report(f"{folder} is in use: applied there before the next samples")
         return
-    killed = bool(engine.left)
     try:
         number = _target(lambda: engine.fleet, stream, verb, alarm, change)
-        engine.decide(stream, verb, **number)
-        report(decision_text(stream, verb, **number))
-    finally:
-        engine.close(save=not killed)  # the output of the last samples comes again
+        output = engine.decide(stream, verb, **number)
+    except BaseException:
+        engine.close(save=False)
+        raise
+    engine.leave(output)
+    report(decision_text(stream, verb, **number))
 
 
 def decision_text(

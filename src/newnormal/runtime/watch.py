@@ -132,8 +132,8 @@ class Watch:
     def run(self) -> None:
         """Watch until the input ends or the user stops it."""
         with self._interruption.installed():
-            for output in self.engine.left if self.engine is not None else ():
-                self._emit(output)
+            if self.engine is not None:
+                self._emit(*self.engine.left)
             try:
                 self._read()
             except ColumnLayoutError:
@@ -239,12 +239,13 @@ class Watch:
 
     # ------------------------------------------------------------------ out
 
-    def _emit(self, output: Output) -> None:
+    def _emit(self, *outputs: Output) -> None:
         """Write verdicts and events, and flush them out."""
-        self._sink.write_left(output.lines, output.event_lines)
-        for verdicts in output.verdicts:
-            self._write(verdicts)
-        self._write_events(output.decided)
+        for output in outputs:
+            self._sink.write_left(output.lines, output.event_lines)
+            for verdicts in output.verdicts:
+                self._write(verdicts)
+            self._write_events(output.decided)
         self._sink.flush()
         if self.engine is not None:
             self.engine.written()

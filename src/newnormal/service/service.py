@@ -126,7 +126,7 @@ class Service:
         self.ready = True
 
     def _recovered(self, applied: Applied) -> Applier:
-        left = LeftOutput(self.config.data, served=True)
+        left = LeftOutput(self.config.data, self.store, served=True)
 
         def note(applier: Applier, entries: Sequence[log.Entry], outcomes: list[Outcome]) -> None:
             self._health.recovering = applier.position
@@ -135,7 +135,7 @@ class Service:
 
         assert self._folder is not None
         applier = self._folder.recover(note)
-        left.keep(self.store)
+        left.keep()
         self._health.recovering = 0
         self.hub.publish(Resync())  # what was applied anew was not published
         return applier
