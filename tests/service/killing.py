@@ -38,7 +38,7 @@ def opened(folder: Path, log: SqliteLog, sinks: tuple[str, ...] = (SINK,)) -> It
         try:
             yield applier
         finally:
-            applier.fleet.close(save=False)
+            applier.fleet.detach()
 
 
 def replayed(log: Path, models: Path, folder: Path, sinks: tuple[str, ...] = (SINK,)) -> Any:

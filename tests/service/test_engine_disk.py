@@ -1,6 +1,7 @@
 """The disk: full or gone, and nothing is lost; and what the service removes from it by itself."""
 
 import shutil
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,10 @@ def fill_disk(service: Service, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Let no entry be logged until the list that is returned is empty."""
     append, full = service.log.append, [True]
 
-    def append_if_room(record: bytes) -> int:
+    def append_if_room(record: bytes, requests: Sequence[int] = ()) -> int:
         if full:
             raise StateError("cannot write: the disk is full")
-        return append(record)
+        return append(record, requests)
 
     monkeypatch.setattr(service.log, "append", append_if_room)
     return full

@@ -17,7 +17,7 @@ from newnormal.engine.log.entries import Entry
 from newnormal.engine.store import Store
 from newnormal.engine.store.retention import apply_retention
 from newnormal.errors import StateError
-from newnormal.fleet.folder.lock import FolderLock
+from newnormal.locks import LockFile
 from newnormal.service.api.access import TOKENS, Access
 from newnormal.service.api.app import make_app
 from newnormal.service.api.threads import ReadingThreads
@@ -101,13 +101,13 @@ def test_history_is_taken_where_retention_removed_samples_and_after_a_kill(start
 
 
 def test_an_unwritable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: FolderLock) -> FolderLock:
-        raise StateError("cannot write data/lock: Read-only file system", hint="Fleet.load")
+    def fail(_: LockFile) -> bool:
+        raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(FolderLock, "acquire", fail)
+    monkeypatch.setattr(LockFile, "acquire", fail)
     with pytest.raises(StateError, match="Read-only file system") as found:
         Service(config_of(tmp_path)).start()
-    assert found.value.hint == "make it writable for this user, or give another with --data"
+    assert found.value.hint == "make it writable for this user, or give another folder"
 
 
 def test_models_of_a_removed_stream_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,11 +242,13 @@ class Applier:
 
     def _judged(self, verdicts: FleetVerdicts) -> None:
         for part in verdicts.parts:
+            columns = part.judged.columns
             for at, span in part.spans.items():
                 stream = self.streams.named(part.streams[at].name)
                 assert stream is not None
-                stream.note_ratios(part.judged.columns.ratios[span])
-                stream.distance = float(part.judged.columns.distances[span][-1])
+                last = span.stop - 1
+                stream.ratio = float(columns.ratios[last])
+                stream.distance = float(columns.distances[last])
         report_events(self, verdicts, alert=False)
         self.verdicts.append(verdicts)
 

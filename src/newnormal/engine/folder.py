@@ -297,7 +297,7 @@ class SingleEngine:
             known = applier.streams.named(name)
             if known is None:
                 adopt(applier, name, now)
-            elif known.unkept and not applier.fleet[name].counters["seen"]:  # fitted anew
+            elif known.unkept and not applier.fleet.block(name).progress[0]:  # fitted anew
                 begin_generations(applier, known, known.generation)
                 known.unkept = 0
         self.checkpoint()

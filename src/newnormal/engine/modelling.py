@@ -163,7 +163,7 @@ def take_fit(applier: Applier, stream: StreamRecord, entry: FitTaken) -> None:
         )
     )
     stream.fit, stream.tried = None, 0
-    _go_live(applier, stream, fit.last + 1, detector)
+    _go_live(applier, stream, fit.last + 1, detector.period_)
     _catch_up(applier, stream)
 
 
@@ -181,7 +181,7 @@ def restore_model(applier: Applier, stream: StreamRecord, generation: int) -> No
     _replace(applier, stream, detector)
     number = stream.generation + 1
     stream.models.append(replace(earlier[generation], generation=number, reason="restored"))
-    _go_live(applier, stream, stream.count, detector)
+    _go_live(applier, stream, stream.count, detector.period_)
     _report_open(applier, stream)
 
 
@@ -209,19 +209,19 @@ def put_model(applier: Applier, stream: StreamRecord, content: bytes, now: int) 
     model = FittedModel(generation, file, detector.channels_, first, first - 1, "put", time)
     stream.models.append(model)
     stream.excused_after = stream.order.newest
-    _go_live(applier, stream, first, detector)
+    _go_live(applier, stream, first, detector.period_)
     _report_open(applier, stream)
     _catch_up(applier, stream)
 
 
 def adopt(applier: Applier, name: str, now: int) -> None:
     """Begin a stream that the fleet has; a checkpoint follows."""
-    stream, detector = applier.appear(name, now), applier.fleet[name]
-    newest = _newest(detector)
-    stream.order.begin(detector.channels_, newest)
+    stream, block = applier.appear(name, now), applier.fleet.block(name)
+    channels, newest = block.fitted.channels, block.progress[1]
+    stream.order.begin(channels, newest)
     time = now if newest == NO_TIME else newest
-    stream.models.append(FittedModel(1, "", detector.channels_, 0, -1, "put", time))
-    _go_live(applier, stream, 0, detector)
+    stream.models.append(FittedModel(1, "", channels, 0, -1, "put", time))
+    _go_live(applier, stream, 0, block.fitted.period)
 
 
 def read_model(stream: str, content: bytes) -> Arrival:
@@ -295,8 +295,9 @@ def _replace(applier: Applier, stream: StreamRecord, detector: BaseDetector) -> 
     fleet.add(stream.name, detector)
 
 
-def _go_live(applier: Applier, stream: StreamRecord, offset: int, detector: BaseDetector) -> None:
-    period = detector.to_parts().fitted.period
+def _go_live(
+    applier: Applier, stream: StreamRecord, offset: int, period: np.timedelta64 | None
+) -> None:
     if period is not None:
         _follow_period(stream, int(period.astype("timedelta64[ns]").astype(np.int64)))
     stream.columns, stream.problem, stream.offset, stream.state = None, "", offset, LIVE

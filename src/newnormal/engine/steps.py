@@ -37,6 +37,9 @@ def _tables(
 ) -> StreamTables:
     zone = None if entry.input_position is None else entry.input_position.get("zone")
     rows: dict[str, Ints] = {}
+    counts = [len(arrival.times) for arrival in entry.arrivals]
+    ends = np.cumsum(counts).tolist() if len(entry.rows) else []
+    by_arrival = np.argsort(entry.rows, kind="stable")
     tables = StreamTables({}, rows if len(entry.rows) else None)
     for at, arrival in enumerate(entry.arrivals):
         if arrival.stream not in fleet or not len(arrival.values):
@@ -50,6 +53,6 @@ def _tables(
         moments = None if times[0] == NO_TIME else times.view("datetime64[ns]")
         tables.tables[arrival.stream] = Table(values, channels, moments, zone=zone)
         if len(entry.rows):
-            origin = np.flatnonzero(entry.rows == at)
+            origin = by_arrival[ends[at] - counts[at] : ends[at]]
             rows[arrival.stream] = origin if taken is None else origin[taken]
     return tables

@@ -259,7 +259,7 @@ class Fleet:
             self._reading, self._ticks = dict(other._reading), other._ticks
             self._tracker = IncidentTracker.of_file(other._tracker.to_json(), "fleet")
             for stream in other._streams:
-                self._streams.add(stream.name, stream.detector())
+                self._streams.take(stream)
             self._events = deque(other._events, maxlen=EVENTS)
             self._restructured()
         return self
@@ -520,6 +520,10 @@ class Fleet:
     def blocks(self) -> Iterator[Stream]:
         """Give each stream as it lies in memory, in the fleet's order: to look at."""
         return iter(self._streams)
+
+    def block(self, name: str) -> Stream:
+        """Return a stream as it lies in memory: to look at."""
+        return self._streams[name]
 
     @property
     def channels_(self) -> dict[str, tuple[str, ...]]:

@@ -116,6 +116,14 @@ class FleetStreams:
         """Add a stream that was made elsewhere; `common` has what it shares."""
         self._place(stream)
 
+    def take(self, other: Stream) -> None:
+        """Add a copy of a stream of another fleet."""
+        fit, shape = self.common(other.fitted, other.shape)
+        block = self._memory.take(shape.layout.nbytes)
+        stream = Stream(other.name, other.template, fit, shape, block)
+        stream.put(other.open(), other.past or ())
+        self._place(stream)
+
     def common(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:
         """Return what streams of one fit, and those of one shape, have in common."""
         return self._fit(fitted), self._shapes.setdefault(shape.layout, shape)

@@ -29,7 +29,6 @@ from newnormal.tabular import Problem
 from newnormal.types import CHANGED, NO_TIME, OPENED, IncidentEvent, time_text
 
 _LINES = 1 << 16  # asked for at once
-_LOGGED = 1 << 12  # where they are logged
 _LOOK_S = 0.1  # between two looks for decisions that other processes left
 _NOTHING = np.empty(0, np.int64)
 
@@ -149,7 +148,7 @@ class Watch:
                 if not self.source.stop():
                     return
             self._decide(_LOOK_S)
-            batch = self.source.next_batch(_LINES if self.engine is None else _LOGGED)
+            batch = self.source.next_batch(_LINES)
             if batch is None:
                 if not stopped:
                     self._finish()

@@ -32,7 +32,7 @@ from newnormal.engine.running import Applied, Engine, Submitted
 from newnormal.engine.store.retention import apply_retention
 from newnormal.engine.streams import StreamRecord, check_without_model
 from newnormal.engine.values import Comment, Item, StreamView
-from newnormal.errors import InputError, NewnormalError, StateError
+from newnormal.errors import InputError, NewnormalError
 from newnormal.fleet.folder.lock import InUseError
 from newnormal.service.config import ServiceConfig, StreamDefaults
 from newnormal.service.connectors import check_connections
@@ -94,10 +94,6 @@ class Service:
         except InUseError as error:
             raise InUseError(
                 error.message, hint="stop the other service, or give another folder with --data"
-            ) from None
-        except StateError as error:
-            raise StateError(
-                error.message, hint="make it writable for this user, or give another with --data"
             ) from None
         try:
             self.log, self.store = self._folder.log, self._folder.store

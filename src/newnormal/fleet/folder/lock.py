@@ -30,7 +30,7 @@ class FolderLock:
         except OSError as error:
             raise StateError(
                 f"cannot write {self._file.path}: {error.strerror}",
-                hint="Fleet.load reads a fleet without writing to its folder",
+                hint="make it writable for this user, or give another folder",
             ) from error
         if not is_acquired:
             owner = content_of(self._file.path)[:20].decode(errors="replace").strip()
