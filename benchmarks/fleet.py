@@ -79,14 +79,14 @@ def _disk(quick: bool) -> Section:
         loaded = Fleet.load(path)
         loading = time.perf_counter() - began
         plain = _ticks(loaded, samples, times)
-        with Fleet.open(path, every=60) as opened:
+        with Fleet.open(Path(folder) / "plant.state", fleet) as opened:
             logged = _ticks(opened, samples, times)
     name = f"{streams:,} streams of {channels} channels"
     rows.append(Row(f"{name}: a tick in memory", {"ms": 1e3 * plain}))
-    rows.append(Row("the same, logged, each stream written once in 60 ticks", {"ms": 1e3 * logged}))
+    rows.append(Row("the same, logged, with its checkpoints", {"ms": 1e3 * logged}))
     rows.append(Row("save", {"ms": 1e3 * saving, "MB": size / 1e6}))
     rows.append(Row("load", {"ms": 1e3 * loading}))
-    notes = ("`Fleet.open(folder, every=60)` beside `Fleet.load(folder)`, mean of 120 ticks.",)
+    notes = ("`Fleet.open(folder)` beside `Fleet.load(folder)`, mean of 120 ticks.",)
     return Section("On disk", notes, "what", rows)
 
 

@@ -62,7 +62,7 @@ def prepare(
         )
     _apply(applier, kept, [log.SamplesArrived((), source, place)])
     save_checkpoint(applier)
-    applier.fleet.close(save=False)
+    applier.fleet.detach()
     store.close()
     kept.close()
 

@@ -73,7 +73,7 @@ def prepare(folder: Path, streams: int, history: Callable[[int], Arrival] = hist
         taken = [log.FitTaken(each, began, f"{each % MODELS}.nn") for each in ids]
         _apply(applier, kept, taken)
     save_checkpoint(applier)
-    applier.fleet.close(save=False)
+    applier.fleet.detach()
     store.close()
     kept.close()
     return count

@@ -57,7 +57,7 @@ def use(fleet: Fleet, folder: Path, other: Path) -> None:
     """Do with a fleet what a user does."""
     for name in ("alarms_", "changes_", "past_", "incidents_", "zones_", "last_times_", "nbytes_"):
         str(getattr(fleet, name))
-    str((fleet, fleet.reading_, fleet.period_, fleet.last_marker))
+    str((fleet, fleet.reading_, fleet.period_))
     for event in fleet.take_events():
         event.to_json()
     for number in range(20, 23):
@@ -71,9 +71,10 @@ def use(fleet: Fleet, folder: Path, other: Path) -> None:
     fleet.flush()
     fleet.save(other)
     Fleet.load(other).step(*tick(fleet, 40))
-    with Fleet.open(folder, every=2) as opened:
+    with Fleet.open(folder / "engine", fleet) as opened:
         for number in range(50, 53):
             opened.step(*tick(opened, number))
+    Fleet.load(folder).save(folder)
     assert check(folder).ok
 
 

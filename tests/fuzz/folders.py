@@ -4,8 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import struct
-import zlib
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 import newnormal
 from newnormal import Fleet
 from newnormal.core.arena import Layout
-from newnormal.fleet.folder import log, records
 from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.types import Floats
 from tests.fuzz.mutations import (
@@ -45,7 +42,6 @@ FILES = (
     "streams-*",
     "events-*",
     "live-*",
-    "log-*",
 )
 _TIME = np.datetime64("2026-01-03T00:00:00", "ns")  # after all of them
 _PUT: list[Callable[[Path, Path], object]] = [os.symlink, shutil.copyfile]
@@ -62,21 +58,16 @@ def tick(fleet: Fleet, number: int) -> tuple[dict[str, Floats], np.datetime64]:
 
 
 def write_fleet(folder: Path, names: tuple[str, ...]) -> None:
-    """Write the folder of a fleet, with events and a log since."""
+    """Write the folder of a fleet, with events."""
     fleet = Fleet(alarms_per_day=1.0)
     for name in names:
         fleet.add(name, newnormal.load(GOLDEN / "runs" / f"{name}.nn"))
-    for number in range(8):
+    for number in range(12):
         fleet.step(*tick(fleet, number))
+    for name in list(fleet.changes_ or fleet.alarms_)[:1]:
+        fleet.accept(name)
+    fleet.run({name: samples(len(own), 6) for name, own in fleet.channels_.items()})
     fleet.save(folder)
-    opened = Fleet.open(folder)
-    for number in range(8, 12):
-        opened.mark(b"%d" % number, with_next=number > 9)
-        opened.step(*tick(opened, number))
-    for name in list(opened.changes_ or opened.alarms_)[:1]:
-        opened.accept(name)
-    opened.run({name: samples(len(own), 6) for name, own in opened.channels_.items()})
-    opened.close(save=False)
 
 
 def _file(folder: Path, kind: str, rng: Random) -> Path:
@@ -246,50 +237,10 @@ def _wrong_fit(folder: Path, rng: Random) -> str:
     return _with_shard(folder, rng, change)
 
 
-def _wrong_record(folder: Path, rng: Random) -> str:
-    """Change a record of the log; the others, from which on it counts, stay where they are."""
-    path = sorted(folder.glob("log-*"))[-1]
-    start = int(path.stem.rpartition("-")[2])
-    parts = list(log.scan(path, start))
-    part = rng.choice(parts)
-    record, told = _other_record(bytearray(part.record), part.end, rng)
-    head = log._head(b"nnL1", len(record), zlib.crc32(record))
-    content = path.read_bytes()
-    path.write_bytes(content[: part.start - start] + head + record + content[part.end - start :])
-    return f"record at {part.start}: {told}"
-
-
-def _other_record(record: bytearray, end: int, rng: Random) -> tuple[bytes, str]:
-    found = records.parse(bytes(record), end)
-    if isinstance(found.body, records.Act) and rng.random() < 0.8:
-        text, told = _text(found.body._asdict(), rng)
-        return bytes(record[: -len(b"".join(found.body.write()))]) + text.encode(), told
-    if isinstance(found.body, records.Samples) and rng.random() < 0.7:
-        arrays: dict[str, NDArray[Any]] = {
-            name: np.array(array) for name, array in found.body.blocks[0]._asdict().items()
-        }
-        name = rng.choice(sorted(arrays))
-        told = f"{name} {change_numbers(rng, arrays[name], rng.choice(_HOWS))}"
-        blocks = (records.LoggedBlock(**arrays), *found.body.blocks[1:])
-        body = found.body._replace(blocks=blocks)
-        return records.LogRecord(found.kind, body, found.marker).write(), told
-    if isinstance(found.body, records.Samples) and rng.random() < 0.5:
-        numbers = [rng.choice([0, 1, 2, 4, 2**31, 2**61, 2**62, 10**12]) for _ in range(2)]
-        flags, streams = rng.randrange(8), rng.randrange(5)
-        block = records._BLOCK.pack(streams, numbers[0], rng.choice([0, 1, 3, 2**31]), flags)
-        counts = [rng.choice([1, 2**62, 2**63 - 1, -1, numbers[1]]) for _ in range(streams + 4)]
-        made = records._HEAD.pack(1, 0) + records._SAMPLES.pack(0, rng.choice([1, 2**31]), 0)
-        made += block + struct.pack(f"<{streams}I", *range(streams))
-        return made + struct.pack(f"<{len(counts)}q", *counts), f"numbers {numbers}, {counts}"
-    for _ in range(rng.choice([1, 4])):
-        record[rng.randrange(min(len(record), 80))] = rng.randrange(256)
-    return bytes(record), "its first bytes"
-
-
 _RESIGNED = (
     *[_wrong_arrays] * 6,
     *(_wrong_facts, _wrong_facts, _wrong_manifest, _wrong_manifest),
-    *(_wrong_record, _wrong_record, _wrong_fit, _wrong_fit, _wrong_listing),
+    *(_wrong_fit, _wrong_fit, _wrong_listing),
 )
 
 

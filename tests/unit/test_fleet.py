@@ -582,9 +582,9 @@ def samples(first: int, count: int, names: list[str]) -> dict[str, Table]:
 
 
 def test_a_folder_that_is_not_there_is_an_empty_fleet(tmp_path: Path) -> None:
-    with Fleet.attach(tmp_path / "fleet") as fleet:
-        assert len(fleet) == 0
-        assert fleet.position == 0
+    fleet = Fleet.attach(tmp_path / "fleet")
+    assert (len(fleet), fleet.position) == (0, 0)
+    fleet.detach()
 
 
 def test_it_goes_on_from_the_last_checkpoint(tmp_path: Path, detector: Detector) -> None:
@@ -595,13 +595,13 @@ def test_it_goes_on_from_the_last_checkpoint(tmp_path: Path, detector: Detector)
     fleet.consume(samples(0, 30, names))
     fleet.checkpoint(7)
     later = fleet.consume(samples(30, 30, names))
-    fleet.close(save=False)  # as a kill would
+    fleet.detach()  # as a kill would
     again = Fleet.attach(tmp_path)
     assert again.position == 7
     comp = again.consume(samples(30, 30, names))
     np.testing.assert_array_equal(comp.scores, later.scores)
     np.testing.assert_array_equal(comp.thresholds, later.thresholds)
-    again.close(save=False)
+    again.detach()
 
 
 def test_a_checkpoint_has_streams_added_and_removed(tmp_path: Path, detector: Detector) -> None:
@@ -612,15 +612,16 @@ def test_a_checkpoint_has_streams_added_and_removed(tmp_path: Path, detector: De
     fleet.remove("one")
     fleet.add("three", detector)
     fleet.consume(samples(0, 5, ["two", "three"]))
-    fleet.close(save=False)
+    fleet.detach()
     fleet = Fleet.attach(tmp_path)
     assert list(fleet) == ["one", "two"]
     fleet.remove("one")
     fleet.remove("two")
     fleet.checkpoint(2)
-    fleet.close(save=False)
-    with Fleet.attach(tmp_path) as empty:
-        assert (len(empty), empty.position) == (0, 2)
+    fleet.detach()
+    empty = Fleet.attach(tmp_path)
+    assert (len(empty), empty.position) == (0, 2)
+    empty.detach()
 
 
 def test_consuming_equals_running(detector: Detector) -> None:
@@ -644,31 +645,8 @@ def test_consuming_equals_running(detector: Detector) -> None:
             np.testing.assert_array_equal(comp[name].scores, ref[name].scores[first : first + 8])
 
 
-def test_a_fleet_with_a_log_of_its_own_is_refused(tmp_path: Path, detector: Detector) -> None:
-    fleet = Fleet()
-    fleet.add("one", detector)
-    fleet.save(tmp_path)
-    with pytest.raises(StateError, match="expected a fleet whose caller keeps the log"):
-        Fleet.attach(tmp_path)
-    with Fleet.open(tmp_path) as own, pytest.raises(ParameterError, match="keeps its log itself"):
-        own.checkpoint(3)
-
-
-def test_a_fleet_with_a_log_elsewhere_is_not_opened(tmp_path: Path, detector: Detector) -> None:
-    with Fleet.attach(tmp_path) as fleet:
-        fleet.add("one", detector)
-        fleet.checkpoint(7)
-    with pytest.raises(StateError, match="found one whose caller does") as caught:
-        Fleet.open(tmp_path)
-    assert caught.value.hint == "use Fleet.attach(folder)"
-    assert Fleet.load(tmp_path).position == 7
-
-
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with Fleet.attach(tmp_path), pytest.raises(StateError, match="in use by this process"):
+    fleet = Fleet.attach(tmp_path)
+    with pytest.raises(StateError, match="in use by this process"):
         Fleet.attach(tmp_path)
-
-
-def test_markers_belong_to_the_callers_log(tmp_path: Path) -> None:
-    with Fleet.attach(tmp_path) as fleet, pytest.raises(StateError, match="whose caller does"):
-        fleet.mark(b"here")
+    fleet.detach()

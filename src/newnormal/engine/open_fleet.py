@@ -123,20 +123,11 @@ class OpenFleet(Fleet):
         super().save(folder)
 
     def close(self, *, save: bool = True) -> None:
-        """Save everything and let go of the folder; the fleet goes on in memory.
-
-        Without `save` the folder is as a kill would leave it.
-        """
+        """Save everything and let go of the folder, if it is open on one; go on in memory."""
         with self._lock:
             engine, self._engine = self._engine, None
             if engine is not None:
                 engine.close(save=save)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def open_fleet(

@@ -779,6 +779,19 @@ class Fleet:
             self._events,
         )
 
+    def close(self, *, save: bool = True) -> None:
+        """Save everything and let go of the folder, if it is open on one; go on in memory.
+
+        Without `save` the folder is as a kill would leave it.
+        """
+        del save
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     # ------------------------------------------------------------------ for an engine
 
     @property
