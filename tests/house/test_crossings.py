@@ -160,7 +160,7 @@ def test_a_line_of_csv_crosses_few_files() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     crossed = Crossed()
     crossed.files = dict.fromkeys(json.loads(done.stdout))
-    check(crossed, 22)
+    check(crossed, 30)
 
 
 def main() -> None:

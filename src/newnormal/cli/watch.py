@@ -114,9 +114,14 @@ def watch(
     """
     from newnormal.io import SinkOptions, SourceOptions
     from newnormal.io.sinks.lines import check_output
-    from newnormal.runtime.outputs import FleetJsonSink, FleetTextSink, OneStreamSink
     from newnormal.runtime.starting import start
-    from newnormal.runtime.watch import BadRecordError, Watch
+    from newnormal.runtime.watch import (
+        BadRecordError,
+        FleetJsonSink,
+        FleetTextSink,
+        OneStreamSink,
+        Watch,
+    )
 
     in_words = _in_words(form, sink, output)
     sink, output = sink or "jsonl", output or "-"
@@ -189,7 +194,7 @@ def _sink_of(name: str, target: str, options: SinkOptions, in_words: bool, many:
     """Return what is written to."""
     from newnormal.io import find_sink
     from newnormal.io.sinks.text import TextSink
-    from newnormal.runtime.outputs import FleetJsonSink, FleetTextSink
+    from newnormal.runtime.watch import FleetJsonSink, FleetTextSink
 
     make: type[Sink]
     if many:
@@ -278,7 +283,7 @@ def _shown(sink: object, fleet: Fleet, state: Path | None, quiet: bool) -> Itera
     """Give a sink for people what it needs, and the line that says how far it is."""
     from newnormal.alarms.words import Deciding
     from newnormal.io.sinks.text import TextSink
-    from newnormal.runtime.outputs import FleetTextSink
+    from newnormal.runtime.watch import FleetTextSink
 
     if not isinstance(sink, TextSink):
         yield

@@ -24,7 +24,7 @@ def judge_steps(
     verdicts = []
     tables = _tables(fleet, entry, select)
     if tables.tables:
-        verdicts.append(fleet.run(tables, flush=entry.flush))
+        verdicts.append(fleet.consume(tables, flush=entry.flush))
     elif entry.flush:
         verdicts.append(fleet.flush())
     if entry.close_alarms:

@@ -355,16 +355,24 @@ class Fleet:
                 self.see_zone(zone_of_step(times))
             return self._advance(gathered, False)
 
-    def consume(self, tables: Mapping[str, Table]) -> FleetVerdicts:
+    def consume(
+        self, tables: Mapping[str, Table] | StreamTables, *, flush: bool = False
+    ) -> FleetVerdicts:
         """Consume samples that are in order already, for a caller that calls often.
 
         Parameters
         ----------
         tables
-            By the name of the stream: its channels in their order, times that increase.
+            By the name of the stream: its channels in their order, times that increase. With
+            `StreamTables` the zones of their times are noted, too.
+        flush
+            Judge also what is pending of these streams.
         """
+        streams = tables if isinstance(tables, StreamTables) else StreamTables(dict(tables))
         with self._lock:
-            return self._advance(gather_tables(self._streams, StreamTables(dict(tables))), False)
+            if tables is streams:
+                self._see_zones(streams)
+            return self._advance(gather_tables(self._streams, streams), flush)
 
     def flush(self) -> FleetVerdicts:
         """Judge what is pending of every stream, as `Detector.flush` does."""

@@ -1,4 +1,7 @@
-"""What a watch reads: one stream or many, in order, batch by batch."""
+"""What a watch reads: one stream or many, in order, batch by batch.
+
+One module because one stream and many give the same values to the same loop.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +54,7 @@ class OneStream:
 
     def __init__(self, source: ArrivingSource, *, goes_back: bool) -> None:
         self.source = source
-        self.record, self.repeats = source.record, source.repeats
+        self.record, self.repeats, self.kind = source.record, source.repeats, kind_of(source)
         self.zone: str | None = None
         self._goes_back = goes_back
         self._before: dict[str, Any] = {}  # the position before the last batch
@@ -66,11 +69,6 @@ class OneStream:
     def identity(self) -> str:
         """What tells it from others."""
         return self.source.identity
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return kind_of(self.source)
 
     @property
     def repeated(self) -> int:
@@ -175,6 +173,7 @@ class ManyStreams:
         self.input = input
         source = input.source
         self.record, self.repeats = source.record, source.repeats
+        self.kind = name_of(type(source))
         self.unknown: dict[str, int] = {}  # lines of each stream that is not in the fleet
         self._channels, self._period, self._report = channels, period, report
         self._reading = source.options.reading
@@ -208,11 +207,6 @@ class ManyStreams:
     def identity(self) -> str:
         """What tells it from others."""
         return self.input.source.identity
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return name_of(type(self.input.source))
 
     @property
     def zone(self) -> str | None:
