@@ -1,14 +1,13 @@
 """`newnormal alarms`: what is open and what was, in words and for programs."""
 
 import json
-import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
-from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import CHANGE, Command, Plant, cut
 from tests.cli.fleets import Site
 
@@ -43,13 +42,13 @@ def test_open_ones_come_first_with_their_commands(pending: Path, newnormal: Comm
 
 def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) -> None:
     text = newnormal("alarms", pending).stdout
-    before = pending.read_bytes()
     commands = re.findall(r"newnormal ((?:accept|reject) .*)", text)
     assert len(commands) == 2
     for command in commands:
-        pending.write_bytes(before)
-        newnormal(*shlex.split(command), status=0)
-    rejected = newnormal("alarms", pending).stdout
+        copy = pending.with_name(f"{shlex.split(command)[0]}.state")
+        shutil.copytree(pending, copy)
+        newnormal(*shlex.split(command.replace(str(pending), str(copy))), status=0)
+    rejected = newnormal("alarms", pending.with_name("reject.state")).stdout
     assert "CHANGE 1 rejected: " in rejected
     assert "    It is a fault until the stream is back; nothing is learned meanwhile.\n" in rejected
     assert len(re.findall("newnormal accept|newnormal reject", rejected)) == 1
@@ -115,22 +114,13 @@ def test_json_has_the_form_in_which_watch_prints_them(moved: Plant, newnormal: C
     events = [json.loads(line) for line in done.stdout.splitlines()]
     found = json.loads(newnormal("alarms", watched(moved, newnormal), "--json").stdout)
     assert set(found) == {
-        *("written", "age_seconds", "watch", "samples_since", "status", "samples_seen"),
+        *("written", "age_seconds", "process", "samples_since", "status", "samples_seen"),
         *("last_time", "open_alarms", "open_changes", "past_alarms", "past_changes"),
     }
     assert found["status"] == "change pending"
     assert found["past_alarms"] == [e["alarm"] for e in events if e["event"] == "closed"]
     (change,) = found["open_changes"]
     assert set(change) == set(next(e["change"] for e in events if e["event"] == "changed"))
-
-
-@pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
-def test_beside_a_running_watch_it_says_how_old_it_is(pending: Path, newnormal: Command) -> None:
-    with Lock(pending) as lock:
-        lock.write(WatchProgress(seen=PENDING + 30, alarm=None, stream="x"))
-        text = newnormal("alarms", pending).stdout
-        lock.keep = True
-    assert "s ago by a `newnormal watch` that is running; 30 samples since\n" in text
 
 
 @pytest.mark.parametrize("name", ["live.csv", "none.state"])
@@ -155,9 +145,10 @@ def test_a_detector_that_has_seen_nothing(moved: Plant, newnormal: Command) -> N
 
 def test_a_fleet_lists_incidents_and_then_streams(site: Site, newnormal: Command) -> None:
     lines = [line for line in site.lines if line < "2026-01-01T09:25"]
-    newnormal("watch", site.fleet, site.write(lines), "--by", "host")
-    text = newnormal("alarms", site.fleet).stdout
-    assert text.startswith(f"{site.fleet}\nwritten ")
+    site.write(lines)
+    newnormal(*site.watch)
+    text = newnormal("alarms", site.state).stdout
+    assert text.startswith(f"{site.state}\nwritten ")
     incidents, streams = text.split("\n4 of 4 streams with something open\n")
     assert (
         "\n1 incident open, 0 incidents past\n2026-01-01 09:20:00  INCIDENT 1 open: " in incidents
@@ -165,42 +156,43 @@ def test_a_fleet_lists_incidents_and_then_streams(site: Site, newnormal: Command
     assert "web-1 alarm 1, web-2 alarm 1" in incidents
     headings = re.findall(r"^(\S+) +2026-01-01 09:20:00  ALARM 1 open: cpu high", streams, re.M)
     assert sorted(headings) == ["db", "web-1", "web-2", "web-3"]
-    found = json.loads(newnormal("alarms", site.fleet, "--json").stdout)
+    found = json.loads(newnormal("alarms", site.state, "--json").stdout)
     assert list(found["open_alarms"]) == headings
     ratios = [found["open_alarms"][name][0]["peak"]["ratio"] for name in headings]
     assert ratios == sorted(ratios, reverse=True)
     assert found["incidents"][0]["open"] is True
-    few = newnormal("alarms", site.fleet, "-n", 1).stdout
+    few = newnormal("alarms", site.state, "-n", 1).stdout
     assert "\n3 more streams: --last 4\n" in few
     assert few.count("ALARM 1 open") == 1
 
 
 def test_a_fleet_lists_what_is_past_in_all_of_its_streams(site: Site, newnormal: Command) -> None:
-    newnormal("watch", site.fleet, site.live, "--by", "host")
-    _, past = newnormal("alarms", site.fleet).stdout.split("\n4 alarms past, in 4 streams\n")
+    newnormal(*site.watch)
+    _, past = newnormal("alarms", site.state).stdout.split("\n4 alarms past, in 4 streams\n")
     names = re.findall(r"^(\S+) +2026-01-01 09:20:00  alarm 1: cpu high for ", past, re.M)
     assert sorted(names) == ["db", "web-1", "web-2", "web-3"]
     assert past.count("    cpu  ") == 4  # the evidence of each
-    few = newnormal("alarms", site.fleet, "--last", 1).stdout
+    few = newnormal("alarms", site.state, "--last", 1).stdout
     assert few.count("alarm 1: cpu high") == 1
     assert "\n3 more: --last 4\n" in few
-    only_open = newnormal("alarms", site.fleet, "--open").stdout
+    only_open = newnormal("alarms", site.state, "--open").stdout
     assert "\n0 incidents open\n\n0 of 4 streams with something open\n" in only_open
     assert "past" not in only_open
-    found = json.loads(newnormal("alarms", site.fleet, "--json").stdout)
+    found = json.loads(newnormal("alarms", site.state, "--json").stdout)
     assert {name: len(each) for name, each in found["past_alarms"].items()} == dict.fromkeys(
         names, 1
     )
     assert found["past_changes"] == {}
-    some = json.loads(newnormal("alarms", site.fleet, "--json", "--open").stdout)
+    some = json.loads(newnormal("alarms", site.state, "--json", "--open").stdout)
     assert some["past_alarms"] == {}
 
 
 def test_the_past_of_a_fleet_is_sorted_by_time(site: Site, newnormal: Command) -> None:
     early = "2026-01-01T08:40"
     lines = [line.replace(f"{early}:00,db,", f"{early}:00,db,9") for line in site.lines]
-    newnormal("watch", site.fleet, site.write(lines), "--by", "host")
-    past = newnormal("alarms", site.fleet).stdout.split(" past, in ")[1]
+    site.write(lines)
+    newnormal(*site.watch)
+    past = newnormal("alarms", site.state).stdout.split(" past, in ")[1]
     times = re.findall(r"^\S+ +(2026-01-01 \S+)  alarm ", past, re.M)
     assert times[-1] == "2026-01-01 08:40:00"
     assert len(times) == 5
@@ -208,18 +200,18 @@ def test_the_past_of_a_fleet_is_sorted_by_time(site: Site, newnormal: Command) -
 
 
 def test_one_stream_of_a_fleet(site: Site, newnormal: Command) -> None:
-    newnormal("watch", site.fleet, site.live, "--by", "host")
-    text = newnormal("alarms", site.fleet, "db").stdout
-    assert text.startswith(f"{site.fleet}: db\nwritten ")
+    newnormal(*site.watch)
+    text = newnormal("alarms", site.state, "db").stdout
+    assert text.startswith(f"{site.state}: db\nwritten ")
     assert "\n1 alarm past\n2026-01-01 09:20:00  alarm 1: cpu high for " in text
     command = text.splitlines()[-1].strip()
-    assert command == f"newnormal accept {site.fleet} db --alarm 1"
-    full = newnormal("alarms", site.fleet, "db", 1).stdout
+    assert command == f"newnormal accept {site.state} db --alarm 1"
+    full = newnormal("alarms", site.state, "db", 1).stdout
     assert "\n    Highest vote of each member; 0 is usual in history:\n" in full
     assert re.search(r"\n    forecast +\d", full)
-    (alarm,) = json.loads(newnormal("alarms", site.fleet, "db", 1, "--json").stdout)
+    (alarm,) = json.loads(newnormal("alarms", site.state, "db", 1, "--json").stdout)
     assert alarm["alarm"]["votes"]["forecast"] > 0
     assert newnormal(*shlex.split(command)[1:]).returncode == 0
-    assert "dc" in newnormal("alarms", site.fleet, "dc", status=1).stderr
-    wrong = newnormal("alarms", site.fleet, "db", "x")
+    assert "dc" in newnormal("alarms", site.state, "dc", status=1).stderr
+    wrong = newnormal("alarms", site.state, "db", "x")
     assert "expected [STREAM] [NUMBER] after it, found db x\n" in wrong.stderr

@@ -6,10 +6,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.folder import SingleEngine
+from newnormal.engine.log.entries import StepsTaken
 from newnormal.locks import is_held
-from newnormal.runtime.lock import Lock, WatchProgress
 from tests.cli.conftest import Command, Plant
 from tests.cli.fleets import Site
 
@@ -21,63 +24,44 @@ def watched(plant: Plant, newnormal: Command) -> Path:
     return plant.state
 
 
-def test_a_checkpoint_shows_its_age_and_no_watch(plant: Plant, newnormal: Command) -> None:
+def test_a_checkpoint_shows_its_age_and_no_process(plant: Plant, newnormal: Command) -> None:
     state = watched(plant, newnormal)
-    os.utime(state, (time.time() - 150, time.time() - 150))
+    os.utime(state / "fleet" / "manifest.json", (time.time() - 150, time.time() - 150))
     shown = " ".join(newnormal("inspect", state).stdout.split())
-    assert "written 2.5 min ago by a `newnormal watch` that has ended status" in shown
+    assert "written 2.5 min ago by a process that has ended status" in shown
     facts = json.loads(newnormal("inspect", state, "--json").stdout)
-    assert facts["watch"] == "ended"
+    assert (facts["process"], facts["samples_since"]) == ("ended", 0)
     assert facts["age_seconds"] == pytest.approx(150, abs=30)
 
 
-def test_beside_a_running_watch_it_says_how_far_that_is(plant: Plant, newnormal: Command) -> None:
+def test_it_says_whether_a_process_runs_and_how_far_it_is(plant: Plant, newnormal: Command) -> None:
     state = watched(plant, newnormal)
-    with Lock(state) as lock:
-        lock.write(WatchProgress(seen=700, alarm=None, stream="x"))
-        shown = " ".join(newnormal("inspect", state).stdout.split())
-        facts = json.loads(newnormal("inspect", state, "--json").stdout)
-        lock.keep = True
-    assert "s ago by a `newnormal watch` that is running; 300 samples since" in shown
-    assert (facts["watch"], facts["samples_since"]) == ("running", 300)
+    empty, later = np.empty(0, np.int64), np.array([10**18, 10**18 + 60 * 10**9])
+    engine = SingleEngine(state)
+    engine.take(StepsTaken((Arrival("", ("a", "b", "c"), later, np.zeros((2, 3))),), empty))
     facts = json.loads(newnormal("inspect", state, "--json").stdout)
-    assert (facts["watch"], facts["samples_since"]) == ("killed", 300)
+    assert (facts["process"], facts["samples_since"]) == ("running", 2)
+    engine.close(save=False)
+    for verb in ("inspect", "alarms"):
+        shown = " ".join(newnormal(verb, state).stdout.split())
+        assert "s ago by a process that was killed; 2 samples since" in shown
 
 
-def test_before_a_checkpoint_it_says_so_and_what_to_do(plant: Plant, newnormal: Command) -> None:
-    with Lock(plant.state) as lock:
-        lock.write(WatchProgress(seen=70, alarm=None, stream="x"))
-        done = newnormal("inspect", plant.state)
-        lock.keep = True
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == (
-        f"error: {plant.state}: a `newnormal watch` is running, 70 samples so far, "
-        "and has not written it yet"
-    )
-    assert "until then inspect the detector it was started with" in done.stderr
-    done = newnormal("inspect", plant.state)
-    assert f"{plant.state}: the `newnormal watch` of it was killed at sample 70" in done.stderr
-    (plant.folder / ".plant.state.lock").unlink()
-    assert "watch" not in newnormal("inspect", plant.state).stderr.splitlines()[0]
-
-
-def test_a_model_that_no_watch_has_written_is_named_so(plant: Plant, newnormal: Command) -> None:
-    assert "by a `newnormal watch`" not in newnormal("inspect", plant.model).stdout
-    with Lock(plant.model):
-        shown = newnormal("inspect", plant.model).stdout
-    assert "a `newnormal watch` is running and has not written to it yet" in " ".join(shown.split())
+def test_a_model_of_fit_has_no_process(plant: Plant, newnormal: Command) -> None:
+    assert "by a process" not in newnormal("inspect", plant.model).stdout
+    assert json.loads(newnormal("inspect", plant.model, "--json").stdout)["process"] is None
 
 
 def test_looking_at_a_lock_changes_nothing(plant: Plant, newnormal: Command) -> None:
-    lock = plant.folder / ".plant.nn.lock"
+    state = watched(plant, newnormal)
+    lock = state / "lock"
+    before = lock.read_bytes()
     assert is_held(lock) is False
-    newnormal("inspect", plant.model)
+    newnormal("inspect", state)
+    assert lock.read_bytes() == before
+    lock.unlink()
+    assert is_held(lock) is False
     assert not lock.exists()
-    lock.write_bytes(b"")
-    assert is_held(lock) is False
-    with Lock(plant.model) as held:
-        assert held.held
-        assert is_held(lock) is True
 
 
 def keys(value: Any) -> list[str]:
@@ -100,16 +84,13 @@ def test_json_is_for_programs(moved: Plant, newnormal: Command) -> None:
         assert not isinstance(value, str) or name == "input" or " " not in value, (name, value)
 
 
-def test_a_fleet_says_whether_its_watch_runs(site: Site, newnormal: Command) -> None:
-    from newnormal.fleet.folder.lock import FolderLock
-
-    assert json.loads(newnormal("inspect", site.fleet, "--json").stdout)["watch"] is None
-    newnormal("watch", site.fleet, site.live, "--by", "host")
-    shown = " ".join(newnormal("inspect", site.fleet).stdout.split())
-    assert "ago by a `newnormal watch` that has ended" in shown
-    lock = FolderLock(site.fleet).acquire()
-    facts = json.loads(newnormal("inspect", site.fleet, "--json").stdout)
-    one = json.loads(newnormal("inspect", site.fleet, "db", "--json").stdout)
-    lock.release()
-    assert facts["watch"] == one["watch"] == "running"
+def test_a_fleet_says_whether_its_process_runs(site: Site, newnormal: Command) -> None:
+    assert json.loads(newnormal("inspect", site.fleet, "--json").stdout)["process"] is None
+    newnormal(*site.watch)
+    shown = " ".join(newnormal("inspect", site.state).stdout.split())
+    assert "ago by a process that has ended" in shown
+    with SingleEngine(site.state):
+        facts = json.loads(newnormal("inspect", site.state, "--json").stdout)
+        one = json.loads(newnormal("inspect", site.state, "db", "--json").stdout)
+    assert facts["process"] == one["process"] == "running"
     assert not [key for key in facts if " " in key]

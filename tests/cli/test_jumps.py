@@ -1,25 +1,15 @@
 """Times that are far ahead, late or there twice, in `newnormal watch`."""
 
-import shutil
+import re
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from newnormal.base import BaseDetector
-from newnormal.errors import InputError
-from newnormal.io import SourceOptions
-from newnormal.io.sources.arriving import ArrivingSource
-from newnormal.io.sources.file import FileSource
-from newnormal.runtime import checkpoint
-from newnormal.runtime.lock import Lock
-from newnormal.runtime.watch import Watch
-from newnormal.tabular import Reading
-from newnormal.testing import MemorySink
-from tests.cli.conftest import Command, Plant
+from tests.cli.conftest import Command, Done, Plant
 from tests.cli.fleets import HISTORY, Site, host_lines
+from tests.present import present
 
 FAR = "2199-01-01T00:00:00,0,0,0"
 
@@ -98,87 +88,52 @@ def test_new_bad_lines_of_a_growing_file_are_no_error(plant: Plant, newnormal: C
     assert done.stderr.count("; skipped") == 1
 
 
-def watched(plant: Plant, state: Path | None = None, **options: Any) -> Watch:
-    """Watch a file by options that the command may not have; return what did."""
-
-    def make(detector: BaseDetector) -> ArrivingSource:
-        found = SourceOptions(detector.channels_, Reading.of(options))
-        return ArrivingSource(FileSource(str(plant.live), found), keep=state is not None)
-
-    resumed = checkpoint.resume(plant.model, state, make, lambda _: None)
-    sink = MemorySink()
-    with closing(resumed.source):
-        if state is None:
-            watching = Watch(resumed, sink)
-            watching.run()
-            return watching
-        return _saved(resumed, sink, state)
+def judged(done: Done) -> tuple[int, int]:
+    """Return how many samples a watch has judged, and how many were anomalous."""
+    counts = re.search(r"judged ([\d,]+) samples?, ([\d,]+) anomalous", done.stderr)
+    samples, anomalous = (count.replace(",", "") for count in present(counts).groups())
+    return int(samples), int(anomalous)
 
 
-def _saved(resumed: checkpoint.Resumed, sink: MemorySink, state: Path) -> Watch:
-    with Lock(state) as lock:
-        watching = Watch(resumed, sink, state=(state, lock), every=100_000, track_alarms=True)
-        watching.run()
-    return watching
-
-
-def test_every_event_has_a_checkpoint(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    places: list[int] = []
-    save = checkpoint.save
-
-    def saved(path: Path, detector: Any, *more: Any) -> None:
-        places.append(detector.counters["seen"])
-        save(path, detector, *more)
-
-    monkeypatch.setattr(checkpoint, "save", saved)
-    monkeypatch.setattr("newnormal.runtime.watch._BATCH", 20)
-    monkeypatch.setattr("newnormal.runtime.watch.Watch._limit", lambda _: 20)
-    assert watched(plant, plant.folder / "plant.state").alarms > 0
-    batches = 400 // 20
-    assert 1 < len(places) < batches
-    assert len(set(places[:-1])) == len(places) - 1, "at most one a batch"
-
-
-def test_late_samples_are_put_in_their_place(plant: Plant) -> None:
-    straight = watched(plant)
+def test_late_samples_are_put_in_their_place(plant: Plant, newnormal: Command) -> None:
+    arguments = ("watch", plant.model, plant.live)
+    straight = newnormal(*arguments)
     lines = list(plant.lines)
     for at in range(20, 300, 40):
         lines[at : at + 3] = [lines[at + 1], lines[at + 2], lines[at]]
     write(plant, lines)
-    assert watched(plant).bad > 0
-    found = watched(plant, lateness="2min")
-    assert (found.bad, found.judged) == (0, straight.judged)
-    assert found.anomalous == straight.anomalous
+    assert "bad lines skipped" in newnormal(*arguments).stderr
+    in_order = newnormal(*arguments, "--lateness", "2min")
+    assert "bad line" not in in_order.stderr
+    assert judged(in_order) == judged(straight)
 
 
-def test_samples_in_pieces_are_brought_to_a_period_as_a_whole(plant: Plant) -> None:
-    whole = watched(plant, resample="3min")
-    assert whole.judged in range(120, 140)
-    judged = anomalous = 0
+def test_samples_in_pieces_are_brought_to_a_period_as_a_whole(
+    plant: Plant, newnormal: Command
+) -> None:
+    arguments = ("watch", plant.model, plant.live, "--resample", "3min")
+    whole, anomalous = judged(newnormal(*arguments))
+    assert whole in range(120, 140)
+    parts = []
     for cut in (1, 2, 50, 51, 52, 53, 200, 401):
         write(plant, plant.lines[:cut])
-        part = watched(plant, plant.state, resample="3min")
-        judged, anomalous = judged + part.judged, anomalous + part.anomalous
+        parts.append(judged(newnormal(*arguments, "--state", plant.state)))
+    samples, found = map(sum, zip(*parts, strict=True))
     # The last step waits for more, which a file without a state does not.
-    assert judged in (whole.judged, whole.judged - 1)
-    assert anomalous == whole.anomalous
+    assert samples in (whole, whole - 1)
+    assert found == anomalous
 
 
-def test_a_time_that_is_there_twice_can_end_the_watch(plant: Plant) -> None:
+def test_a_time_that_is_there_twice_can_end_the_watch(plant: Plant, newnormal: Command) -> None:
+    arguments = ("watch", plant.model, plant.live, "--state", plant.state)
+    expected = newnormal("watch", plant.model, plant.live).stdout
     write(plant, [*plant.lines[:60], plant.lines[59], *plant.lines[60:90]])
-    with pytest.raises(InputError, match=r"live\.csv: line 61: expected each time once.* line 60"):
-        watched(plant, plant.state, on_duplicate="error")
-    assert load_place(plant.state)["line"] == 60
+    first = newnormal(*arguments, "--on-duplicate", "error", status=1)
+    assert re.search(r"live\.csv: line 61: expected each time once.* line 60", first.stderr)
     write(plant, plant.lines)
-    assert watched(plant, plant.state, on_duplicate="error").judged in (400 - 59, 400 - 58)
-
-
-def load_place(state: Path) -> dict[str, Any]:
-    from newnormal import state as state_file
-
-    place = checkpoint.input_position(state_file.read(state), state)
-    assert place is not None
-    return place
+    second = newnormal(*arguments, "--on-duplicate", "error", status=0)
+    assert second.stderr.startswith("resuming at line 61\n")
+    assert first.stdout + second.stdout == expected
 
 
 # ---------------------------------------------------------------------- fleets
@@ -193,9 +148,7 @@ def by_stream(site: Site, text: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_in_a_fleet_it_is_the_stream_that_waits(site: Site, newnormal: Command) -> None:
-    copy = site.folder / "copy.fleet"
-    shutil.copytree(site.fleet, copy)
-    expected = newnormal("watch", copy, site.live, "--by", "host")
+    expected = newnormal("watch", site.fleet, site.live, "--by", "host")
     site.write(far_host(site.lines, 100))
     done = newnormal("watch", site.fleet, site.live, "--by", "host", status=0)
     assert by_stream(site, done.stdout) == by_stream(site, expected.stdout)
@@ -205,14 +158,12 @@ def test_in_a_fleet_it_is_the_stream_that_waits(site: Site, newnormal: Command) 
 
 @pytest.mark.parametrize("cut", [101, 102, 104, 300])
 def test_a_fleet_holds_back_over_starts(site: Site, newnormal: Command, cut: int) -> None:
-    copy = site.folder / "copy.fleet"
-    shutil.copytree(site.fleet, copy)
-    expected = newnormal("watch", copy, site.live, "--by", "host")
+    expected = newnormal("watch", site.fleet, site.live, "--by", "host")
     lines = far_host(site.lines, 100)
     site.write(lines[:cut])
-    before = newnormal("watch", site.fleet, site.live, "--by", "host")
+    before = newnormal(*site.watch)
     site.write(lines)
-    after = newnormal("watch", site.fleet, site.live, "--by", "host")
+    after = newnormal(*site.watch)
     assert by_stream(site, before.stdout + after.stdout) == by_stream(site, expected.stdout)
     assert (before.stderr + after.stderr).count("not confirmed; skipped") == 1
 
@@ -224,16 +175,14 @@ def test_a_fleet_refuses_an_input_of_nothing_but_bad_lines(site: Site, newnormal
 
 
 def test_late_samples_of_a_fleet_over_starts(site: Site, newnormal: Command) -> None:
-    copy = site.folder / "copy.fleet"
-    shutil.copytree(site.fleet, copy)
-    expected = newnormal("watch", copy, site.live, "--by", "host").stdout.splitlines()
+    expected = newnormal("watch", site.fleet, site.live, "--by", "host").stdout.splitlines()
     lines = host_lines(120, HISTORY)
     for at in range(40, 400, 60):
         lines[at], lines[at + 4] = lines[at + 4], lines[at]
     found: list[str] = []
     for cut in (43, 44, 45, 200, len(lines)):
         site.write(lines[:cut])
-        done = newnormal("watch", site.fleet, site.live, "--by", "host", "--lateness", "1min")
+        done = newnormal(*site.watch, "--lateness", "1min")
         found += done.stdout.splitlines()
     streams = site.by_stream(found)
     for name, verdicts in site.by_stream(expected).items():

@@ -175,12 +175,12 @@ def test_a_stream_that_is_not_in_the_fleet_is_named(site: Site, newnormal: Comma
 def test_a_fleet_that_has_seen_the_file_judges_as_fitted(site: Site, newnormal: Command) -> None:
     output, again = site.folder / "report.html", site.folder / "again.html"
     assert newnormal("report", site.fleet, site.live, "--by", "host", "-o", output).returncode == 0
-    assert newnormal("watch", site.fleet, site.live, "--by", "host").returncode == 0
-    before = {path: path.read_bytes() for path in site.fleet.iterdir() if path.is_file()}
-    done = newnormal("report", site.fleet, site.live, "--by", "host", "-o", again, status=0)
-    assert f"{site.fleet} has seen these times: they are judged from where it was" in done.stderr
+    assert newnormal(*site.watch).returncode == 0
+    before = {path: path.read_bytes() for path in site.state.rglob("*") if path.is_file()}
+    done = newnormal("report", site.state, site.live, "--by", "host", "-o", again, status=0)
+    assert f"{site.state} has seen these times: they are judged from where it was" in done.stderr
     first, second = page(output).meta, page(again).meta
-    assert second["title"] == "live.csv judged by plant.fleet as it was fitted"
+    assert second["title"] == "live.csv judged by fleet.state as it was fitted"
     assert second == {**first, "title": second["title"]}
     assert {path: path.read_bytes() for path in before} == before
 

@@ -5,10 +5,9 @@ import pytest
 
 from newnormal import M2N2
 from newnormal.io import Batch
-from newnormal.runtime.checkpoint import Resumed
 from newnormal.runtime.silent_source import SilentSource
-from newnormal.runtime.watch import Watch
 from newnormal.testing import MemorySink, MemorySource
+from tests.watching import watch_of
 
 
 def reports(period: np.timedelta64 | None, *steps: tuple[float, int]) -> list[str]:
@@ -70,7 +69,7 @@ def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.Monk
     for kind in (MemorySource, Pausing):
         sink = MemorySink()
         twin = detector.with_options()
-        Watch(Resumed(twin, kind(values[300:], times[300:])), sink, report=found.append).run()
+        watch_of(twin, kind(values[300:], times[300:]), sink, found.append).run()
         lines.append([*sink.lines, *(event.to_json() for event in sink.events)])
     assert lines[0] == lines[1]
     assert found == [

@@ -10,21 +10,19 @@ import numpy as np
 import pytest
 
 from newnormal import M2N2, Event, ParameterError, Verdicts
-from newnormal.errors import FeedbackError
 from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
 from newnormal.io.registry import kind_of
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
-from newnormal.runtime.checkpoint import Resumed
-from newnormal.runtime.lock import Lock, WatchProgress
-from newnormal.runtime.watch import BadRecordError, Watch
+from newnormal.runtime.watch import BadRecordError
 from newnormal.tabular import Reading
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
 from tests.cli.conftest import Command
 from tests.strangers.sink import TableSink
 from tests.strangers.source import TableSource
+from tests.watching import watch_of
 
 CHANNELS = ("a", "b")
 
@@ -275,8 +273,8 @@ def detector() -> M2N2:
 def test_watch_of_a_source_in_memory_writes_what_run_says(live: np.ndarray[Any, Any]) -> None:
     ours, theirs = detector(), detector()
     sink = MemorySink()
-    Watch(Resumed(ours, MemorySource(live, times(400))), sink, flush=True).run()
-    assert sink.lines == theirs.run(live, times=times(400)).json_lines()
+    watch_of(ours, MemorySource(live, times(400)), sink, flush=True).run()
+    assert sink.lines == theirs.track_alarms().run(live, times=times(400)).json_lines()
     assert sink.flushed > 0
 
 
@@ -284,7 +282,7 @@ def test_watch_of_a_source_in_memory_writes_what_run_says(live: np.ndarray[Any, 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_watch_refuses_a_batch_that_does_not_fit(fault: str) -> None:
     with pytest.raises(ValueError, match=r"memory: Broken\.next_batch: expected"):
-        Watch(Resumed(detector(), Broken(fault)), MemorySink()).run()
+        watch_of(detector(), Broken(fault), MemorySink()).run()
 
 
 def test_a_batch_of_a_list_is_refused() -> None:
@@ -292,35 +290,14 @@ def test_a_batch_of_a_list_is_refused() -> None:
         Batch([[1.0, 2.0]])  # type: ignore[arg-type]
 
 
-def test_watch_refuses_a_batch_beyond_its_size(live: np.ndarray[Any, Any], tmp_path: Path) -> None:
+def test_watch_refuses_a_batch_beyond_its_size() -> None:
     class Eager(MemorySource):
         def next_batch(self, limit: int) -> Batch | None:
             return super().next_batch(limit + 1)
 
-    resumed = Resumed(detector(), Eager(live, times(400)))
-    path = tmp_path / "plant.state"
-    with Lock(path) as lock:
-        watching = Watch(resumed, MemorySink(), state=(path, lock), every=10)
-        with pytest.raises(ValueError, match="expected at most 10 samples, found 11"):
-            watching.run()
-
-
-def test_quiet_batches_make_no_error_that_nobody_sees(
-    live: np.ndarray[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors: list[str] = []
-    monkeypatch.setattr(
-        FeedbackError, "__init__", lambda self, message, hint=None: errors.append(message)
-    )
-    written: list[WatchProgress] = []
-    monkeypatch.setattr(Lock, "write", lambda self, progress: written.append(progress))
-    path = tmp_path / "plant.state"
-    with Lock(path) as lock:
-        source = MemorySource(live, times(400))
-        Watch(Resumed(detector(), source), MemorySink(), state=(path, lock), every=10).run()
-    assert len(written) >= 40  # a batch each
-    assert {progress.change or progress.alarm for progress in written} == {None}
-    assert errors == []
+    values = np.zeros((1 << 17, 2))
+    with pytest.raises(ValueError, match="expected at most 65536 samples, found 65537"):
+        watch_of(detector(), Eager(values), MemorySink()).run()
 
 
 def test_a_strict_watch_stops_before_a_time_that_goes_back(live: np.ndarray[Any, Any]) -> None:
@@ -332,10 +309,10 @@ def test_a_strict_watch_stops_before_a_time_that_goes_back(live: np.ndarray[Any,
             return batch
 
     sink = MemorySink()
-    watch = Watch(Resumed(detector(), Back(live, times(400))), sink, strict=True)
+    watch = watch_of(detector(), Back(live, times(400)), sink, strict=True)
     with pytest.raises(BadRecordError, match="sample 50: expected a time after"):
         watch.run()
-    assert watch.detector.counters["seen"] == 50
+    assert watch.judge.fleet[""].counters["seen"] == 50
 
 
 @pytest.mark.parametrize(

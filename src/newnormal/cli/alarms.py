@@ -60,7 +60,7 @@ def alarms(
 
     newnormal alarms plant.state 3
 
-    newnormal alarms plant.fleet web-1 --open
+    newnormal alarms fleet.state web-1 --open
 
     Beside a running `watch` it shows the last checkpoint, and how old that is: there is one at
     every alarm and change. --json has alarms, changes and incidents in the form in which `watch`

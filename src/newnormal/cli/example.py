@@ -30,8 +30,8 @@ COMMANDS = (
 )
 FLEET_COMMANDS = (
     "newnormal fit metrics.csv --by host -o plant.fleet",
-    "newnormal watch plant.fleet metrics-live.csv",
-    "newnormal alarms plant.fleet",
+    "newnormal watch plant.fleet metrics-live.csv --state fleet.state",
+    "newnormal alarms fleet.state",
 )
 _UNITS = "temperature C, pressure bar, flow m3/h, power kW, vibration mm/s, level %"
 

@@ -37,7 +37,7 @@ def inspect(
 
     newnormal inspect plant.state
 
-    newnormal inspect plant.fleet web-1
+    newnormal inspect fleet.state web-1
 
     Beside a running `watch` it shows the last checkpoint, and how old that is: there is one at
     every alarm and change. --json is for programs: snake_case keys, numbers, times in ISO 8601,

@@ -34,6 +34,7 @@ def score(
     """
     judge, data = read_for(model, classes, input, options, labels=False)
     if not is_fleet(model):
+        judge.track_alarms()  # as a `watch` does
         _write(judge.score_frozen(data) if frozen else judge.score(data))
         return
     _write(FrozenLines(judge, data) if frozen else judge.run(data))

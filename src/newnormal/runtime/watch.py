@@ -384,8 +384,7 @@ class Watch:
 
     def _decide(self, wait: float) -> None:
         """Apply the decisions that other processes left, if the last look was `wait` s ago."""
-        now = time.monotonic()
-        if self.engine is None or now < self._look_at:
+        if self.engine is None or (now := time.monotonic()) < self._look_at:
             return
         self._look_at = now + wait
         for number, request in self.engine.requests():

@@ -52,11 +52,13 @@ class LinesSink(Sink):
 
 
 def check_output(target: str, others: Iterable[str | os.PathLike[str]]) -> None:
-    """Raise a ParameterError if a target is one of the files that are read or written besides."""
+    """Raise a ParameterError if a target is, or is in, what is read or written besides."""
     for other in others:
-        if same_file(target, other):
+        inside = Path(other).is_dir() and Path(other).resolve() in Path(target).resolve().parents
+        if same_file(target, other) or (inside and target != "-"):
             raise ParameterError(
-                f"--output: expected another file than {other}, found the same",
+                f"--output: expected another file than {other}, found "
+                f"{'one in it' if inside else 'the same'}",
                 hint="choose another name, or leave it out for standard output",
             )
 
