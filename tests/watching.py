@@ -8,8 +8,7 @@ from newnormal.fleet import Fleet
 from newnormal.io import Sink, Source
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.runtime.inputs import OneStream
-from newnormal.runtime.outputs import OneStreamSink
-from newnormal.runtime.watch import InMemory, Watch
+from newnormal.runtime.watch import InMemory, OneStreamSink, Watch
 
 
 def watch_of(
