@@ -197,7 +197,7 @@ class StreamRecord:
                 channels=order.channels if model is None else model.channels,
                 samples=self.count + self.unkept,
                 period=order.period,
-                newest=None if order.closed == NO_TIME else order.closed,
+                newest=order.closed if self.count or self.unkept else None,
                 ratio=self.ratio,
                 distance=self.distance,
                 sparkline=tuple(self.ring),

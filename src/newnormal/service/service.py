@@ -171,6 +171,9 @@ class Service:
     def _configure(self, config: ServiceConfig) -> None:
         """Log the settings of streams that their models do not have, and their limits on alarms."""
         shared = config.service_alarms_per_day is not None  # each fit has its part of it
+        streams = vars(config.streams)
+        if config.streams.alarms_per_day == StreamDefaults().alarms_per_day:
+            streams = {**streams, "alarms_per_day": None}  # of models of `fit` it is their own
         patterns = tuple(
             (
                 match,
@@ -179,7 +182,7 @@ class Service:
                 None if shared else given.get("alarms_per_day"),
             )
             for match, given in (
-                ("*", vars(config.streams)),
+                ("*", streams),
                 *((override.match, override.given) for override in config.overrides),
             )
         )
