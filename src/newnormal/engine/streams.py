@@ -188,16 +188,15 @@ class StreamRecord:
             attention = next((kind for kind in _ATTENTION if kind in kinds), "")
             about = next((item for item in reversed(opened) if _kind(item) == attention), None)
             about = about or (opened[-1] if opened else self.last_item)
-            order = self.order
-            model = self.model
+            order, model, samples = self.order, self.model, self.count + self.unkept
             view = StreamView(
                 id=self.id,
                 name=self.name,
                 state=self.state,
                 channels=order.channels if model is None else model.channels,
-                samples=self.count + self.unkept,
+                samples=samples,
                 period=order.period,
-                newest=order.closed if self.count or self.unkept else None,
+                newest=order.closed if order.closed != NO_TIME and samples else None,
                 ratio=self.ratio,
                 distance=self.distance,
                 sparkline=tuple(self.ring),
