@@ -800,15 +800,9 @@ class BaseDetector:
 
         What it wrote can be loaded: that is tried before an older file is replaced.
         """
-        self.write(path)
-
-    def write(self, path: str | os.PathLike[str], **facts: Any) -> None:
-        """Write the state with more facts, such as a place in the input; see `save`."""
-        state = self.to_state()
         rule = self._settings()[1].rule
         kind = None if isinstance(rule, Quantile | Fixed) else type(rule)
-        state = State({**state.facts, **facts}, state.tensors)
-        write_checked(path, state, getattr(self, "model", None), kind)
+        write_checked(path, self.to_state(), getattr(self, "model", None), kind)
 
     @classmethod
     def load(

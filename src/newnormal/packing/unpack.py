@@ -166,7 +166,7 @@ class _StateReader:
         reader = EventReader(fitted.channels, fitted.model.vote_count)
         events = [reader.event(each) for each in facts.parts("events", _MOST_EVENTS)]
         past = reader.past(facts.parts("past", _MOST_PAST))
-        facts.done(optional=("place", "threshold", "period", "choice", "accept_after"))
+        facts.done(optional=("threshold", "period", "choice", "accept_after"))
         if unknown := sorted(set(self.tensors) - self.known):
             raise StateError(f"{unknown[0]}: not a tensor of this version")
         return Unpacked(method, options, self.rule, fitted, stream, events, past)
