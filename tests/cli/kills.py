@@ -1,8 +1,9 @@
 """A program that runs `newnormal watch` in forked processes, each killed at a chosen point.
 
-It takes one argument, a JSON object: `model`, `live`, `folder`, `pipe`, `act`, `at`, `options` and
-`points`. At sample `at` the watch gets feedback, as another process would give it. For each point a
-folder of that name gets the output of the process that was killed there (`first`), and that of
+It takes one argument, a JSON object: `watch`, the command without its input and its folder, `live`,
+`pipe`, `folder`, `decision`, the arguments of `runtime.feedback.decide`, `at` and `points`. Once it
+has taken `at` samples the watch gets the decision, as another process would give it. For each point
+a folder of that name gets the output of the process that was killed there (`first`), and that of
 the one started after it (`second`).
 """
 
@@ -10,100 +11,96 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-POINTS = (
-    *("none", "before the inbox is read", "before the journal is written"),
-    *("before the journal is renamed", "before the inbox is removed", "before it is applied"),
-    *("before its events are written", "before the checkpoint is written"),
-    *("before the checkpoint is renamed", "before the journal is removed"),
-    *("after the journal is removed", "a hundred samples later"),
+CALLS = (
+    *("append", "apply", "commit", "flush", "written"),
+    *("sync", "save_checkpoint", "checkpoint", "trim"),
 )
+# The first call of each after the decision was given, and the next: that is about samples, or is
+# of the next checkpoint. What is after one call is before the next.
+POINTS = tuple(
+    f"{point} {count}"
+    for point in (*(f"before {call}" for call in CALLS), "after trim")
+    for count in (1, 2)
+)
+OLDER = 12  # samples between the last checkpoint and the decision
+given: list[int] = []  # the sample, once the decision was given
 
 
-def die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+def owners(call: str) -> list[Any]:
+    """Return what has a function of that name."""
+    from newnormal.engine import folder
+    from newnormal.engine.applying import Applier
+    from newnormal.engine.log.sqlite_log import SqliteLog
+    from newnormal.engine.store import Store
+    from newnormal.fleet import Fleet
+    from newnormal.runtime.outputs import FleetJsonSink, OneStreamSink
+
+    found: dict[str, list[Any]] = {
+        "append": [SqliteLog],
+        "sync": [SqliteLog],
+        "trim": [SqliteLog],
+        "apply": [Applier],
+        "commit": [Store],
+        "flush": [OneStreamSink, FleetJsonSink],
+        "written": [folder.SingleEngine],
+        "save_checkpoint": [folder],
+        "checkpoint": [Fleet],
+    }
+    return found[call]
 
 
-def before(owner: Any, name: str, condition: Callable[[], bool]) -> None:
-    """Die when a function is called and a condition holds."""
-    function = getattr(owner, name)
+def die_at(when: str, call: str, count: int) -> None:
+    """Die before or after the call of a function of that number after the decision."""
+    calls = []
 
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        if condition():
-            die()
-        return function(*arguments, **options)
+    def killing(function: Any) -> Any:
+        def wrapped(*arguments: Any, **options: Any) -> Any:
+            calls.extend(given)
+            if when == "before" and len(calls) == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = function(*arguments, **options)
+            if when == "after" and len(calls) == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
 
-    setattr(owner, name, wrapped)
+        return wrapped
 
-
-def after(owner: Any, name: str, condition: Callable[[], bool]) -> None:
-    """Die when a function returns and a condition holds."""
-    function = getattr(owner, name)
-
-    def wrapped(*arguments: Any, **options: Any) -> Any:
-        found = function(*arguments, **options)
-        if condition():
-            die()
-        return found
-
-    setattr(owner, name, wrapped)
+    for owner in owners(call):
+        setattr(owner, call, killing(getattr(owner, call)))
 
 
-def install(point: str, state: Path, act: str, at: int) -> None:
-    """Give feedback at a sample, and die at a point."""
-    from newnormal.detector import from_state
-    from newnormal.runtime import checkpoint, feedback, submit, watch
+def decide_at(at: int, decision: dict[str, Any], state: Path) -> None:
+    """Give a decision once so many samples were taken; a checkpoint comes after each batch then."""
+    from newnormal.engine import folder
+    from newnormal.runtime.feedback import decide
 
-    given: list[int] = []  # the sample, once feedback was given
-    consume = watch.Watch._consume
+    folder._EVERY_S = folder._SHARE = 1 << 40
+    if_due = folder.SingleEngine.checkpoint_if_due
+    saved: list[int] = []
 
-    def consumed(self: Any, batch: Any, count: int) -> None:
-        consume(self, batch, count)
-        seen = self.detector.counters["seen"]
-        if seen >= at and not given:
-            submit.submit(state, feedback.FeedbackAct(act), None, lambda _: None, from_state)
-            given.append(seen)
-        if point == "a hundred samples later" and given and seen >= at + 100:
-            die()
+    def checkpoint_if_due(self: folder.SingleEngine) -> None:
+        taken = sum(self.fleet[name].counters["seen"] for name in self.fleet)
+        if taken >= at - OLDER and not saved:
+            saved.append(taken)
+            self.checkpoint()
+        elif taken >= at and not given:
+            decide(state, report=lambda _: None, **decision)
+            given.append(taken)
+            folder._EVERY_S = folder._SHARE = 0
+        else:
+            if_due(self)
 
-    watch.Watch._consume = consumed  # type: ignore[method-assign]
-
-    def inbox() -> bool:
-        return bool(given)
-
-    taken = state.with_name(f".{state.name}.feedback.taken")
-    match point:
-        case "before the inbox is read":
-            before(feedback, "_content", inbox)
-        case "before the journal is written":
-            before(feedback.Queue, "_write", inbox)
-        case "before the journal is renamed":
-            before(os, "replace", lambda: bool(given) and not taken.exists())
-        case "before the inbox is removed":
-            after(feedback.Queue, "_write", inbox)
-        case "before it is applied":
-            before(watch, "apply_all", inbox)
-        case "before its events are written":
-            after(watch, "apply_all", inbox)
-        case "before the checkpoint is written":
-            before(checkpoint, "save", taken.exists)
-        case "before the checkpoint is renamed":
-            before(os, "replace", taken.exists)
-        case "before the journal is removed":
-            after(checkpoint, "save", taken.exists)
-        case "after the journal is removed":
-            after(feedback.Queue, "remove", inbox)
-        case "a hundred samples later":
-            feedback.Queue.dequeue = lambda *_: None  # type: ignore[method-assign]
+    folder.SingleEngine.checkpoint_if_due = checkpoint_if_due  # type: ignore[method-assign]
 
 
 def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> None:
-    """Run a watch in a process of its own, with or without being killed."""
+    """Run a watch in a process of its own, which is killed at a point."""
     if child := os.fork():
-        os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) == (point is not None), (name, point)
         return
     code = 1
     try:
@@ -117,12 +114,15 @@ def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> No
         from newnormal.tabular.text import raw_bytes
 
         raw_bytes.READ_BYTES = 500
-        state = folder / "plant.state"
+        state = folder / "state"
+        if name == "first":
+            decide_at(order["at"], order["decision"], state)
         if point is not None:
-            install(point, state, order["act"], order["at"])
+            when, call, count = point.split(" ")
+            die_at(when, call, int(count))
+        program, model, *options = order["watch"]
         source = "-" if order["pipe"] else order["live"]
-        arguments = ["watch", order["model"], source, "--state", str(state), *order["options"]]
-        sys.argv = ["newnormal", *arguments]
+        sys.argv = ["newnormal", program, model, source, "--state", str(state), *options]
         main()
         code = 0
     finally:
@@ -135,18 +135,21 @@ def warm(order: dict[str, Any]) -> None:
     """Load the compiled code once, before processes are forked."""
     import numpy as np
 
-    from newnormal import load
+    from newnormal import Fleet, load
+    from newnormal.cli import main  # noqa: F401
+    from newnormal.runtime import starting, watch  # noqa: F401
 
-    detector = load(order["model"])
-    detector.run(np.zeros((20, len(detector.channels_))))
+    model = Path(order["watch"][1])
+    fleet = Fleet.load(model) if model.is_dir() else Fleet().add("", load(model))
+    fleet.run({name: np.zeros((20, len(fleet.channels_[name]))) for name in fleet})
 
 
 if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     warm(asked)
-    for each in asked["points"]:
-        where = Path(asked["folder"]) / each.replace(" ", "-")
+    for each in ["none", *asked["points"]]:
+        where = Path(asked["folder"]) / each
         where.mkdir()
-        run(asked, where, "first", each)
+        run(asked, where, "first", None if each == "none" else each)
         if each != "none":
             run(asked, where, "second", None)

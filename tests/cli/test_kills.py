@@ -1,90 +1,70 @@
-"""A watch killed at every point between feedback and checkpoint: nothing is lost or repeated."""
+"""A watch killed at each point between a decision and a checkpoint: nothing is lost or repeated."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from newnormal import state
+from newnormal import Fleet
+from newnormal.engine.folder import look
 from tests.cli.conftest import CHANGE, Plant, cut
+from tests.cli.fleets import HOSTS, Site
 from tests.cli.kills import POINTS
+from tests.fleet_story import assert_same_state
 from tests.processes import python
 
-AT = CHANGE + 100
-EVERY = 250  # checkpoints at 250, 500, ...: the one before the feedback is 150 samples older
 
-
-@pytest.fixture
-def plant(moved: Plant) -> Plant:
-    return moved
-
-
-def killed(
-    plant: Plant, pipe: bool, act: str, *options: str, points: tuple[str, ...] = POINTS[:-1]
-) -> Path:
-    """Run `kills.py`, and return the folder with what each process printed."""
-    folder = plant.folder / "killed"
+def check_kills(folder: Path, report: str, order: dict[str, object]) -> None:
+    """Run `kills.py`, and compare what processes that were killed printed with one that was not."""
     folder.mkdir()
-    order = {
-        "model": str(plant.model),
-        "live": str(plant.live),
-        "folder": str(folder),
-        "pipe": pipe,
-        "act": act,
-        "at": AT,
-        "options": ["--every", str(EVERY), *options],
-        "points": points,
-    }
-    done = python(Path(__file__).with_name("kills.py"), json.dumps(order))
+    given = {"folder": str(folder), "points": POINTS, **order}
+    done = python(Path(__file__).with_name("kills.py"), json.dumps(given))
     assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("pipe", "act", "options"),
-    [
-        (False, "accept", ()),
-        (False, "reject", ("--alarms-only",)),
-        (True, "accept", ("--alarms-only",)),
-        (True, "reject", ()),
-    ],
-    ids=["file-accept", "file-reject", "pipe-accept", "pipe-reject"],
-)
-def test_kill_between_feedback_and_checkpoint_changes_no_byte_of_the_output(
-    plant: Plant, pipe: bool, act: str, options: tuple[str, ...]
-) -> None:
-    folder = killed(cut(plant, CHANGE + 400), pipe, act, *options)
     expected = (folder / "none" / "first.out").read_text()
-    report = f"feedback: change 1 {act}ed"
     assert (folder / "none" / "first.err").read_text().count(report) == 1
-    for point in POINTS[1:-1]:
-        here = folder / point.replace(" ", "-")
+    whole = Fleet.load(folder / "none" / "state")
+    for point in POINTS:
+        here = folder / point
         first, second = ((here / name).read_text() for name in ("first.out", "second.out"))
-        said = (here / "second.err").read_text()
-        assert "Traceback" not in said, (point, said)
+        messages = (here / "second.err").read_text()
+        assert "Traceback" not in messages, (point, messages)
         assert expected.startswith(first), point
         assert expected.endswith(second), point
         assert len(first) + len(second) >= len(expected), point
-        applied = report in (here / "first.err").read_text(), report in said
-        again = point not in ("before the journal is removed", "after the journal is removed")
-        assert applied[1] == again, (point, said)
-        left = {path.name for path in here.iterdir()}
-        if not hasattr(state, "remove_stale"):
-            left = {name for name in left if not name.endswith(".tmp")}
-        assert left == {*("first.err", "first.out", "plant.state", "second.err", "second.out")}, (
-            point
-        )
+        assert look(here / "state").waiting == 0
+        found = Fleet.load(here / "state")
+        assert found.incidents_ == whole.incidents_
+        for name in whole:
+            assert_same_state(found[name], whole[name])
+
+
+@pytest.mark.parametrize(
+    ("pipe", "verb", "options"),
+    [(False, "accept", []), (True, "reject", ["--alarms-only"])],
+    ids=["file", "pipe"],
+)
+def test_kills_of_a_watch_of_one_stream_change_no_byte(
+    moved: Plant, pipe: bool, verb: str, options: list[str]
+) -> None:
+    cut(moved, CHANGE + 150)
+    order = {
+        "watch": ["watch", str(moved.model), *options],
+        "live": str(moved.live),
+        "pipe": pipe,
+        "decision": {"stream": "", "verb": verb, "alarm": None, "change": 1},
+        "at": CHANGE + 100,
+    }
+    check_kills(moved.folder / "killed", f"feedback: change 1 {verb}ed", order)
 
 
 @pytest.mark.parametrize("pipe", [False, True], ids=["file", "pipe"])
-def test_feedback_no_watch_dequeued_is_applied_at_the_kill(plant: Plant, pipe: bool) -> None:
-    folder = killed(cut(plant, CHANGE + 400), pipe, "reject", points=POINTS[-1:])
-    folder /= POINTS[-1].replace(" ", "-")
-    first, second = ((folder / name).read_text() for name in ("first.out", "second.out"))
-    assert "feedback: change 1 rejected" in (folder / "second.err").read_text()
-    again = second.splitlines(keepends=True)
-    start = json.loads(again[0])["sample"]
-    printed = first.splitlines(keepends=True)[start:]
-    assert len(printed) > 10, "what came since the last event, before the kill, comes again"
-    assert again[: len(printed)] == printed
-    assert {json.loads(line)["change"] for line in again[len(printed) :]} == {1}
+def test_kills_of_a_watch_of_a_fleet_change_no_byte(site: Site, pipe: bool) -> None:
+    site.write(site.lines[: 80 * len(HOSTS)])
+    order = {
+        "watch": ["watch", str(site.fleet), "--by", "host"],
+        "live": str(site.live),
+        "pipe": pipe,
+        "decision": {"stream": "web-1", "verb": "accept", "alarm": 1, "change": None},
+        "at": 66 * len(HOSTS),
+    }
+    check_kills(site.folder / "killed", "feedback: web-1: alarm 1 accepted", order)

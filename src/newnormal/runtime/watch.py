@@ -240,7 +240,7 @@ class Watch:
         self._elsewhere = dict(judge.fleet.last_times_) if elsewhere and not continues else {}
         self._taken = 0  # samples so far
         self._first_bad: Problem | None = None
-        self._look_at = 0.0  # when to look for decisions
+        self._looked = -_LOOK_S  # when it looked for decisions last
         newest = judge.fleet.last_times_
         source.begin(newest, continues=continues)
 
@@ -384,9 +384,9 @@ class Watch:
 
     def _decide(self, wait: float) -> None:
         """Apply the decisions that other processes left, if the last look was `wait` s ago."""
-        if self.engine is None or (now := time.monotonic()) < self._look_at:
+        if self.engine is None or (now := time.monotonic()) < self._looked + wait:
             return
-        self._look_at = now + wait
+        self._looked = now
         for number, request in self.engine.requests():
             try:
                 output = self.engine.decide(**request, request=number)
