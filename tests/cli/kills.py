@@ -36,7 +36,7 @@ def owners(call: str) -> list[Any]:
     from newnormal.engine.log.sqlite_log import SqliteLog
     from newnormal.engine.store import Store
     from newnormal.fleet import Fleet
-    from newnormal.runtime.outputs import FleetJsonSink, OneStreamSink
+    from newnormal.runtime.watch import FleetJsonSink, OneStreamSink
 
     found: dict[str, list[Any]] = {
         "append": [SqliteLog],
