@@ -6,8 +6,8 @@ import pytest
 from newnormal import M2N2
 from newnormal.io import Batch
 from newnormal.runtime.silent_source import SilentSource
+from newnormal.runtime.watch import watch_of
 from newnormal.testing import MemorySink, MemorySource
-from tests.watching import watch_of
 
 
 def reports(period: np.timedelta64 | None, *steps: tuple[float, int]) -> list[str]:

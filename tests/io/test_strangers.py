@@ -16,13 +16,12 @@ from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.file import FileSource
-from newnormal.runtime.watch import BadRecordError
+from newnormal.runtime.watch import BadRecordError, watch_of
 from newnormal.tabular import Reading
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
 from tests.cli.conftest import Command
 from tests.strangers.sink import TableSink
 from tests.strangers.source import TableSource
-from tests.watching import watch_of
 
 CHANNELS = ("a", "b")
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from newnormal.runtime.watch import Watch
     from newnormal.types import Alarm, Change, Event
 
-_more = partial(option, panel=f"{MORE}output and checkpoints")
+_more = partial(option, panel=f"{MORE}output")
 _ROOM = 3  # columns at the right: ^C is echoed there, and must not begin a line
 _ERASE = "\r\x1b[K"  # back to the first column, and erase from there
 

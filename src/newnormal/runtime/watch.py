@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from newnormal.alarms.words import Note, event_note, incident_event_note
+from newnormal.base import BaseDetector
 from newnormal.engine.folder import Output, SingleEngine
 from newnormal.engine.log.entries import StepsTaken
 from newnormal.engine.steps import judge_steps
@@ -22,10 +23,12 @@ from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sinks.text import TextSink
+from newnormal.io.sources.arriving import ArrivingSource
+from newnormal.io.sources.base import Source
 from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.runtime.feedback import decision_text
-from newnormal.runtime.inputs import InOrder, ManyStreams, WatchInput
+from newnormal.runtime.inputs import InOrder, ManyStreams, OneStream, WatchInput
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.tabular import Problem
@@ -396,3 +399,17 @@ class Watch:
                 continue
             self._report(f"feedback: {decision_text(**request)}")
             self._emit(output)
+
+
+def watch_of(
+    detector: BaseDetector,
+    source: Source,
+    sink: Sink,
+    report: Callable[[str], None] = lambda _: None,
+    **options: Any,
+) -> Watch:
+    """Return a watch of one stream that keeps nothing; `options` are those of `Watch`."""
+    fleet = Fleet(detector).add("", detector)
+    arriving = ArrivingSource(source, period=fleet.period_)
+    samples = OneStream(arriving, goes_back=bool(options.get("strict")))
+    return Watch(InMemory(fleet), samples, OneStreamSink(sink), report=report, **options)

@@ -26,8 +26,8 @@ class SinkOptions:
 class Sink(ABC):
     """Where verdicts and events go. Derive from it, and give `watch` your class's import path.
 
-    After each batch `watch` calls `write_verdicts`, `write_events` and `flush`, and only then may
-    it write a checkpoint. At the end it calls `close`.
+    After each batch `watch` calls `write_verdicts`, `write_events` and `flush`, and only then takes
+    the next one. At the end it calls `close`.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class Sink(ABC):
 
     Notes
     -----
-    After a kill, what was written since the last checkpoint is written again, the same values in
-    the same order. A receiver can tell repeats: a verdict by its `sample`, an event by its `kind`,
+    After a kill, what was written of the last batch may be written again, the same values in the
+    same order. A receiver can tell repeats: a verdict by its `sample`, an event by its `kind`,
     its `sample` and the numbers of its alarm and its change, of which either may be None.
     """
 

@@ -91,7 +91,7 @@ class SourceOptions:
 class Source(ABC):
     """Where samples come from. Derive from it, and give `watch` the import path of your class.
 
-    `watch` makes one source, calls `resume` if there is a checkpoint, and then alternates between
+    `watch` makes one source, calls `resume` if its folder has a place, and then alternates between
     `snapshot` and `next_batch` until that returns None. At the end it calls `close`.
 
     Parameters
@@ -128,7 +128,7 @@ class Source(ABC):
     may also be called in the middle of the stream, with a snapshot of this very source (`--strict`
     does, to end exactly before a bad record).
 
-    Raise an `InputError` for an input that cannot be read on: `watch` writes its checkpoint and
+    Raise an `InputError` for an input that cannot be read on: `watch` saves everything and
     stops with the message.
     """
 
@@ -195,7 +195,7 @@ def check_batch(source: Source, batch: Batch, channels: int, limit: int) -> None
     if shape[0] > limit:
         raise InputError(
             f"{where}: expected at most {limit} samples, found {shape[0]}",
-            hint="a checkpoint or feedback is due after that many",
+            hint="return the rest with the next batch",
         )
     if times is not None and times.shape != shape[:1]:
         raise InputError(f"{where}: expected {shape[0]} times, found {times.shape}", hint=check)
