@@ -40,6 +40,11 @@ def check(
     """Verify every file of a fleet, and say what a repair would do."""
     from newnormal.fleet.folder.check import check as verify
 
+    if is_engine_folder(folder):
+        raise StateError(
+            f"{folder}: expected the folder of a fleet, found that of a `watch` or of a service",
+            hint=f"newnormal serve verify {folder}",
+        )
     report = verify(folder, repair=repair, model=classes.model, threshold=classes.threshold)
     put(str(report))
     if not report.ok:
