@@ -185,8 +185,13 @@ class Client:
         stream
             Its name.
         model
-            A `Detector` that was fitted on samples with times, or the path of its state file.
+            A `Detector` that was fitted on samples with times, or the path of its state file, or of
+            the folder of a `watch` of one stream.
         """
+        from newnormal.detector import load
+
+        if isinstance(model, str | Path) and Path(model).is_dir():
+            model = load(model)
         with TemporaryDirectory(prefix="newnormal-model-") as folder:
             path = Path(model) if isinstance(model, str | Path) else Path(folder, "model.nn")
             if not isinstance(model, str | Path):

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from newnormal import load
 from newnormal.engine.log.sqlite_log import ask
 from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, lines
 from tests.present import present
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_feedback_after_a_kill_is_applied_at_once(
     cut(plant, CHANGE + 100)
     watch = Running("watch", plant.model, plant.live, "--state", state, "--follow")
     watch.read(CHANGE + 90)
-    time.sleep(0.2)
+    until(lambda: facts(newnormal, state)["open_changes"], "the checkpoint")
     watch.end(signal.SIGKILL)
     assert newnormal("accept", state).stderr == f"{ACCEPTED}\n"
     assert facts(newnormal, state)["status"] == "normal"

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from newnormal.tabular import Table
 from newnormal.types import Floats
 
 HISTORY, STREAMS = 300, 500
+_PAUSE = Event()
 _BEGIN = np.datetime64("2026-01-01T00:00:00")
 
 
@@ -76,7 +78,7 @@ def serve(state: Path, seconds: float, *, kill: bool) -> None:
     """Have a service use the folder."""
     service = Service(ServiceConfig(data=state, workers=1))
     service.start()
-    time.sleep(seconds)
+    _PAUSE.wait(seconds)
     if kill:
         os.kill(os.getpid(), signal.SIGKILL)
     service.stop()
@@ -125,7 +127,7 @@ def main(folder: Path, kills: int, seed: int, mode: str) -> None:
             with live.open("a") as file:
                 file.write("".join(lines[given : given + part]))
             given += part
-            time.sleep(rng.uniform(0.0, 0.1))
+            _PAUSE.wait(rng.uniform(0.0, 0.1))
         ended(child)
         killed += 1
         if mode == "handed" and rng.random() < 0.5 and (state / "log.sqlite").exists():

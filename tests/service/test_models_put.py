@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from newnormal import M2N2, Detector, load
+from newnormal import M2N2, Detector, Fleet, load
 from newnormal.cli.app import app
 from newnormal.client import Client, ServiceError
 from newnormal.errors import InputError
@@ -153,6 +153,8 @@ def test_put_and_take_from_the_shell_and_from_python(start: Start, tmp_path: Pat
         assert load(out).counters["seen"] == load(path).counters["seen"] + 20
         with Client(url) as client:
             client.put("press/2", client.take("press/1"))
+            Fleet.open(tmp_path / "state", Fleet().add("", load(path))).close()
+            client.put("press/3", tmp_path / "state")
             assert client.stream("press/2")["state"] == "live"
             with pytest.raises(ServiceError, match="expected a Detector") as refused:
                 client.put("m", M2N2(window=8, epochs=1).fit(samples(0, 99)))

@@ -425,7 +425,7 @@ STREAMS = st.lists(
 
 
 def naive_peaks(heights: Floats, level: float, gap: int) -> list[float]:
-    """An alarm ends where the last `gap` heights are below three quarters of the level."""
+    """An alarm ends where the last `gap` heights are below the level."""
     found: list[float] = []
     alarm: list[float] = []
     for height in heights.tolist():
@@ -433,7 +433,7 @@ def naive_peaks(heights: Floats, level: float, gap: int) -> list[float]:
             alarm.append(height)
             found[-1] = max(alarm)
             after = alarm[1:]
-            if len(after) >= gap and max(after[-gap:]) < 0.75 * level:
+            if len(after) >= gap and max(after[-gap:]) < level:
                 alarm = []
         elif height >= level:
             alarm = [height]

@@ -12,7 +12,6 @@ from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.help import Command
 from newnormal.cli.options import Classes, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load, load_fleet
-from newnormal.engine.folder import is_engine_folder
 from newnormal.errors import StateError
 from newnormal.texts import shown
 
@@ -38,6 +37,7 @@ def check(
     classes: Classes,
 ) -> None:
     """Verify every file of a fleet, and say what a repair would do."""
+    from newnormal.engine.folder import is_engine_folder
     from newnormal.fleet.folder.check import check as verify
 
     if is_engine_folder(folder):
@@ -100,6 +100,8 @@ def remove(folder: Folder, stream: Stream, *, classes: Classes) -> None:
 @contextmanager
 def _changed(folder: Path, classes: Classes) -> "Iterator[Fleet]":
     """Read a fleet, and write it once its streams were changed."""
+    from newnormal.engine.folder import is_engine_folder
+
     if not is_fleet(folder) or is_engine_folder(folder):
         raise StateError(
             f"{folder}: expected the folder of a fleet, found none",

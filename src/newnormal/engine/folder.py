@@ -327,7 +327,7 @@ class SingleEngine:
 
     def requests(self) -> list[tuple[int, dict[str, Any]]]:
         """Return the decisions that other processes left here, each with its number."""
-        return [(number, json.loads(text)) for number, text in self._log.requests()]
+        return [(number, request_of(text)) for number, text in self._log.requests()]
 
     def decide(
         self,
@@ -380,6 +380,18 @@ class SingleEngine:
             self._output.close()
             self._applier.fleet.detach()
             self._opened.release()
+
+
+def request_of(text: str) -> dict[str, Any]:
+    """Return a request of the inbox, as `decision_entry` takes it; refused where it is none."""
+    try:
+        request = json.loads(text)
+        stream, verb, numbers = request.pop("stream"), request.pop("verb"), dict(request)
+        if {*numbers} <= {"alarm", "change"} and all(type(n) is int for n in numbers.values()):
+            return {"stream": str(stream), "verb": str(verb), **numbers}
+    except (AttributeError, LookupError, TypeError, ValueError):
+        pass
+    return {"stream": "", "verb": "unreadable"}
 
 
 def decision_entry(

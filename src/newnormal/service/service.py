@@ -3,7 +3,6 @@
 One module because it is one class, whose methods share its threads and locks.
 """
 
-import json
 import logging
 import threading
 import time
@@ -24,7 +23,7 @@ from newnormal.engine.checkpoints import save_checkpoint
 from newnormal.engine.clock import StreamClock
 from newnormal.engine.database import database_errors
 from newnormal.engine.fitting import FitJob, FitPool
-from newnormal.engine.folder import EngineFolder, LeftOutput, decision_entry
+from newnormal.engine.folder import EngineFolder, LeftOutput, decision_entry, request_of
 from newnormal.engine.hub import Hub, Resync, Tick
 from newnormal.engine.items import key_of
 from newnormal.engine.log import entries as log
@@ -467,7 +466,7 @@ class Service:
         for number, text in self.log.requests():
             if number > self._requested:
                 self._requested = number
-                entry = decision_entry(self._engine.applier.streams, **json.loads(text))
+                entry = decision_entry(self._engine.applier.streams, **request_of(text))
                 self._engine.submit(entry, internal=True, request=number)
 
     def _decide(self) -> None:
