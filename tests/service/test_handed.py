@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from newnormal import Detector, Fleet
+from newnormal import Detector, Fleet, StateError
 from newnormal.engine.log.sqlite_log import ask
 from newnormal.runtime.feedback import decide
 from newnormal.tabular import Table
@@ -51,3 +51,10 @@ def test_a_service_goes_on_with_it_and_it_goes_back(start: Start, data: Path) ->
     with Fleet.open(data) as back:
         assert back[""].counters["seen"] == 105
         assert [item.state for item in back.changes_[""]] == ["rejected"]
+
+
+def test_streams_that_collect_are_not_taken_from_a_service(start: Start, tmp_path: Path) -> None:
+    with start() as service:
+        push(service, arrival(0, samples(0, 5)))
+    with pytest.raises(StateError, match="expected streams with models, found 1 without"):
+        Fleet.open(tmp_path / "data", Fleet().add("", Detector(epochs=1).fit(table(0, HISTORY))))

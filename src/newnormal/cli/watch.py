@@ -151,7 +151,13 @@ def watch(
             model,
             state,
             lambda fleet: _input_of(
-                fleet, input, options, lines, source, model, keep=state is not None and not flush
+                fleet,
+                input,
+                options,
+                lines,
+                source,
+                state or model,
+                keep=state is not None and not flush,
             ),
             say,
             classes,
@@ -220,11 +226,11 @@ def _input_of(
     from newnormal.runtime.inputs import ManyStreams, OneStream
 
     if fleet.streams_ == ("",):
+        check_one_stream(model, options.streams)
         chosen = options.after(fleet[""].reading_)
         of_stream = replace(lines, channels=fleet.channels_[""], reading=chosen.reading)
         wrapped = _source_of(source, path, chosen.streams)(path, of_stream)
-        goes_back = lines.strict or keep
-        return OneStream(ArrivingSource(wrapped, keep, fleet.period_), goes_back=goes_back)
+        return OneStream(ArrivingSource(wrapped, keep, fleet.period_), goes_back=lines.strict)
     chosen = options.after(fleet.reading_)
     check_streams(model, chosen.streams, path)
     streams = StreamOptions(

@@ -28,7 +28,7 @@ from newnormal.engine.running import Applied
 from newnormal.engine.store import Store
 from newnormal.engine.store.checking import FLEET, LOG, STORE
 from newnormal.engine.streams import StreamRecords
-from newnormal.errors import NewnormalError
+from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.manifest import read_manifest
@@ -276,13 +276,13 @@ class SingleEngine:
         return self._applier.input_positions.get(STEPS)
 
     def begin(self, fleet: Fleet) -> None:
-        """Give the folder the streams of a fleet instead of those that it has."""
-        applier = self._applier
-        for stream in applier.streams:
-            applier.streams.remove(stream)
-            self._store.forget(stream.id)
-        applier.input_positions.clear()
-        applier.fleet.adopt(fleet)
+        """Give a folder that has no streams those of a fleet."""
+        if others := len(self._applier.streams):
+            raise StateError(
+                f"{self.folder}: expected streams with models, found {others} without",
+                hint="`newnormal serve` fits them; or name a folder that is not there yet",
+            )
+        self._applier.fleet.adopt(fleet)
         self.take_streams()
 
     def take_streams(self) -> None:
