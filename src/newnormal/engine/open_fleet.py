@@ -163,18 +163,18 @@ def open_fleet(
 def _entry_of(gathered: Gathered, flush: bool) -> StepsTaken:
     """Return what a call hands to the fleet as an entry of the log."""
     arrivals: list[Arrival] = []
-    rows, origins = [], []
+    counts, origins = [], []
     for group, taken, origin in gathered.work:
+        streams, times, samples = group.streams, taken.times, taken.samples
         for at, first, last in zip(*(column.tolist() for column in taken[:3]), strict=True):
-            if first == last:
-                continue
-            stream = group.streams[at]
-            span = slice(first, last)
-            rows.append(np.full(last - first, len(arrivals)))
-            origins.append(origin[span])
-            channels = stream.fitted.channels
-            arrivals.append(Arrival(stream.name, channels, taken.times[span], taken.samples[span]))
-    order = np.empty(0, np.int64)
+            if first < last:
+                stream, span = streams[at], slice(first, last)
+                channels = stream.fitted.channels
+                arrivals.append(Arrival(stream.name, channels, times[span], samples[span]))
+                counts.append(last - first)
+        origins.append(origin)
+    rows = np.empty(0, np.int64)
     if len(arrivals) > 1:
-        order = np.concatenate(rows)[np.argsort(np.concatenate(origins), kind="stable")]
-    return StepsTaken(tuple(arrivals), order, flush=flush)
+        order = np.argsort(np.concatenate(origins), kind="stable")
+        rows = np.repeat(np.arange(len(arrivals)), counts)[order]
+    return StepsTaken(tuple(arrivals), rows, flush=flush)
