@@ -133,17 +133,10 @@ def _write(path: Path, streams: int, ticks: int, channels: int) -> Path:
 
 def _watched(folder: Path, model: Path, path: Path, many: bool) -> tuple[float, float]:
     """Watch a file from its beginning; return the processor time and the most memory in MB."""
-    copy = folder / "watched"
-    if copy.is_dir():
-        shutil.rmtree(copy)
-    else:
-        copy.unlink(missing_ok=True)
-    if many:
-        shutil.copytree(model, copy)
-    else:
-        shutil.copy(model, copy)
-    options = ["--by", "host"] if many else ["--state", str(copy)]
-    command = [sys.executable, "-m", "newnormal", "watch", str(copy), str(path), "-q", *options]
+    state = folder / "watched"
+    shutil.rmtree(state, ignore_errors=True)
+    options = ["--state", str(state), *(["--by", "host"] if many else [])]
+    command = [sys.executable, "-m", "newnormal", "watch", str(model), str(path), "-q", *options]
     done = subprocess.run(
         [sys.executable, "-c", _MEASURE, *command], capture_output=True, text=True, check=True
     )
