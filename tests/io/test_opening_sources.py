@@ -174,7 +174,7 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path, wrong: dict[str, Any]
     source = FileSource(file(tmp_path, TEXT.encode()), OPTIONS)
     with pytest.raises(StateError, match=r"place: .*expected an encoding") as caught:
         source.resume({**taken(source, 5), **wrong})
-    assert "delete the state file" in str(caught.value)
+    assert "delete the folder to" in str(caught.value)
     source.close()
 
 

@@ -173,7 +173,7 @@ BROKEN = {
     "an object": "a snapshot of JSON values, found",
     "an array": "a snapshot of JSON values, found",
     "a tuple of places": "a snapshot that JSON gives back unchanged",
-    "reserved": "without the reserved keys kind and feedback, found",
+    "reserved": "without the reserved keys kind and zone, found",
     "one behind": "exactly the rest when resumed after 1 of 20 samples: 19, found 20",
     "None": "resume to return True or False, found None",
 }

@@ -129,8 +129,8 @@ def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: i
 def _check_snapshot(source: Source) -> dict[str, Any]:
     """Return a snapshot as it comes back from a state file."""
     back = check_snapshot(source.snapshot)
-    reserved = sorted({"kind", "feedback"} & set(back))
-    expect(not reserved, "a snapshot without the reserved keys kind and feedback", reserved)
+    reserved = sorted({"kind", "zone"} & set(back))
+    expect(not reserved, "a snapshot without the reserved keys kind and zone", reserved)
     return back
 
 

@@ -37,7 +37,7 @@ class FolderLock:
             process = f"process {owner}" if owner != str(os.getpid()) else "this process"
             raise InUseError(
                 f"{self._folder} is in use by {process}, which writes to it",
-                hint="Fleet.load reads it meanwhile; close the fleet there to write to it here",
+                hint="`newnormal inspect` and Fleet.load read it; end that process to go on here",
             )
         self._file.write(f"{os.getpid()}\n".encode())
         return self

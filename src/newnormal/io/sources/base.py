@@ -14,7 +14,7 @@ from newnormal.tabular import Problem, Reading
 from newnormal.types import Floats, Times
 
 # The hint of an error about a position in the input.
-FRESH = "delete the state file to read the input from the start"
+FRESH = "delete the folder to read the input from the start"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,9 @@ class Source(ABC):
     signals. None is the end of the input; it is returned again if asked again.
 
     **A snapshot** is the position behind the last batch: a dictionary of JSON values (`kind` and
-    `feedback` are reserved keys). It is taken before every batch, so it must be cheap, and it goes
-    into the state file together with what was learned from the samples before it. Include what
-    tells your input from another, such as its address.
+    `zone` are reserved keys). It is taken behind every batch, so it must be cheap, and it goes into
+    the log together with the samples before it. Include what tells your input from another, such
+    as its address.
 
     **Resuming**: a new source, which has delivered nothing, gets a snapshot that an earlier one
     returned. It goes to that position and returns True. If the snapshot belongs to another input it

@@ -172,7 +172,7 @@ class LiveOrder:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(
                 f"place: expected the samples that are held back, found {facts!r}",
-                hint="delete the state file to read the input from the start",
+                hint="delete the folder to read the input from the start",
             ) from error
         if again:
             self.order.repeat()
