@@ -327,3 +327,14 @@ def test_a_source_that_is_put_in_order_passes_checks(tmp_path: Path, more: dict[
 
     check_source(lambda: source(here), other=lambda: source(there))
     assert kind_of(source(here)) == "tests.strangers.source:TableSource"
+
+
+@pytest.mark.parametrize("key", ["kind", "zone"])
+def test_a_snapshot_with_a_reserved_key_is_refused(key: str, live: np.ndarray[Any, Any]) -> None:
+    class Keyed(MemorySource):
+        def snapshot(self) -> dict[str, Any]:
+            return {**super().snapshot(), key: "mine"}
+
+    watching = watch_of(detector(), Keyed(live, times(400)), MemorySink())
+    with pytest.raises(ParameterError, match=f"expected a snapshot without '{key}'"):
+        watching.run()

@@ -18,7 +18,7 @@ from newnormal.base import BaseDetector
 from newnormal.engine.folder import Output, SingleEngine
 from newnormal.engine.log.entries import StepsTaken
 from newnormal.engine.steps import judge_steps
-from newnormal.errors import InputError, NewnormalError
+from newnormal.errors import InputError, NewnormalError, ParameterError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
@@ -329,6 +329,11 @@ class Watch:
         **ending: bool,
     ) -> None:
         """Have samples judged and write the verdicts; with none, take note of the position."""
+        if reserved := {"kind", "zone"} & snapshot.keys():
+            raise ParameterError(
+                f"source: expected a snapshot without {min(reserved)!r}, found {snapshot!r}",
+                hint="kind and zone are reserved: choose another key",
+            )
         position = {**snapshot, "kind": self.source.kind, "zone": self.source.zone}
         here = None if self.engine is None else self.engine.input_position
         if not arrivals and not ending and (self.engine is None or position == here):
