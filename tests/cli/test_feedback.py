@@ -5,10 +5,15 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from newnormal import load
+from newnormal import Fleet, load
+from newnormal.arrivals.arrival import Arrival
+from newnormal.engine.folder import SingleEngine
+from newnormal.engine.log.entries import StepsTaken
 from newnormal.engine.log.sqlite_log import ask
+from newnormal.tabular import read
 from tests.cli.conftest import CHANGE, Command, Plant, Running, cut, lines
 from tests.present import present
 from tests.waiting import until
@@ -240,3 +245,22 @@ def test_open_alarms_precede_rejected_ones(plant: Plant, pending: Path, newnorma
     watched(plant, newnormal)
     alarm = present(load(pending).alarm_)
     assert newnormal("accept", pending).stderr.startswith(f"alarm {alarm.number} accepted")
+
+
+def test_a_decision_after_a_kill_hides_no_event(
+    plant: Plant, state: Path, newnormal: Command
+) -> None:
+    cut(plant, CHANGE + 100)
+    table = read(str(plant.live))
+    assert table.times is not None and table.channels is not None
+    times = table.times.astype("datetime64[ns]").view(np.int64)
+    engine = SingleEngine(state)
+    engine.begin(Fleet().add("", load(plant.model)))
+    arrival = Arrival("", table.channels, times, table.values)
+    engine.take(StepsTaken((arrival,), np.empty(0, np.int64)))
+    engine.close(save=False)  # before its output was written
+    assert newnormal("reject", state).stderr == f"{REJECTED}\n"
+    watching = ("watch", plant.model, plant.live, "--state", state, "--format", "text")
+    said = newnormal(*watching, status=0).stdout
+    assert "CHANGE 1 pending" in said and "rejected" in said
+    assert newnormal(*watching, status=0).stdout == ""

@@ -383,6 +383,8 @@ def test_of_a_change_of_many_channels_the_first_are_shown_and_all_of_one_in_full
     assert lines[10] == "    and 72 channels more"
     assert text_of(change_note(many, STATE)).count("from 1 to 9") == 8
     assert text_of(change_note(many, STATE, full=True)).count("from 1 to 9") == 80
+    large = replace(many, before=dict.fromkeys(many.before, 5147.0))
+    assert text_of(change_note(large, STATE)).count("from 5,147 to 9") == 8
 
 
 def test_a_change_that_is_over_has_the_levels_that_it_had() -> None:

@@ -420,7 +420,8 @@ def move_lines(change: Change, most: int | None = _MOVED) -> tuple[tuple[str, st
     """Return a line a channel: its level when last normal, and now; of many, the first `most`."""
     if not change.channels:
         return (("", "The model's weights have moved far from the accepted ones."),)
-    lines = [(name, _level_text(change, name).partition(",")[0]) for name in change.channels[:most]]
+    levels = [(name, _level_text(change, name)) for name in change.channels[:most]]
+    lines = [(name, text.partition(", ")[0]) for name, text in levels]
     if more := len(change.channels) - len(lines):
         lines.append(("", f"and {counted(more, 'channel')} more"))
     return tuple(lines)

@@ -36,16 +36,16 @@ def check(
     *,
     classes: Classes,
 ) -> None:
-    """Verify every file of a fleet, and say what a repair would do."""
-    from newnormal.engine.folder import is_engine_folder
-    from newnormal.fleet.folder.check import check as verify
+    """Verify every file of a fleet, and say what a repair would do.
 
-    if is_engine_folder(folder):
-        raise StateError(
-            f"{folder}: expected the folder of a fleet, found that of a `watch` or of a service",
-            hint=f"newnormal serve verify {folder}",
-        )
-    report = verify(folder, repair=repair, model=classes.model, threshold=classes.threshold)
+    In the folder of a `watch` or of a service these are the detectors; `newnormal serve verify`
+    verifies its log and its store as well.
+    """
+    from newnormal.fleet.folder.check import check as verify
+    from newnormal.fleet.folder.names import files_of
+
+    model, threshold = classes
+    report = verify(files_of(folder), repair=repair, model=model, threshold=threshold)
     put(str(report))
     if not report.ok:
         sys.exit(FAILED)

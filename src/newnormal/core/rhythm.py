@@ -105,6 +105,7 @@ class Rhythm(NamedTuple):
         """Return which rhythm was found, in one sentence."""
         C = len(channels)
         have = [name for name, explained in zip(channels, self.explained, strict=True) if explained]
+        has = "has" if len(have) in (1, C) else "have"
         count = "each channel" if len(have) == C else f"{len(have)} of {C} channels"
         follows = ""
         if isinstance(self.clock, SampleClock):
@@ -114,7 +115,7 @@ class Rhythm(NamedTuple):
             days = {1: "", 2: " and by working day or weekend", 7: " and the day of the week"}
             zone = "" if self.clock.zone is None else f" ({self.clock.zone})"
             by = f"the time of day{zone}{days[self.clock.kinds]}"
-        return f"Rhythm: {count} of history has a level and a spread by {by}.{follows}"
+        return f"Rhythm: {count} of history {has} a level and a spread by {by}.{follows}"
 
     def to_json(self) -> dict[str, Any]:
         """Return what is not an array, as values of JSON."""

@@ -30,10 +30,12 @@ from newnormal.engine.store.checking import FLEET, LOG, STORE
 from newnormal.engine.streams import StreamRecords
 from newnormal.errors import NewnormalError, StateError
 from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
+from newnormal.fleet.folder.listing import events_of_facts, fleet_event_facts
 from newnormal.fleet.folder.lock import FolderLock
 from newnormal.fleet.folder.manifest import read_manifest
 from newnormal.fleet.folder.names import LOCK, MANIFEST
 from newnormal.locks import is_held
+from newnormal.packing.events import EventReader
 from newnormal.types import IncidentEvent
 
 _OUTPUT = "output"  # names the mark of what was written
@@ -83,7 +85,7 @@ class Output:
 
     verdicts: tuple[FleetVerdicts, ...] = ()
     decided: tuple[FleetEvent, ...] = ()
-    # The same as lines of JSON, where a service has taken the folder over since.
+    # Verdicts, and events of incidents, as lines of JSON, where there was a checkpoint since.
     lines: tuple[str, ...] = ()
     event_lines: tuple[str, ...] = ()
 
@@ -104,12 +106,21 @@ class LeftOutput:
         self._position = 0  # of the newest of them
         self._is_served = served  # and no steps so far
 
-    @property
-    def outputs(self) -> list[Output]:
-        """What is to be written, in order."""
-        kept = [lines for name, lines in sorted(self._kept.items()) if int(name) > self._written]
-        lines = [Output((), (), tuple(each["lines"]), tuple(each["events"])) for each in kept]
-        return [*lines, *self._fresh]
+    def outputs(self, fleet: Fleet) -> list[Output]:
+        """Return what is to be written of these streams, in order."""
+        kept = [parts for name, parts in sorted(self._kept.items()) if int(name) > self._written]
+        readers: dict[str, EventReader] = {}
+        if kept:
+            fits = {stream.name: stream.fitted for stream in fleet.blocks()}
+            readers = {
+                name: EventReader(fitted.channels, fitted.model.vote_count)
+                for name, fitted in fits.items()
+            }
+        outputs = []
+        for parts in kept:
+            events = tuple(events_of_facts(parts["events"], readers))
+            outputs.append(Output((), events, tuple(parts["lines"]), tuple(parts["incidents"])))
+        return [*outputs, *self._fresh]
 
     def note(self, applier: Applier, entries: Sequence[Entry]) -> None:
         """Take note of a record that was applied again."""
@@ -128,14 +139,17 @@ class LeftOutput:
     def keep(self) -> None:
         """Keep it as lines for the next `watch`, because a checkpoint follows."""
         lines: list[str] = []
-        events: list[FleetEvent | IncidentEvent] = []
+        events: list[FleetEvent] = []
+        incidents: list[str] = []
         for output in self._fresh:
             for verdicts in output.verdicts:
                 lines += verdicts[""].json_lines() if "" in verdicts else verdicts.json_lines()
-                events += [*verdicts.events, *verdicts.incidents]
+                events += verdicts.events
+                incidents += [incident_line(event) for event in verdicts.incidents]
             events += output.decided
         if lines or events:
-            kept = {"lines": lines, "events": [_event_line(event) for event in events]}
+            facts = [fleet_event_facts(event) for event in events]
+            kept = {"lines": lines, "events": facts, "incidents": incidents}
             self._store.settings.put(_LEFT, f"{self._position:020d}", kept)
 
     def written(self, position: int) -> None:
@@ -263,7 +277,7 @@ class SingleEngine:
     @property
     def left(self) -> list[Output]:
         """What was not written yet."""
-        return self._left.outputs
+        return self._left.outputs(self._applier.fleet)
 
     @property
     def applier(self) -> Applier:
@@ -415,8 +429,6 @@ def _output(applier: Applier) -> Output:
     return Output(tuple(applier.verdicts), tuple(applier.decided))
 
 
-def _event_line(event: FleetEvent | IncidentEvent) -> str:
-    """Return an event as `watch` writes it."""
-    if isinstance(event, IncidentEvent):
-        return '{"stream": null, ' + event.to_json()[1:]
-    return event.event.to_json() if event.stream == "" else event.to_json()
+def incident_line(event: IncidentEvent) -> str:
+    """Return an event of an incident as a line of JSON."""
+    return '{"stream": null, ' + event.to_json()[1:]

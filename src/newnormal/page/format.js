@@ -23,8 +23,11 @@
     return made;
   };
 
-  /** The name of a stream or a channel: written from right to left, it changes nothing around it. */
-  NN.name = (text) => NN.h("bdi", {}, text);
+  /**
+   * The name of a stream or a channel: written from right to left, it changes nothing around it.
+   * What `watch` of one stream keeps has no name.
+   */
+  NN.name = (text) => NN.h("bdi", {}, text || "one stream");
 
   /** A number with its unit, in so many significant digits, with an SI prefix where it is large. */
   NN.number = (value, digits = 5, unit = "") => NN.numbers([value], digits, unit)[0];

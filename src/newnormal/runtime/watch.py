@@ -15,7 +15,7 @@ import numpy as np
 
 from newnormal.alarms.words import Note, event_note, incident_event_note
 from newnormal.base import BaseDetector
-from newnormal.engine.folder import Output, SingleEngine
+from newnormal.engine.folder import Output, SingleEngine, incident_line
 from newnormal.engine.log.entries import StepsTaken
 from newnormal.engine.steps import judge_steps
 from newnormal.errors import InputError, NewnormalError, ParameterError
@@ -105,7 +105,7 @@ class FleetJsonSink(JsonLinesSink):
         """Write a line an event, if only events are wanted."""
         if self.options.alarms_only:
             self.write_lines([event.to_json() for event in events])
-            self.write_lines(['{"stream": null, ' + event.to_json()[1:] for event in incidents])
+            self.write_lines([incident_line(event) for event in incidents])
 
 
 class FleetTextSink(TextSink):

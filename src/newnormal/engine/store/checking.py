@@ -163,8 +163,9 @@ def _store(path: Path, report: FolderReport, positions: _Positions, models: set[
             "SELECT stream, level, number, count, begin, end, crc, data FROM blocks"
             " WHERE stream NOT IN (SELECT stream FROM forgotten) ORDER BY stream, level, number"
         )
+        kept: set[int] = set()
         for stream, blocks in groupby(rows, key=lambda row: row[0]):
-            report.streams += 1
+            kept.add(stream)
             counts: dict[int, int] = {}
             first = 0
             for level, of_level in groupby(blocks, key=lambda row: row[1]):
@@ -186,6 +187,7 @@ def _store(path: Path, report: FolderReport, positions: _Positions, models: set[
                         f" found {counts.get(level, 0)}"
                     )
                 level += 1
+        report.streams = max(report.streams, len(kept))  # those of the fleet may keep no samples
         rows = reader.execute(
             "SELECT stream, level, number, count, begin, end, crc, data FROM undo"
         )
@@ -266,7 +268,7 @@ def _fleet(folder: Path, report: FolderReport, positions: _Positions) -> None:
         of_fleet = check_fleet(fleet)
         if of_fleet.ok or read_manifest(fleet) == before or last == _TRIES - 1:
             break
-    positions.fleet = before.position
+    positions.fleet, report.streams = before.position, max(report.streams, of_fleet.streams)
     report.problems += [
         f"{fleet}: {problem.text}" for problem in of_fleet.problems if not problem.left_by_kill
     ]

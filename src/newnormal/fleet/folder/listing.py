@@ -66,23 +66,34 @@ class EventWriter:
 
 
 def _text(event: FleetEvent) -> str:
-    return json.dumps({"stream": event.stream, **event_facts(event.event)}, allow_nan=False)
+    return json.dumps(fleet_event_facts(event), allow_nan=False)
+
+
+def fleet_event_facts(event: FleetEvent) -> dict[str, Any]:
+    """Return an event as JSON values that `events_of_facts` reads."""
+    return {"stream": event.stream, **event_facts(event.event)}
 
 
 def read_events(
     folder: Path, name: str, readers: Mapping[str, EventReader], most: int
 ) -> list[FleetEvent]:
     """Return the events of a file; those of streams that are gone are left out."""
-    facts = Facts({"events": read_listing(folder, name)})
-    events = []
     try:
-        for part in facts.parts("events", most):
-            stream = part.text("stream")
-            if stream in readers:
-                event: Event = readers[stream].event(part)
-                events.append(FleetEvent(stream, event))
+        return events_of_facts(read_listing(folder, name), readers, most)
     except StateError as error:
         raise StateError(f"{name}: {error.message}", hint=AGAIN) from None
     except MALFORMED as error:
         raise StateError(f"{name}: {error}", hint=AGAIN) from error
+
+
+def events_of_facts(
+    values: Any, readers: Mapping[str, EventReader], most: int = 10_000
+) -> list[FleetEvent]:
+    """Return the events of JSON values; those of streams that are gone are left out."""
+    events = []
+    for part in Facts({"events": values}).parts("events", most):
+        stream = part.text("stream")
+        if stream in readers:
+            event: Event = readers[stream].event(part)
+            events.append(FleetEvent(stream, event))
     return events

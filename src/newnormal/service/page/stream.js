@@ -504,7 +504,7 @@
       if (this.gone) return;
       const may = NN.mayDecide();
       const act = (text, run, kind = "") => h("button", { type: "button", class: `nn-button ${kind}`, onclick: run }, text);
-      const reasons = { history: "its first history", uploaded: "an uploaded history", request: "a request", schedule: "the schedule", channels: "other channels" };
+      const reasons = { history: "its first history", uploaded: "an uploaded history", request: "a request", schedule: "the schedule", channels: "other channels", put: "a model from elsewhere" };
       const present = this.stream.generation;
       const rows = models.map((model) =>
         h(
@@ -514,9 +514,9 @@
           h(
             "span",
             { class: "nn-facts" },
-            model.fitted ? ["fitted ", NN.time(NN.seconds(model.fitted)), " "] : null,
-            model.last !== undefined ? `from ${NN.plural(model.last - model.first + 1, "sample")}` : "",
-            model.reason ? `, because of ${reasons[model.reason] || model.reason}` : "",
+            model.fitted && model.last >= model.first ? ["fitted ", NN.time(NN.seconds(model.fitted)), " "] : null,
+            model.last >= model.first ? `from ${NN.plural(model.last - model.first + 1, "sample")}` : "",
+            model.reason ? `${model.last >= model.first ? ", because of" : "of"} ${reasons[model.reason] || model.reason}` : "",
           ),
           may && model.generation !== present && act("Use this one again", () => this.restore(model.generation)),
         ),
