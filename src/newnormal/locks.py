@@ -5,8 +5,7 @@ Windows lets nobody else read the byte that is locked, the first one: content be
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import lock_descriptor
@@ -43,13 +42,9 @@ class LockFile:
                 os.write(self._handle, b"\n" + content)
                 os.ftruncate(self._handle, 1 + len(content))
 
-    def release(self, *, remove: bool = False) -> None:
-        """Let go of it; `remove` it, or leave what it holds."""
+    def release(self) -> None:
+        """Let go of it; what it holds stays."""
         if self._handle is not None:
-            if remove:
-                with suppress(OSError):  # Windows removes no open file: there it is left empty
-                    os.ftruncate(self._handle, 0)
-                    self.path.unlink()
             os.close(self._handle)
             self._handle = None
 
@@ -71,21 +66,6 @@ def is_held(path: Path) -> bool | None:
         return _is_taken(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def opened_alone(path: Path) -> Iterator[int]:
-    """Open a file to append to it, against others who do the same; never one just removed."""
-    while True:
-        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND | _BINARY, 0o666)
-        try:
-            with suppress(OSError):  # a file system without locks
-                lock_descriptor(handle)
-            if _is_at(path, handle):
-                yield handle
-                return
-        finally:
-            os.close(handle)
 
 
 def _is_taken(handle: int) -> bool | None:

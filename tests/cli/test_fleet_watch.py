@@ -13,6 +13,7 @@ from newnormal.tabular import read_tables
 from newnormal.types.arrays import time_of_text, zone_of_text
 from tests.cli.conftest import Command, Plant, Running
 from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
+from tests.waiting import until
 
 
 def expected_lines(site: Site, lines: list[str]) -> list[str]:
@@ -338,6 +339,8 @@ def test_a_running_watch_applies_feedback_once_in_all(alarmed: Site, newnormal: 
     assert "feedback: web-2: alarm 1 accepted" in watch.messages(1)[0]
     event = json.loads(watch.read(1)[0])
     assert (event["stream"], event["event"]) == ("web-2", "closed")
+    # The checkpoint follows the note that this was written.
+    until(lambda: "web-2" not in Fleet.load(alarmed.state).alarms_, "the checkpoint")
     watch.end(signal.SIGKILL)
     left = newnormal("accept", alarmed.state, "web-3")
     assert "web-3: alarm 1 accepted" in left.stderr

@@ -16,7 +16,7 @@ import pytest
 
 import newnormal
 from newnormal import Detector, NewnormalError
-from newnormal.locks import LockFile, content_of, is_held, opened_alone
+from newnormal.locks import LockFile, content_of, is_held
 from newnormal.models import blas
 from newnormal.types import Floats
 from tests.waiting import until
@@ -210,24 +210,12 @@ def test_a_file_is_held_until_its_process_ends(tmp_path: Path) -> None:
     assert own.acquire() is True
 
 
-def test_what_is_written_replaces_what_was_there_and_is_left_or_removed(tmp_path: Path) -> None:
+def test_what_is_written_replaces_what_was_there_and_is_left(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    for remove in (False, True):
-        lock = LockFile(path)
-        assert lock.acquire()
-        lock.write(b"a longer text")
-        lock.write(b"short")
-        assert path.read_bytes() == b"\nshort", "the first byte is the lock's"
-        lock.release(remove=remove)
-        assert path.exists() is not remove
-    with pytest.raises(FileNotFoundError):
-        content_of(path)
-
-
-def test_a_file_that_was_removed_by_its_owner_is_made_again(tmp_path: Path) -> None:
-    path = tmp_path / "queue"
-    with opened_alone(path):
-        path.unlink()
-    with opened_alone(path):
-        assert path.exists()
-        assert is_held(path) is True
+    lock = LockFile(path)
+    assert lock.acquire()
+    lock.write(b"a longer text")
+    lock.write(b"short")
+    assert path.read_bytes() == b"\nshort", "the first byte is the lock's"
+    lock.release()
+    assert content_of(path) == b"short"

@@ -579,16 +579,6 @@ class Fleet:
                 self._streams[name].live_zone = table.zone
         self._live_zone = ""
 
-    def in_zones(self, verdicts: FleetVerdicts) -> FleetVerdicts:
-        """Return verdicts whose events have the zones that their streams have by now."""
-        zones = self.zones_
-        return FleetVerdicts(
-            verdicts.parts,
-            verdicts.errors,
-            tuple(event.in_zone(zones.get(event.stream)) for event in verdicts.events),
-            tuple(self._zoned_event(event) for event in verdicts.incidents),
-        )
-
     def _zoned_event(self, event: IncidentEvent) -> IncidentEvent:
         return replace(event, incident=self._zoned(event.incident))
 

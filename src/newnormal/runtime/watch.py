@@ -25,7 +25,6 @@ from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sinks.text import TextSink
 from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.base import Source
-from newnormal.io.sources.lines import ColumnLayoutError
 from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.runtime.feedback import decision_text
 from newnormal.runtime.inputs import InOrder, ManyStreams, OneStream, WatchInput
@@ -170,17 +169,6 @@ class NothingReadError(InputError):
         )
 
 
-class StepJudge(Protocol):
-    """What judges steps: an engine, or a fleet whose state is not kept."""
-
-    @property
-    def fleet(self) -> Fleet:
-        """The detectors."""
-
-    def take(self, entry: StepsTaken) -> Output:
-        """Judge samples."""
-
-
 class InMemory:
     """A fleet whose state is not kept."""
 
@@ -252,10 +240,7 @@ class Watch:
         with self._interruption.installed():
             if self.engine is not None:
                 self._emit(*self.engine.left)
-            try:
-                self._read()
-            except ColumnLayoutError:
-                raise  # nothing was learned, and there is no position to go on from
+            self._read()
             self._decide(0.0)
             self._take((), self.source.snapshot())
 

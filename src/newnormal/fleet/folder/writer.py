@@ -73,7 +73,7 @@ class FolderWriter:
         self._next_id = self._next_order = 0
         self._listing: str | None = None  # the file of all streams' names
         self._events = EventWriter()
-        self._ids: dict[int, tuple[Ints, Ints]] = {}  # by group: numbers, shards
+        self._shards_of: dict[int, Ints] = {}  # by group: of its streams, by position
 
     # ------------------------------------------------------------------ which streams are where
 
@@ -96,7 +96,7 @@ class FolderWriter:
 
     def arrange(self, streams: FleetStreams) -> None:
         """Give new streams a number and a shard, and forget those that are gone."""
-        self._ids.clear()
+        self._shards_of.clear()
         orders = {name: entry.order for name, entry in self._entries.items()}
         for name, entry in list(self._entries.items()):
             kept = name in streams and streams[name] is entry.stream
@@ -137,26 +137,14 @@ class FolderWriter:
         self._next_id += 1
         return self._next_id - 1
 
-    def ids(self, group: Group) -> Ints:
-        """Return the numbers of a group's streams, by position."""
-        return self._of(group)[0]
-
     def touch(self, group: Group, places: Any) -> None:
         """Take note that streams at these positions of a group have changed."""
-        self.dirty.update(np.unique(self._of(group)[1][places]).tolist())
-
-    def _of(self, group: Group) -> tuple[Ints, Ints]:
-        if id(group) not in self._ids:
+        if id(group) not in self._shards_of:
             numbers = {id(shard): at for at, shard in enumerate(self.shards)}
             entries = [self._entries[stream.name] for stream in group.streams]
-            ids = np.array([entry.id for entry in entries], np.int64)
-            shards = np.array([numbers[id(entry.shard)] for entry in entries], np.int64)
-            self._ids[id(group)] = ids, shards
-        return self._ids[id(group)]
-
-    def id_of(self, name: str) -> int:
-        """Return the number of a stream."""
-        return self._entries[name].id
+            shards = [numbers[id(entry.shard)] for entry in entries]
+            self._shards_of[id(group)] = np.array(shards, np.int64)
+        self.dirty.update(np.unique(self._shards_of[id(group)][places]).tolist())
 
     # ------------------------------------------------------------------ to the disk
 
