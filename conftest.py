@@ -38,8 +38,8 @@ _worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_HERE / ".numba_cache" / _digest / _worker))
 os.environ.setdefault("NEWNORMAL_COMPILERS", "1")  # tests that compile do so in their own process
 
-# Doctests of this folder cannot be collected without PyTorch; tests that need it say so.
-collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/*"]
+# Doctests of these cannot be collected without PyTorch; tests that need it say so.
+collect_ignore_glob = [] if find_spec("torch") else ["src/newnormal/models/deep/*", "tests/deep.py"]
 # Nor can those of the adapters without their libraries: CI has an environment for these.
 collect_ignore_glob += [
     f"src/newnormal/adapters/{library}.py"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.deep import assert_it_learns, torch
 from newnormal.models.base import Training
 from newnormal.models.deep import bert
 from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.bert import BERT
 from newnormal.types import Bools, Floats
-from tests.deep import assert_it_learns, torch
 
 CHANNELS = 4
 

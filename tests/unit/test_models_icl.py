@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.deep import assert_it_learns, torch
 from newnormal import M2N2
 from newnormal.errors import ParameterError
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.icl import ICL, part
 from newnormal.types import Bools, Floats
-from tests.deep import assert_it_learns, torch
 
 CHANNELS = 6
 

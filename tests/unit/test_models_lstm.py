@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.deep import torch
 from newnormal import M2N2
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.lstm import LSTM, DiagonalLSTM
 from newnormal.types import Floats
-from tests.deep import torch
 
 WINDOW, CHANNELS = 4, 3
 ONE_EPOCH = Training(stride=WINDOW, epochs=1, batch=16, seed=0)

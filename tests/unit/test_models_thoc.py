@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.deep import random_batch, torch, waves
 from newnormal import M2N2
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.thoc import THOC, DilatedGRU
 from newnormal.types import Floats
-from tests.deep import random_batch, torch, waves
 
 WINDOW, CHANNELS = 11, 3  # not a multiple of the dilations 2 and 4
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.deep import random_batch, torch, waves
 from newnormal.models.base import Training
 from newnormal.models.deep.base import Batches, WindowBatch
 from newnormal.models.deep.transformer import AnomalyTransformer, divergence, prior_association
 from newnormal.types import Floats
-from tests.deep import random_batch, torch, waves
 
 WINDOW, CHANNELS = 10, 3
 
