@@ -12,6 +12,7 @@ from newnormal.acceptance.review import MOVED_WEIGHTS
 from newnormal.acceptance.shadow import Timing
 from newnormal.base import BaseDetector
 from newnormal.kernels.stream import MOVED, ReviewState
+from newnormal.tabular import to_table
 from newnormal.types import Floats, Floats32
 from tests.errors import raised
 from tests.inside import params, stream
@@ -151,6 +152,31 @@ def test_reverted_change_tells_where_it_was(detector: Detector, length: int, ons
     (change,) = changes_of(events_of(detector, live), "reverted")
     moved = change.after["flow"] - change.before["flow"]
     assert moved == pytest.approx(30 * SIGMA[FLOW], rel=0.1)
+
+
+def test_change_of_a_channel_with_a_daily_rhythm_is_told_of_the_hour_at_which_it_began() -> None:
+    """And it is not over when the rhythm brings its values back to where they were."""
+    a_day, fitted, step = 288, 14 * 288, 15.0
+    sample = np.arange(fitted + 3 * a_day)
+    times = np.datetime64("2026-01-01T00:00", "ns") + sample * np.timedelta64(5, "m")
+    rhythm = 50 + 20 * np.sin(2 * np.pi * sample / a_day)
+    values = rhythm[:, None] + np.random.default_rng(0).normal(0, 1, (len(sample), 1))
+    at = fitted + 100
+    values[at:] += step
+    parts = [
+        to_table(values[rows], times=times[rows], channels=["requests"])
+        for rows in [slice(fitted), *(slice(k, k + 24) for k in range(fitted, len(values), 24))]
+    ]
+    detector = Detector(accept_after=10 * a_day).fit(parts[0])
+    levels = set()
+    for part in parts[1:]:
+        detector.run(part)
+        for change in detector.changes_:
+            assert change.before["requests"] == pytest.approx(rhythm[at], abs=1)
+            assert change.after["requests"] == pytest.approx(rhythm[at] + step, abs=1)
+            levels.add(round(change.after["requests"]))
+    assert len(levels) == 1, "told, and the same at each hour"
+    assert known(detector.take_events(), "reverted") == []
 
 
 def test_ramp_that_goes_on_is_no_new_normal(detector: Detector) -> None:

@@ -43,8 +43,9 @@ def open_change(fitted: Fitted, state: StreamState, slot: int) -> Change:
     assert changes is not None and fitted.drift is not None
     counts = changes.counts[slot].tolist()
     rows = np.flatnonzero(changes.channels[slot])
-    before = _levels(fitted.drift, changes.before[slot])
-    after = _levels(fitted.drift, changes.after[slot])
+    rhythm = _rhythm_at_start(fitted, changes, slot)
+    before = _levels(fitted.drift, changes.before[slot] + rhythm)
+    after = _levels(fitted.drift, changes.after[slot] + rhythm)
     kind = CHANGE_KINDS[counts[stream.CHANGE_KIND]]
     far = -np.abs(changes.after[slot] - changes.before[slot])[rows]
     named = {fitted.channels[at]: at for at in rows[np.argsort(far, kind="stable")].tolist()}
@@ -98,7 +99,8 @@ def remember(fitted: Fitted, state: StreamState, slot: int) -> None:
         return
     channels = changes.channels[slot] != 0
     changes.told_until[channels] = state.judged + int(_TOLD_DAYS * params.day)
-    changes.told_level[channels] = changes.farthest[slot, channels]
+    farthest = changes.farthest[slot] + _rhythm_at_start(fitted, changes, slot)
+    changes.told_level[channels] = farthest[channels]
 
 
 def is_told(fitted: Fitted, state: StreamState, judged: int) -> Bools:
@@ -112,6 +114,22 @@ def is_told(fitted: Fitted, state: StreamState, judged: int) -> Bools:
     now = unsqueezed(drift.levels)
     told: Bools = changes.told_until > judged
     return told & (low <= now) & (now <= high)
+
+
+def rhythm_level(fitted: Fitted, sample: int, time: np.datetime64 | None) -> Floats:
+    """Return the rhythm's level of each channel at a sample, scaled; 0 without a rhythm."""
+    rhythm, channel = fitted.rhythm, fitted.channel
+    if rhythm is None or channel is None:
+        return np.zeros(len(fitted.channels))
+    times = None if time is None else np.array([time])
+    levels = rhythm.levels_at(rhythm.phases(times, sample, 1))[0]
+    return np.where(channel.rhythmic != 0, levels, 0.0)
+
+
+def _rhythm_at_start(fitted: Fitted, changes: stream.ChangeState, slot: int) -> Floats:
+    """Return the rhythm's level when a change began; its levels are reported for that time."""
+    start = int(changes.counts[slot, stream.CHANGE_START])
+    return rhythm_level(fitted, start, time_of_ns(int(changes.times[slot])))
 
 
 def _levels(params: DriftParams, scaled: Floats) -> Floats:

@@ -13,7 +13,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from newnormal.acceptance.changes import free_row, is_told, open_change, open_slots, remember
+from newnormal.acceptance.changes import (
+    free_row,
+    is_told,
+    open_change,
+    open_slots,
+    remember,
+    rhythm_level,
+)
 from newnormal.acceptance.range import SURELY, NormalRange, squeezed, unsqueezed
 from newnormal.acceptance.shadow import Timing, blank_shadow, ordered
 from newnormal.alarms.log import close, log_scores, newest_alarm, open_alarm
@@ -89,6 +96,7 @@ from newnormal.types import (
     Floats,
     ns_of_time,
 )
+from newnormal.types.tables import FAR_LEVEL
 
 # Positions in Baseline.levels.
 KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
@@ -284,7 +292,7 @@ class Review:
     # ------------------------------------------------------------------ where a change is
 
     def _level(self, slot: int, beyond: float = _BEYOND) -> Floats:
-        """Return the level that each channel moves to: at once where the change began so.
+        """Return the level that each channel moves to, at once if it began so; without rhythm.
 
         It may be this far `beyond` what was seen, in history's standard deviations. Of channels
         that are judged by themselves it is the median of their newest values where those are
@@ -294,8 +302,9 @@ class Review:
         if state is not None and params is not None:
             hidden = (state.counts[:, AGE] > 0) | (params.flags != 0)
             own = np.where(state.shifts != 0, state.levels, np.median(state.recent, axis=0))
-            own += self._rhythm_level()
-            return np.where(hidden | (state.shifts != 0), own, unsqueezed(self.drift.levels))
+            return np.where(
+                hidden | (state.shifts != 0), own, self._without_rhythm(self.drift.levels)
+            )
         before, levels = squeezed(self.changes.before[slot]), self.drift.levels
         age = max(self.judged - int(self.changes.counts[slot, CHANGE_START]), SURELY)
         if not self.changes.counts[slot, CHANGE_ALARM]:  # it came slowly
@@ -306,13 +315,12 @@ class Review:
         return unsqueezed(level.clip(low - beyond, high + beyond))
 
     def _rhythm_level(self) -> Floats:
-        """Return the rhythm's level of each channel now, scaled; 0 without a rhythm."""
-        rhythm, channel = self.fitted.rhythm, self.fitted.channel
-        if rhythm is None or channel is None:
-            return np.zeros(len(self.fitted.channels))
-        times = None if self.time is None else np.array([self.time])
-        levels = rhythm.levels_at(rhythm.phases(times, self.judged - 1, 1))[0]
-        return np.where(channel.rhythmic != 0, levels, 0.0)
+        """Return the rhythm's level of each channel now."""
+        return rhythm_level(self.fitted, self.judged - 1, self.time)
+
+    def _without_rhythm(self, levels: Floats) -> Floats:
+        """Return squeezed levels of now as they are without the rhythm of their channels."""
+        return (unsqueezed(levels) - self._rhythm_level()).clip(-FAR_LEVEL, FAR_LEVEL)
 
     def _stand(self, channels: NDArray[np.bool_]) -> None:
         """Judge channels that have stayed away for long from where they are.
@@ -609,9 +617,9 @@ class Review:
         channel = self.channel
         if channel is not None and channel.counts[channels][:, [AGE, OUTSIDE]].any():
             return False
-        before, after = (squeezed(each[slot, channels]) for each in (changes.before, changes.after))
-        moved = np.abs(after - before)
-        away = np.abs(self.drift.levels[channels] - before)
+        before, after = (squeezed(each[slot]) for each in (changes.before, changes.after))
+        levels = self.drift.levels if channel is None else squeezed(self._level(slot))
+        moved, away = np.abs(after - before)[channels], np.abs(levels - before)[channels]
         near = (moved < _MOVED_LEVEL) | (away < moved / 2)
         return bool((self.drift.distances[channels] <= NEAR).all() and near.all())
 
@@ -782,15 +790,14 @@ class Review:
             own = slice(C, 2 * C)
             normal = self.drift.position[own].clip(self.drift.lows[own], self.drift.highs[own])
             before = np.where(normal != self.drift.position[own], normal, before)
-        changes.before[slot] = unsqueezed(before + self.range.params.centre)
+        changes.before[slot] = self._without_rhythm(before + self.range.params.centre)
         if self.channel is not None:
             began = self.channel.counts[:, AGE] > 0
-            known = self.channel.before + self._rhythm_level()
-            changes.before[slot, began] = known[began]
+            changes.before[slot, began] = self.channel.before[began]
         changes.after[slot] = self._level(slot)
         changes.farthest[slot] = self._level(slot, 0.0)
         if kind == STANDS_STILL and self.state.channel is not None:
-            stands_at = unsqueezed(self.drift.seen)[channels]
+            stands_at = self._without_rhythm(self.drift.seen)[channels]
             changes.after[slot, channels] = changes.farthest[slot, channels] = stands_at
         moved = self.levels[MOVES] if not channels.any() else self.drift.distances[channels].max()
         changes.distances[slot] = moved
@@ -815,8 +822,7 @@ class Review:
         changes.channels[slot] |= channels
         self.drift.in_change[channels] = 1
         if self.channel is not None:
-            known = self.channel.before + self._rhythm_level()
-            changes.before[slot, channels] = known[channels]
+            changes.before[slot, channels] = self.channel.before[channels]
             level = self._level(slot)[channels]
             changes.after[slot, channels] = changes.farthest[slot, channels] = level
         return []

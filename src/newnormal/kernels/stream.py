@@ -213,7 +213,10 @@ _CHANGE = counters(
 
 
 class ChangeState(NamedTuple):
-    """The open changes, a row each; levels are in history's standard deviations."""
+    """The open changes, a row each; levels are in history's standard deviations.
+
+    `before`, `after` and `farthest` are without the rhythm of their channels.
+    """
 
     counts: Annotated[Ints, _CHANGE]
     times: Annotated[Ints, Array(CHANGES, range=ANY, first=NO_TIME, seldom=True)]  # of its start
