@@ -9,8 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from newnormal.cli.reproduce import add_to, reproduce_app
+from newnormal.cli.app import add_reproduce
 from newnormal.errors import MissingExtraError
+from newnormal_reproduce.command import reproduce_app
 from newnormal_reproduce.engine.runner import Runner
 from newnormal_reproduce.registry import ENTRIES, ExperimentEntry
 from tests.cli.conftest import Command
@@ -121,10 +122,10 @@ def test_a_mistake_is_one_line_that_says_what_was_expected(
 
 @pytest.mark.parametrize("words", ["", "main --data DIR", "--help"])
 def test_without_experiments_it_says_so(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("newnormal.cli.reproduce.find_spec", lambda _: None)
+    monkeypatch.setattr("newnormal.cli.app.find_spec", lambda _: None)
     app = typer.Typer()
     app.command()(lambda: None)
-    add_to(app, "More")
+    add_reproduce(app)
     done = CliRunner().invoke(app, ["reproduce", *words.split()])
     assert isinstance(done.exception, MissingExtraError)
     assert str(done.exception) == (

@@ -40,10 +40,10 @@ def test_names_of_experiments_are_unique() -> None:
     assert not {"all", "page"} & set(names)
 
 
-def test_there_are_four_folders_and_a_registry() -> None:
+def test_there_are_four_folders_a_registry_and_the_command() -> None:
     assert {path.name for path in FOLDER.iterdir() if not path.name.startswith("__")} == {
         *("engine", "paper", "ours", "report"),
-        "registry.py",
+        *("registry.py", "command.py"),
     }
 
 

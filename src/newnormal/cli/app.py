@@ -10,13 +10,13 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 
 from newnormal import __version__
-from newnormal.cli import reproduce
 from newnormal.cli.alarms import alarms
 from newnormal.cli.check import check
 from newnormal.cli.console import FAILED, INTERRUPTED, fail, listen, say
@@ -34,7 +34,7 @@ from newnormal.cli.plot import plot, report
 from newnormal.cli.score import score
 from newnormal.cli.serve import ServeGroup, serve_app
 from newnormal.cli.watch import watch
-from newnormal.errors import NewnormalError
+from newnormal.errors import MissingExtraError, NewnormalError
 
 _REASONS = {
     errno.EBADF: "it is closed",
@@ -81,7 +81,28 @@ for group, commands in _COMMANDS.items():
 app.add_typer(serve_app, name="serve", cls=ServeGroup, rich_help_panel=_SERVE)
 app.add_typer(fleet_app, name="fleet", cls=CommandGroup, rich_help_panel=_MORE)
 app.add_typer(data_app, name="data", cls=CommandGroup, rich_help_panel=_MORE)
-reproduce.add_to(app, _MORE)
+
+
+def add_reproduce(app: typer.Typer) -> None:
+    """Add `newnormal reproduce`, which names what is missing where its distribution is."""
+    named: dict[str, Any] = {
+        "name": "reproduce",
+        "help": "Run the paper's experiments and show its figures beside ours.",
+        "rich_help_panel": _MORE,
+    }
+    if find_spec("newnormal_reproduce") is not None:
+        from newnormal_reproduce.command import reproduce_app
+
+        app.add_typer(reproduce_app(), cls=CommandGroup, **named)
+        return
+    every = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+    @app.command(cls=Command, add_help_option=False, context_settings=every, **named)
+    def reproduce() -> None:
+        raise MissingExtraError.of("reproduce", "newnormal-reproduce")
+
+
+add_reproduce(app)
 
 
 def run() -> None:

@@ -89,7 +89,7 @@ def cost_of(name: str, trials: int = _TRIALS) -> Cost:
         window, learning = (_window_time(name, trials, adapt, 100) for adapt in (False, True))
         return _cost(name, window, window, learning, counted)
     # By name, so that nothing here depends on PyTorch if it is not installed.
-    counting = import_module("newnormal.models.deep.counting")
+    counting = import_module("newnormal_reproduce.engine.counting")
     base = import_module("newnormal.models.deep.base").DeepModel
     if kind is None or not issubclass(kind, base):
         raise ParameterError(

@@ -6,16 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from newnormal.cli.console import FAILED, announce_compiling, say
-from newnormal.cli.help import MORE, Command, CommandGroup
+from newnormal.cli.help import MORE, Command
 from newnormal.cli.options import names, with_shared
-from newnormal.errors import DatasetError, MissingExtraError, ParameterError
+from newnormal.errors import DatasetError, ParameterError
 from newnormal.texts import shown
 
 if TYPE_CHECKING:
@@ -89,7 +88,6 @@ Computed = Annotated[
 ]
 Processes = Annotated[int, typer.Option(min=1, help="Number of processes.")]
 
-_HELP = "Run the paper's experiments and show its figures beside ours."
 _RESULTS = Path("results")
 _PLACES = 3  # data sets named in an error
 
@@ -102,30 +100,11 @@ continue; the reason is printed, and the exit code is 1.
 With --computed, shift, cost and obvious are left out: their results are not stored."""
 
 
-def add_to(app: typer.Typer, panel: str) -> None:
-    """Add the command to a panel of the help: a group, or a command that names what is missing."""
-    if find_spec("newnormal_reproduce") is None:
-        app.command(
-            "reproduce",
-            cls=Command,
-            help=_HELP,
-            rich_help_panel=panel,
-            add_help_option=False,
-            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-        )(_missing)
-    else:
-        app.add_typer(reproduce_app(), name="reproduce", cls=CommandGroup, rich_help_panel=panel)
-
-
-def _missing() -> None:
-    raise MissingExtraError.of("reproduce", "newnormal-reproduce")
-
-
 def reproduce_app() -> typer.Typer:
     """Return the command: one for each experiment, `all` and `page`."""
     from newnormal_reproduce.registry import ENTRIES
 
-    app = typer.Typer(help=_HELP, no_args_is_help=True)
+    app = typer.Typer(no_args_is_help=True)
     _add(app, "all", _ALL, _run_all)
     for entry in ENTRIES:
         _add_entry(app, entry)
