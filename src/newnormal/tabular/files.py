@@ -3,25 +3,22 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from newnormal.errors import InputError, MissingExtraError, ParameterError
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
-from newnormal.tabular.parsing.blocks import ParsedSamples
+from newnormal.tabular.parsing.blocks import ParsedSamples, joined
 from newnormal.tabular.parsing.lines import LineParser
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.samples import at_line
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.opening import text_lines
-from newnormal.types import Ints
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -130,41 +127,25 @@ def _lines_table(
 ) -> Table:
     reading = replace(reading, format=opened.kind)
     parser = LineParser(reading, channels=channels, strict=strict)
-    parts: list[ParsedSamples] = []
-    numbers: list[Ints] = []
-    number = 1
-    while True:
-        chunk = next(chunks, [])
-        samples = parser.parse_many(chunk, number, final=not chunk)
-        if strict:
-            for row, _, fault in samples.errors:
-                raise at_line(number + row, fault)
-        if len(samples.rows):
-            parts.append(samples)
-            numbers.append(number + samples.rows)
-        number += len(chunk)
-        if not chunk:
-            break
+    blocks: list[tuple[int, ParsedSamples]] = []
+    for chunk in chain(chunks, [[]]):
+        number = parser.next_line
+        blocks.append((number, parser.parse_many(chunk, final=not chunk)))
+        for row, _, fault in blocks[-1][1].errors if strict else ():
+            raise at_line(number + row, fault)
     parser.profile.begin(opened)
     parser.finish()
-    if not parts:
+    samples = joined(blocks)
+    if not len(samples.rows):
         empty = not parser.has_plan and parser.columns.header_line is None
         raise InputError(
             "expected samples, found an empty file"
             if empty
             else "expected samples after the header, found none"
         )
-    values = np.concatenate([part.values for part in parts])
-    times = _joined([part.times for part in parts])
-    labels = _joined([part.labels for part in parts])
-    line_numbers = np.concatenate(numbers)
+    values, times, labels = samples.values, samples.times, samples.labels
     table = Table(values, parser.channels, times, labels, parser.zone, parser.profile)
-    return arranged(table, reading, lambda row: f"line {line_numbers[row]}")
-
-
-def _joined(arrays: list[NDArray[Any] | None]) -> NDArray[Any] | None:
-    parts = [array for array in arrays if array is not None]
-    return np.concatenate(parts) if parts else None
+    return arranged(table, reading, lambda row: f"line {samples.rows[row]}")
 
 
 def parquet_frame(path: str | PathLike[str]) -> "nw.DataFrame[Any]":

@@ -24,13 +24,13 @@ from newnormal.tabular.many.splitting import (
 from newnormal.tabular.many.stream_frames import frame_tables
 from newnormal.tabular.many.stream_lines import LineReader, LongLines, StreamLines
 from newnormal.tabular.ordering.arranging import kept_rows
-from newnormal.tabular.parsing.blocks import stacked
+from newnormal.tabular.parsing.blocks import ParsedSamples, joined
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.samples import at_line
 from newnormal.tabular.table import Table
 from newnormal.tabular.text.file_names import ENDINGS, format_of_name, stem_of
 from newnormal.tabular.text.opening import text_lines
-from newnormal.types import Floats, Ints
+from newnormal.types import Ints
 
 _NOTES = 5  # of streams that are notes of the whole file, too
 
@@ -238,30 +238,22 @@ class _Parts:
     def __init__(self, reader: LineReader, strict: bool) -> None:
         self.lines: dict[str, Ints] = {}  # the numbers of each stream's lines
         self._reader, self._strict = reader, strict
-        self._keys: list[Any] = []
-        self._values: list[Floats] = []
-        self._times: list[Any] = []
-        self._numbers: list[Ints] = []
-        self._errors: list[tuple[int, Any, InputError]] = []
+        self._blocks: list[tuple[int, ParsedSamples]] = []
+        self._samples: ParsedSamples  # of all lines; rows are their numbers
 
     def add(self, lines: Sequence[str], final: bool = False) -> None:
-        start, samples = self._reader.read(lines, final=final)
-        self._keys += samples.keys
-        if len(samples.rows):
-            self._values.append(samples.values)
-            self._times.append(samples.times)
-            self._numbers.append(start + samples.rows)
-        self._errors += [(start + row, key, error) for row, key, error in samples.errors]
+        self._blocks.append(self._reader.read(lines, final=final))
 
     def tables(
         self, long: Long | None, by: Sequence[str], expected: Channels, reading: Reading
     ) -> StreamTables:
         self.add([], final=True)
         self._reader.check()
-        if not self._values and not self._errors:
+        self._samples = samples = joined(self._blocks, width=len(self._reader.channels))
+        if not len(samples.rows):
+            for number, _, error in samples.errors:
+                raise at_line(number, error)
             raise InputError("expected samples, found none")
-        if not self._values:
-            raise at_line(self._errors[0][0], self._errors[0][2])
         streams = self._wide(by, expected) if long is None else self._long(by, expected, reading)
         whole = self._reader.profile
         if not streams.tables and whole.bad_cells:
@@ -273,59 +265,51 @@ class _Parts:
 
     def _wide(self, by: Sequence[str], expected: Channels) -> StreamTables:
         names = StreamNames(by)
-        codes = names.codes(self._keys)
+        samples, columns = self._samples, self._reader.channels
+        codes, numbers = names.codes(samples.keys), samples.rows
         self._check_names(names, codes)
-        columns = self._reader.channels
-        numbers = np.concatenate(self._numbers)
-        streams = split(
-            names,
-            codes,
-            stacked(self._values, len(columns)),
-            columns,
-            self._time_column(),
-            expected,
-            of_file=True,
-        )
+        times = self._time_column()
+        streams = split(names, codes, samples.values, columns, times, expected, of_file=True)
         self.lines = {name: numbers[positions] for name, positions in (streams.rows or {}).items()}
         # Rows count the wrong lines too, as a frame would.
-        every = np.sort(np.concatenate([numbers, [number for number, *_ in self._errors]]))
+        every = np.sort(np.concatenate([numbers, [number for number, *_ in samples.errors]]))
         input_rows = np.searchsorted(every, numbers)
         rows = {name: input_rows[positions] for name, positions in (streams.rows or {}).items()}
         return self._refused(StreamTables(streams.tables, rows, streams.errors), names)
 
     def _long(self, by: Sequence[str], expected: Channels, reading: Reading) -> StreamTables:
-        names, tags = StreamNames(by), StreamNames(())
+        names, tags, keys = StreamNames(by), StreamNames(()), self._samples.keys
         if by:
-            codes = names.codes([key[0] if len(by) == 1 else key[:-1] for key in self._keys])
+            codes = names.codes([key[0] if len(by) == 1 else key[:-1] for key in keys])
             self._check_names(names, codes)
-            tag_codes = tags.codes([key[-1] for key in self._keys])
+            tag_codes = tags.codes([key[-1] for key in keys])
         else:
             names.names.append("")
-            codes = np.zeros(len(self._keys), dtype=np.int64)
-            tag_codes = tags.codes(self._keys)
-        values = np.concatenate(self._values)[:, 0]
+            codes = np.zeros(len(keys), dtype=np.int64)
+            tag_codes = tags.codes(keys)
+        values = self._samples.values[:, 0]
         times = self._time_column()
         assert times is not None  # long lines have one
         tables = pivoted(names, codes, (tags, tag_codes), values, times, expected, reading=reading)
         return self._refused(tables, names if by else None, long=True)
 
     def _time_column(self) -> TimeColumn | None:
-        if self._times[0] is None:
-            return None
-        return TimeColumn(np.concatenate(self._times), self._reader.zone)
+        times = self._samples.times
+        return None if times is None else TimeColumn(times, self._reader.zone)
 
     def _check_names(self, names: StreamNames, codes: Ints) -> None:
         shared = np.flatnonzero(codes == SHARED)
         if len(shared):
-            number = int(np.concatenate(self._numbers)[shared[0]])
-            raise at_line(number, names.error(SHARED, self._keys[shared[0]]))
+            row = int(shared[0])
+            error = names.error(SHARED, self._samples.keys[row])
+            raise at_line(int(self._samples.rows[row]), error)
 
     def _refused(
         self, streams: StreamTables, names: StreamNames | None, long: bool = False
     ) -> StreamTables:
         """Leave out streams of which most lines are wrong, under the first of their errors."""
         wrong: dict[str, list[tuple[int, InputError]]] = {}
-        for number, key, error in self._errors:
+        for number, key, error in self._samples.errors:
             name = ""
             if names is not None and key is not None:
                 cell = key if not long else key[0] if len(key) == 2 else key[:-1]

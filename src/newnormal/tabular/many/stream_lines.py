@@ -7,7 +7,7 @@ alike.
 from abc import ABC, abstractmethod
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Any, NamedTuple
 
@@ -18,11 +18,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Long, Selection, find_long, match_names
 from newnormal.tabular.many.splitting import StreamNames
 from newnormal.tabular.parsing.blocks import ParsedSamples
-from newnormal.tabular.parsing.dialect import find_head
-from newnormal.tabular.parsing.line_cells import json_object
-from newnormal.tabular.parsing.line_columns import HeadSearch, blank, no_header
 from newnormal.tabular.parsing.lines import LineParser
-from newnormal.tabular.parsing.splitters import is_json
 from newnormal.tabular.reading import InputProfile, Reading
 from newnormal.tabular.samples import Problem
 from newnormal.texts import listed
@@ -138,71 +134,56 @@ def _mismatch(columns: Sequence[str], channels: Sequence[str]) -> InputError:
     raise AssertionError(f"{columns} are the channels")
 
 
-# A line that does not fit is a bad line, but an input whose every line does not fit is a wrong one.
-_PATIENCE = 10
-
-
 class LineReader(ABC):
-    """Opens an input of lines with its first lines; what wide and long lines share."""
+    """What readers of wide and of long lines share: the parser of their lines."""
 
     def __init__(
         self,
         by: str | Sequence[str],
         reading: Reading,
+        selection: Selection | None = None,
         *,
         strict: bool = False,
         report: Callable[[str], None] | None = None,
+        texts: bool = False,
     ) -> None:
         self._by = (by,) if isinstance(by, str) else tuple(by)
-        if reading.format not in (None, "csv", "jsonl"):
-            raise ParameterError(f"expected lines of format csv or jsonl, found {reading.format!r}")
-        self._reading = reading
-        self._strict, self._report = strict, report
-        self._parser: LineParser | None = None
-        self._held: list[str] = []
-        self._search = HeadSearch()
-        self._misfits = 0
-        self._misfit: InputError | None = None
-        self._line = 0
+        self._parser = LineParser(
+            reading,
+            selection=selection or Selection(by=self._by),
+            choose=self._choose,
+            grows=True,
+            strict=strict,
+            report=report,
+            texts=texts,
+        )
 
     @property
     def profile(self) -> InputProfile:
         """What was found out about the input so far."""
-        return InputProfile() if self._parser is None else self._parser.profile
+        return self._parser.profile
 
     @property
     def zone(self) -> str | None:
         """The zone of the newest time: a name, or an offset such as "+02:00"; None: it has none."""
-        return None if self._parser is None else self._parser.zone
+        return self._parser.zone
 
     @property
     def channels(self) -> tuple[str, ...]:
         """The columns of the values so far."""
-        return () if self._parser is None else self._parser.channels or ()
+        return self._parser.channels or ()
 
     def facts(self) -> dict[str, Any]:
         """Return the lines that the columns were found in, for `restore`."""
-        if self._parser is not None:
-            return self._parser.facts()
-        facts: dict[str, Any] = {"opened_by": None, "settled_by": None}
-        return {**facts, "held": list(self._held)} if self._held else facts
+        return self._parser.facts()
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore what `facts` returned, before the first line is read."""
-        if (opened_by := facts.get("opened_by")) is None:
-            self._held = list(facts.get("held") or ())
-            return
-        parser = self._opened([opened_by], final=True)
-        assert parser is not None  # a line decides
-        parser.restore(facts)
-        self._parser = parser
+        self._parser.restore(facts)
 
     def check(self) -> None:
         """Raise an InputError, at the end of the input, if no line of it was read."""
-        if self._misfit is not None:
-            raise self._misfit
-        if self._parser is None and self._held:
-            self._opened(self._held, final=True)  # for its error: the lines are still to be read
+        self._parser.check()
 
     def read(
         self, lines: Sequence[str], first: int | None = None, *, final: bool = False
@@ -211,92 +192,22 @@ class LineReader(ABC):
 
         The parameters are those of `LineParser.parse_many`.
         """
-        start = self._line + 1 if first is None else first
-        self._line = start + len(lines) - 1
-        if self._parser is not None:
-            return start, self._parser.parse_many(lines, start, final=final)
-        held, self._held = self._held, []
-        lines = [*held, *lines]
-        errors: list[tuple[int, Any, InputError]] = []
-        skip = 0
-        while self._parser is None and skip < len(lines):
-            try:
-                self._parser = self._opened(lines[skip:], final)
-            except InputError as error:
-                skip += self._refuse(lines, skip, error, errors)
-                continue
-            if self._parser is None:
-                held_back = lines[skip:]
-                self._held = [] if final or all(map(blank, held_back)) else held_back
-                break
-        if self._parser is None:
-            errors = [(row - len(held), key, error) for row, key, error in errors]
-            return start, ParsedSamples.of_errors(errors)
-        self._misfit = None
-        samples = self._parser.parse_many(lines[skip:], start - len(held) + skip, final=final)
-        shift = skip - len(held)
-        errors = [(row - len(held), key, error) for row, key, error in errors]
-        errors += [(shift + row, key, error) for row, key, error in samples.errors]
-        return start, replace(samples, rows=samples.rows + shift, errors=errors)
+        start = self._parser.next_line if first is None else first
+        return start, self._parser.parse_many(lines, start, final=final)
 
-    def _refuse(
-        self,
-        lines: Sequence[str],
-        skip: int,
-        error: InputError,
-        errors: list[tuple[int, Any, InputError]],
-    ) -> int:
-        """Take the next line for a bad one that opens nothing; return how many are used up."""
-        position = next(row for row in range(skip, len(lines)) if not blank(lines[row]))
-        self._misfits += 1
-        self._misfit = error
-        if not self._is_json(lines[position]) or self._misfits >= _PATIENCE:
-            raise error
-        errors.append((position, None, error))
-        return position + 1 - skip
-
-    def _is_json(self, line: str) -> bool:
-        return self._reading.format == "jsonl" or (self._reading.format is None and is_json(line))
-
-    def _opened(self, lines: Sequence[str], final: bool) -> LineParser | None:
-        """Return the parser that the first lines ask for; None while they do not tell."""
-        first = next((line for line in lines if not blank(line)), None)
-        if first is None:
-            return None
-        if self._is_json(first):
-            names: tuple[str, ...] = tuple(json_object(first))
-            if not names:
-                raise InputError("expected an object with channels, found {}")
-        else:
-            final = self._search.is_last(lines, final)
-            if not final and not self._search.may_tell(lines):
-                return None
-            reading = replace(self._reading, columns=self._by or None)
-            if (head := find_head(lines, reading, final=final)) is None:
-                if final:
-                    raise no_header(lines)
-                return None
-            names = head.names
+    def _choose(self, names: Sequence[str]) -> Selection:
+        """Return what the columns are, given those of the first line that names them."""
         for name in self._by:
             if name not in names:
                 raise InputError(
                     f"by names column {name!r}, found only {listed(names)}",
                     hint="the header names the columns: name that of the streams with --by",
                 )
-        return LineParser(
-            self._reading,
-            selection=self._selection(names),
-            grows=True,
-            strict=self._strict,
-            report=self._report,
-            texts=self._texts,
-        )
-
-    _texts = False
+        return self._selection(names)
 
     @abstractmethod
     def _selection(self, names: Sequence[str]) -> Selection:
-        """Return what the columns are, given those of the first line."""
+        """Return what the columns are, given all names, those of `by` among them."""
 
 
 class StreamLines(LineReader):
@@ -326,10 +237,10 @@ class StreamLines(LineReader):
         **options: Any,
     ) -> None:
         chosen = Reading.of(options) if reading is None else reading
-        super().__init__(by, chosen, strict=strict, report=report)
-        if not self._by:
+        if not by:
             raise ParameterError("expected by to name at least one column, found none")
-        self._chosen = Selection.of_reading(chosen, self._by)
+        self._chosen = Selection.of_reading(chosen, by)
+        super().__init__(by, chosen, self._chosen, strict=strict, report=report)
         self._names = StreamNames(self._by)
         self._shown: tuple[str, ...] = ()
 
@@ -365,7 +276,7 @@ class StreamLines(LineReader):
             Problem(error, start + row, count)
             for (row, error), count in zip(wrong, before, strict=True)
         )
-        fixed = self._parser is not None and self._parser.fixed
+        fixed = self._parser.fixed
         return StreamBatch(
             self.names, codes, self.channels, values, times, start + rows, problems, fixed
         )
@@ -402,8 +313,6 @@ class LongLines(LineReader):
     [[7.0], [8.0]]
     """
 
-    _texts = True  # tags of all kinds share the column of the values
-
     def __init__(
         self,
         by: str | Sequence[str] = (),
@@ -415,7 +324,8 @@ class LongLines(LineReader):
         **options: Any,
     ) -> None:
         chosen = Reading.of(options) if reading is None else reading
-        super().__init__(by, chosen, strict=strict, report=report)
+        # Tags of all kinds share the column of the values.
+        super().__init__(by, chosen, strict=strict, report=report, texts=True)
         self._long = Long() if long is None else long
         self._names = StreamNames(self._by)
         self._tags = StreamNames(())
@@ -508,7 +418,7 @@ class LongLines(LineReader):
     def _nameless(self, stream: int, key: Any) -> InputError:
         if stream < 0:
             return self._names.error(stream, key[0] if len(self._by) == 1 else key[:-1])
-        column = listed(() if self._parser is None else self._parser.key_columns[-1:])
+        column = listed(self._parser.key_columns[-1:])
         return InputError(f"column {column}: expected the name of a channel, found none")
 
     def _late(self, time: int, newest: int) -> InputError:

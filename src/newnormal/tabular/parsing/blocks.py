@@ -67,12 +67,15 @@ class ParsedSamples:
 
 
 def joined(
-    blocks: Sequence[tuple[int, ParsedSamples]], held: int, width: int, plan: ColumnPlan | None
+    blocks: Sequence[tuple[int, ParsedSamples]],
+    held: int = 0,
+    width: int = 0,
+    plan: ColumnPlan | None = None,
 ) -> ParsedSamples:
     """Return the samples of blocks, each with its offset among the lines.
 
-    `held` of the lines came before those that positions are counted from; `width` and `plan` count
-    where there are no samples.
+    `held` of the lines came before those that positions are counted from. There are `width` columns
+    of values at least; `plan` counts where there are no samples.
     """
     errors = tuple(
         (position + offset - held, key, error)
@@ -84,7 +87,7 @@ def joined(
         return ParsedSamples.of_errors(errors, width, plan)
     values = [block.values for _, block in parts]
     return ParsedSamples(
-        values[0] if len(parts) == 1 else stacked(values, max(part.shape[1] for part in values)),
+        _stacked(values, max(width, *(part.shape[1] for part in values))),
         _together([block.times for _, block in parts]),
         _together([block.labels for _, block in parts]),
         np.concatenate([block.rows + offset for offset, block in parts]),
@@ -93,8 +96,10 @@ def joined(
     )
 
 
-def stacked(parts: Sequence[Floats], width: int) -> Floats:
+def _stacked(parts: Sequence[Floats], width: int) -> Floats:
     """Return parts as one array; those read before a column was new have it missing."""
+    if len(parts) == 1 and parts[0].shape[1] == width:
+        return parts[0]
     values = np.full((sum(map(len, parts)), width), np.nan)
     start = 0
     for part in parts:

@@ -83,7 +83,8 @@ class ColumnInference:
         report: Callable[[str], None],
         texts: bool = False,
     ) -> None:
-        self._selection, self._reading, self._profile = selection, reading, profile
+        self.selection = selection
+        self._reading, self._profile = reading, profile
         self._report = report
         self._texts = texts
         self.channels = None if channels is None else tuple(channels)
@@ -108,7 +109,7 @@ class ColumnInference:
 
     def infer_columns(self, columns: InputColumns, rows: Sequence[Sequence[Cell]]) -> ColumnPlan:
         """Return where everything is, given some lines' cells; raise if all would be wrong."""
-        selection, names = self._selection, columns.names
+        selection, names = self.selection, columns.names
         self._check(names, columns)
         cells = dict(zip(names, zip(*rows, strict=True), strict=False)) if rows else {}
         there = {name: self._there(cells.get(name, ())) for name in names}
@@ -147,7 +148,7 @@ class ColumnInference:
 
     def _check(self, names: Sequence[str], columns: InputColumns) -> None:
         """Refuse options that name no column; live data may lack what was left out."""
-        chosen = self._selection
+        chosen = self.selection
         if self._known or columns.grows:
             drop = tuple(name for name in chosen.drop if name in names)
             kept = chosen.columns and tuple(name for name in chosen.columns if name in names)
@@ -275,11 +276,11 @@ class ColumnInference:
 
     def tell_unknown(self, names: Sequence[str]) -> None:
         """Report columns that are no channel, each once."""
-        left_out = {*self._reading.remembered.left_out, *self._selection.drop}
+        left_out = {*self._reading.remembered.left_out, *self.selection.drop}
         new = [
             name for name in names if name not in left_out and f"unknown {name}" not in self._said
         ]
-        if not new or self._reading.ignore_extra or self._selection.columns is not None:
+        if not new or self._reading.ignore_extra or self.selection.columns is not None:
             return
         self._said.update(f"unknown {name}" for name in new)
         words = ("columns", "are no channels") if len(new) > 1 else ("column", "is no channel")

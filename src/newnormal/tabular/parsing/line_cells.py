@@ -40,7 +40,7 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 
 def json_object(line: str) -> dict[str, Any]:
-    """Return the object that a line of JSON lines is, else raise an InputError."""
+    """Return the object that a line of JSON lines is, which has keys, else raise an InputError."""
     try:
         record = json.loads(line.removeprefix(BOM))
     except (ValueError, RecursionError) as error:
@@ -50,4 +50,6 @@ def json_object(line: str) -> dict[str, Any]:
             f"expected a JSON object, found {shown(record)}",
             hint='write one object a line, such as {"time": ..., "channel": 1.5}',
         )
+    if not record:
+        raise InputError("expected an object with channels, found {}")
     return record

@@ -10,7 +10,7 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.tabular.columns import Selection, check_unique
 from newnormal.tabular.parsing.column_plan import ColumnInference, ColumnPlan
 from newnormal.tabular.parsing.dialect import HEAD_LINES, CsvHead, find_head, is_header_again
-from newnormal.tabular.parsing.line_cells import split_line
+from newnormal.tabular.parsing.line_cells import json_object, split_line
 from newnormal.tabular.parsing.splitters import CsvSplitter, JsonSplitter, Splitter, is_json
 from newnormal.tabular.reading import InputProfile, Reading
 
@@ -65,7 +65,7 @@ class LineColumns:
     """Finds out the columns of an input from its first lines, and again from a later header.
 
     The parameters are those of `ColumnInference`; with `grows` a new key of JSON lines is a new
-    channel.
+    channel. `choose` makes the selection from the names of the first header, or refuses them.
     """
 
     def __init__(
@@ -78,12 +78,13 @@ class LineColumns:
         *,
         grows: bool = False,
         texts: bool = False,
+        choose: Callable[[Sequence[str]], Selection] | None = None,
     ) -> None:
         kind = reading.format
         if kind not in (None, "csv", "jsonl"):
             raise ParameterError(f"expected lines of format csv or jsonl, found {kind!r}")
         self.kind: LineFormat | None = kind
-        self._reading, self._selection = reading, selection
+        self._reading, self._choose = reading, choose
         self._expected = None if channels is None else tuple(channels)
         self._grows = grows
         self._profile, self._report = profile, report
@@ -95,6 +96,11 @@ class LineColumns:
         self._plans: dict[tuple[str, ...], ColumnPlan] = {}
         self._said = False
         self._search = HeadSearch()
+
+    @property
+    def selection(self) -> Selection:
+        """The columns as they were chosen."""
+        return self.inference.selection
 
     @property
     def head(self) -> CsvHead | None:
@@ -109,15 +115,15 @@ class LineColumns:
         if self.kind is None:
             self.kind = "jsonl" if is_json(first) else "csv"
         if self.kind == "jsonl":
+            self.header_line = self._chosen_json(lines) if self._choose is not None else first
             self.splitter = self._json(lines)
-            self.header_line = first
             return frozenset()
         final = self._search.is_last(lines, final)
         if not final and not self._search.may_tell(lines):
             return None
-        reading, by = self._reading, self._selection.by
-        chosen = self._selection.time
-        names = (*(self._selection.columns or ()), *by, *(() if chosen is None else (chosen,)))
+        reading, by = self._reading, self.selection.by
+        chosen = self.selection.time
+        names = (*(self.selection.columns or ()), *by, *(() if chosen is None else (chosen,)))
         head = find_head(
             lines, replace(reading, columns=names or None), self._expected, final=final
         )
@@ -125,14 +131,29 @@ class LineColumns:
             if final:
                 raise no_header(lines)
             return None
+        if self._choose is not None:
+            self.inference.selection = self._choose(head.names)
         self.splitter = CsvSplitter(head)
         self.header_line = head.header or first
         self._profile.written.update(head.written)
         self._profile.units.update(head.units)
         return head.skipped
 
+    def _chosen_json(self, lines: Sequence[str]) -> str:
+        """Make the selection from the keys of the first line that has all it needs; return that."""
+        assert self._choose is not None
+        refused: InputError | None = None
+        for line in lines[:HEAD_LINES]:
+            try:
+                if not blank(line):
+                    self.inference.selection = self._choose(tuple(json_object(line)))
+                    return line
+            except InputError as error:
+                refused = refused or error
+        raise refused or no_header(lines)
+
     def _json(self, lines: Sequence[str]) -> JsonSplitter:
-        chosen = self._selection
+        chosen = self.selection
         rates = [name for name in chosen.rates if "*" not in name]
         more = (*(self._expected or ()), *chosen.drop, *(chosen.columns or ()), *rates)
         return JsonSplitter(
@@ -147,9 +168,9 @@ class LineColumns:
         assert self.splitter is not None
         names = self.splitter.columns.names
         if self._expected is None:
-            self._selection.check(names)
+            self.selection.check(names)
         if self._expected is not None:
-            free = self._selection.maybe_times(names, self._expected)
+            free = self.selection.maybe_times(names, self._expected)
             if not free or set(self._expected).isdisjoint(names):
                 self.plan = self.inference.infer_columns(self.splitter.columns, ())
 

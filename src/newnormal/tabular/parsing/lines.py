@@ -1,6 +1,7 @@
 """Lines of CSV or JSON as samples: a few at a time for a pipe, many at a time for a file."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class LineParser:
     `strict`: whether a cell that is no number makes a bad line; else it is a missing value.
     `report`: called with a line for the user; without it that is in `profile.notes`.
     `selection`: the columns, if they are not those of `reading`.
+    `choose`: makes the selection from the names of the first header, or refuses them.
     `grows`: whether a new key of JSON lines is a new channel.
     `texts`: whether a column of text may be a channel: each cell is a missing value.
 
@@ -53,27 +55,29 @@ class LineParser:
         strict: bool = False,
         report: Callable[[str], None] | None = None,
         selection: Selection | None = None,
+        choose: Callable[[Sequence[str]], Selection] | None = None,
         grows: bool = False,
         texts: bool = False,
     ) -> None:
         self._reading = Reading() if reading is None else reading
-        self._selection = selection or Selection.of_reading(self._reading, by)
         self._expected = None if channels is None else tuple(channels)
         self._strict, self._texts = strict, texts
         self._callback = report
         self.profile = InputProfile()
         self.columns = LineColumns(
             self._reading,
-            self._selection,
+            selection or Selection.of_reading(self._reading, by),
             channels,
             self.profile,
             self.profile.notes.append if report is None else report,
             grows=grows,
             texts=texts,
+            choose=choose,
         )
         self._held: list[str] = []
         self._line = 0
         self._misfits = 0
+        self._misfit: InputError | None = None
         self._numbers: dict[str, int] = {}
         self._plain: PlainLine | None = None
         self._bad: InputError | None = None
@@ -128,6 +132,11 @@ class LineParser:
         return head is not None and head.header is not None
 
     @property
+    def next_line(self) -> int:
+        """The number of the line that follows those parsed before."""
+        return self._line + 1
+
+    @property
     def has_plan(self) -> bool:
         """Whether it is known what each column is."""
         return self.columns.plan is not None
@@ -137,7 +146,7 @@ class LineParser:
         """Whether there cannot be more columns than now."""
         splitter = self.columns.splitter
         grows = splitter is not None and splitter.columns.grows
-        return not grows or self._selection.columns is not None
+        return not grows or self.columns.selection.columns is not None
 
     @property
     def channels(self) -> tuple[str, ...] | None:
@@ -152,7 +161,7 @@ class LineParser:
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The columns of the names."""
-        return self._selection.by
+        return self.columns.selection.by
 
     @property
     def zone(self) -> str | None:
@@ -184,7 +193,7 @@ class LineParser:
 
         Raise an InputError if every line would be wrong.
         """
-        start = self._line + 1 if first is None else first
+        start = self.next_line if first is None else first
         self._line = start + len(lines) - 1
         if len(lines) == 1 and not self._held and (one := self._one(lines[0])) is not None:
             return one
@@ -197,6 +206,17 @@ class LineParser:
             self._count(block, start + offset)
         width = len(self.channels or self._expected or ())
         return joined(blocks, len(held), width, self.columns.plan)
+
+    def check(self) -> None:
+        """Raise an InputError, at the end of an input, if none of its lines opens it.
+
+        Lines that are held stay so: an input that grows goes on with them.
+        """
+        parser = self if self._misfit is not None else deepcopy(self)
+        if parser.columns.splitter is None and parser._misfit is None:
+            parser.parse_many([], final=True)
+        if parser.columns.splitter is None and parser._misfit is not None:
+            raise parser._misfit
 
     def finish(self) -> None:
         """Raise an InputError, at the end of an input, if most of it could not be read."""
@@ -263,7 +283,7 @@ class LineParser:
             except InputError as error:
                 if columns.kind != "jsonl":
                     raise
-                return [(0, self._misfit(lines, error))]
+                return [(0, self._refuse(lines, error))]
             if opened is None:
                 refused = [(position, None, error) for position, error in _refused(lines)]
                 there = not all(map(blank, lines)) and not final
@@ -346,13 +366,14 @@ class LineParser:
             columns.sample_line = lines[positions[0]]
         return bool(rows)
 
-    def _misfit(self, lines: Sequence[str], error: InputError) -> ParsedSamples:
+    def _refuse(self, lines: Sequence[str], error: InputError) -> ParsedSamples:
         """Return lines as bad ones, none of which opens the input, unless there are too many."""
         wrong: list[tuple[int, Any, InputError]] = []
         for position, line in enumerate(lines):
             if not blank(line):
                 wrong.append((position, None, error))
         self._misfits += len(wrong)
+        self._misfit = error
         if self._misfits >= _PATIENCE:
             raise error
         return ParsedSamples.of_errors(wrong)

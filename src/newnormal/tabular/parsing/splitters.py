@@ -1,6 +1,7 @@
 """Lines taken apart: CSV by its header, JSON lines by their keys."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from newnormal.arrivals.cells import Cell
 from newnormal.errors import InputError
@@ -60,13 +61,11 @@ class JsonSplitter:
         seen: dict[str, None] = {}
         for line in lines:
             if line and not line.isspace():
-                try:
+                with suppress(InputError):
                     seen.update(dict.fromkeys(json_object(line)))
-                except InputError:
-                    continue
         if not seen:
             first = next((line for line in lines if line and not line.isspace()), "")
-            raise _no_keys(first)
+            json_object(first)  # which is an error
         later = tuple(name for name in dict.fromkeys(more) if name not in seen)
         self._open = open_
         self._unknown = unknown
@@ -91,9 +90,6 @@ class JsonSplitter:
                 record = json_object(line)
             except InputError as error:
                 errors.append((position, error))
-                continue
-            if not record:
-                errors.append((position, InputError("expected an object with channels, found {}")))
                 continue
             if record.keys() == self._keys:
                 rows.append(self._pick(record))
@@ -137,14 +133,6 @@ def _too_many(name: str) -> InputError:
         hint="a name that is data belongs in a value: write lines of a time, a tag and a value, "
         "and read them with --long (long=True)",
     )
-
-
-def _no_keys(line: str) -> InputError:
-    try:
-        json_object(line)
-    except InputError as error:
-        return error
-    return InputError("expected an object with channels, found {}")
 
 
 def is_json(line: str) -> bool:
