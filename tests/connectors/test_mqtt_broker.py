@@ -15,7 +15,7 @@ from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources.mqtt import MqttSource
 from newnormal.testing import check_alert_sink, check_pull_source
-from newnormal.testing.alerts import _alerts
+from newnormal.testing.service_sinks import _alerts
 from tests.connectors.mqtt_peers import Received, Sender, plain, receiving
 from tests.connectors.programs import Mosquitto, Newnormal, found, free_port
 from tests.errors import raised

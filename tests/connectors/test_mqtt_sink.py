@@ -10,7 +10,7 @@ from newnormal.errors import NewnormalError
 from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.alerts import Alert, AlertRefusedError
 from newnormal.io.sinks.mqtt import MqttSink
-from newnormal.testing.alerts import _alerts
+from newnormal.testing.service_sinks import _alerts
 from tests.connectors.mqtt_peers import PUBLISH, FakeBroker
 from tests.errors import raised
 

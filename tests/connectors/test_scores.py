@@ -100,7 +100,7 @@ class Case:
 
     def deliver(self) -> list[tuple[str, int]]:
         """Do what is due now, and return streams and times, in s since the beginning."""
-        before = len(self.sink.batches)
+        before = len(self.sink.sent)
         while self.sender.deliver() <= self.clock.now:
             pass
         return self.seen(before)
@@ -108,7 +108,7 @@ class Case:
     def seen(self, before: int = 0) -> list[tuple[str, int]]:
         return [
             (name, (time - BEGIN) // S)
-            for each in self.sink.batches[before:]
+            for each in self.sink.sent[before:]
             for name, time in zip(each.streams, each.times.tolist(), strict=True)
         ]
 
@@ -135,7 +135,7 @@ def test_a_new_sink_gets_what_is_judged_from_now_on_and_each_score_once(case: Ca
     assert case.later() == []
     case.add(seconds(3, 5))
     assert case.later() == [("s1", 3), ("s1", 4)]
-    batch = case.sink.batches[-1]
+    batch = case.sink.sent[-1]
     assert batch.ratios.tolist() == [53.0, 54.0]
     assert batch.scores.tolist() == [106.0, 108.0] and batch.thresholds.tolist() == [2.0, 2.0]
     assert batch.anomalous.all() and not batch.alarms.any() and batch.attempt == 1
@@ -151,7 +151,7 @@ def test_nothing_happens_before_streams_are_known_and_rounds_are_seconds_apart(c
     case.add(seconds(2, 4))
     case.clock.now += 5 * S - 1
     assert case.sender.deliver() == case.clock.now + 1
-    assert len(case.sink.batches) == 1
+    assert len(case.sink.sent) == 1
     assert case.later(1) == [("s1", 2), ("s1", 3)]
 
 
@@ -168,8 +168,8 @@ def test_a_score_stands_for_a_stretch_of_time_and_is_its_worst_sample(case: Case
     case.add(seconds(0, 25), [*[0.5] * 12, 3.5, *[0.25] * 12])
     case.clock.now += 24 * S  # the stretch from 20 on is not over
     assert case.deliver() == [("s1", 0), ("s1", 12)]
-    assert case.sink.batches[0].ratios.tolist() == [0.5, 3.5]
-    assert case.sink.batches[0].anomalous.tolist() == [False, True]
+    assert case.sink.sent[0].ratios.tolist() == [0.5, 3.5]
+    assert case.sink.sent[0].anomalous.tolist() == [False, True]
     assert case.later(5) == []
     assert case.later(5) == [("s1", 20)]
     case.add(seconds(25, 27))  # late: the stretch was sent, these are another score
@@ -181,7 +181,7 @@ def test_a_sink_may_take_every_sample(case: Case) -> None:
     times = BEGIN + np.arange(50, dtype=np.int64) * 1_000_000
     case.add(times, np.zeros(50))
     case.later()
-    assert case.sink.batches[0].times.tolist() == times.tolist()
+    assert case.sink.sent[0].times.tolist() == times.tolist()
 
 
 def naive_stretches(
@@ -227,7 +227,7 @@ def test_in_whatever_rounds_they_are_read_the_scores_are_the_same(tmp_path: Path
         case.later(60)
         every = int(case.sink.every * S)
         _, rows = naive_stretches(times.tolist(), ratios.tolist(), every)
-        found = [time for each in case.sink.batches for time in each.times.tolist()]
+        found = [time for each in case.sink.sent for time in each.times.tolist()]
         assert found == times[rows].tolist()
         case.store.close()
 
@@ -235,7 +235,7 @@ def test_in_whatever_rounds_they_are_read_the_scores_are_the_same(tmp_path: Path
 def test_samples_without_a_score_are_left_out_and_infinite_scores_are_sent(case: Case) -> None:
     case.add(seconds(0, 4), [0.5, np.nan, np.inf, 0.25])
     assert case.later() == [("s1", 0), ("s1", 2), ("s1", 3)]
-    assert case.sink.batches[0].ratios.tolist() == [0.5, np.inf, 0.25]
+    assert case.sink.sent[0].ratios.tolist() == [0.5, np.inf, 0.25]
     case.add(seconds(4, 6), [np.nan, np.nan])
     assert case.later() == [] and case.sender.counts()["waiting"] == 0
 
@@ -261,11 +261,11 @@ def test_alarms_are_those_of_the_inbox(case: Case) -> None:
     put(2, 6, None)
     case.add(seconds(0, 8), alarms=(2, ("alarm-1-1-2",)))
     case.later()
-    assert case.sink.batches[-1].alarms.nonzero()[0].tolist() == [2, 3, 6, 7]
+    assert case.sink.sent[-1].alarms.nonzero()[0].tolist() == [2, 3, 6, 7]
     put(2, 6, 9)
     case.add(seconds(8, 12), alarms=(2, ()))
     case.later()
-    assert case.sink.batches[-1].alarms.tolist() == [True, True, False, False]
+    assert case.sink.sent[-1].alarms.tolist() == [True, True, False, False]
 
 
 def test_batches_are_bounded_and_streams_wait_for_each_other_no_longer_than_a_round(
@@ -278,7 +278,7 @@ def test_batches_are_bounded_and_streams_wait_for_each_other_no_longer_than_a_ro
     case.clock.now += 20 * S
     assert case.sender.deliver() == 0  # there is more
     assert {name for name, _ in case.seen()} == {"s1", "s2", "s3"}
-    assert max(map(len, case.sink.batches)) == 8
+    assert max(map(len, case.sink.sent)) == 8
     for stream in range(1, 11):
         case.add(seconds(12, 24), stream=stream)
     case.sender.deliver()
@@ -333,7 +333,7 @@ def test_a_sink_that_is_down_is_tried_later_and_gets_everything_in_order(case: C
     assert case.reports == [("sink prom", False, "OSError: no route")]
     case.sink.fails = None
     assert case.deliver() == [("s1", time) for time in (0, 1, 2, 4, 5, 6, 7, 8)]
-    assert case.sink.batches[0].attempt == 6
+    assert case.sink.sent[0].attempt == 6
     assert case.reports[-1] == ("sink prom", True, "")
 
 
@@ -370,7 +370,7 @@ def test_after_a_kill_the_same_batches_are_sent_again_and_then_what_came_since(c
     del case.sink.send
     case.sender = case.another()
     case.later(30)
-    for before, after in zip(sent, case.sink.batches, strict=False):
+    for before, after in zip(sent, case.sink.sent, strict=False):
         for each in fields(ScoreBatch):
             if each.name != "attempt":
                 assert np.array_equal(getattr(before, each.name), getattr(after, each.name))
@@ -386,7 +386,7 @@ def test_after_a_kill_stretches_that_a_later_sample_ended_are_sent_unchanged(cas
     case.sink.fails = None
     case.sender = case.another()
     assert case.later() == [("s1", 100), ("s1", 101), ("s1", 102)]
-    assert [len(each) for each in case.sink.batches] == [3]
+    assert [len(each) for each in case.sink.sent] == [3]
     assert case.later(100) == [("s1", 103)]
 
 
@@ -475,7 +475,7 @@ class KeptScores(MemoryScoreSink):
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         super().__init__(name, options)
         self.every = 0.0
-        self.batches = self.kept.setdefault(name, [])
+        self.sent = self.kept.setdefault(name, [])
 
     def send(self, batch: ScoreBatch) -> None:
         if self.name in self.down:

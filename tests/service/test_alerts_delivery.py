@@ -70,7 +70,7 @@ class Case:
 
     def deliver(self) -> list[str]:
         """Do what is due now, and return the keys that were taken."""
-        before = len(self.sink.alerts)
+        before = len(self.sink.sent)
         while self.sender.deliver() <= self.clock.now:
             pass
         return self.sink.keys[before:]
@@ -225,7 +225,7 @@ def test_waits_outlive_the_service(case: Case) -> None:
     case.sender = case.another()
     assert case.deliver() == []
     assert case.later() == ["a:fired"]
-    assert case.sink.alerts[0].attempt == 2
+    assert case.sink.sent[0].attempt == 2
 
 
 def test_an_alert_is_given_up_after_a_week_and_the_outbox_has_the_reason(case: Case) -> None:
@@ -362,7 +362,7 @@ def test_a_sink_whose_receiver_forgets_is_sent_open_alerts_again(case: Case) -> 
     put_item(case.store, "b")
     case.put("a:fired", "b:fired", "b:resolved")
     case.deliver()
-    case.sink.alerts.clear()
+    case.sink.sent.clear()
     put_item(case.store, "b", state="closed")
     assert case.later(59) == []
     assert case.later() == ["a:fired"]
@@ -406,7 +406,7 @@ def test_a_thousand_open_alerts_are_sent_again_in_a_few_calls(case: Case) -> Non
         case.store.items.put(item)
     case.put(*(f"{key}:fired" for key in keys))
     case.deliver()
-    sink.alerts.clear()
+    sink.sent.clear()
     sink.batches.clear()
     assert sorted(case.later(60)) == [f"{key}:fired" for key in keys]
     assert sink.batches == [100] * 10  # and one alone, by `send`
@@ -426,7 +426,7 @@ def test_a_batch_that_is_refused_does_not_stop_the_others(case: Case) -> None:
         put_item(case.store, key)
     case.put(*(f"{key}:fired" for key in "abcd"))
     case.deliver()
-    case.sink.alerts.clear()
+    case.sink.sent.clear()
     assert sorted(case.later(60)) == ["a:fired", "b:fired", "c:fired", "d:fired"]
     assert case.sender.state()["ok"] is True
 

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from newnormal.fleet import Fleet
     from newnormal.tabular import StreamTables
 
+# Options of the paper's method, and those that set the anomalous score; the last is a fleet's.
+_PAPER = (
+    *("window", "stride", "fit_stride", "latent", "decay", "half_life", "lr", "detrend", "adapt"),
+    "model",
+)
+_LIMITS = ("threshold", "fixed_threshold", "alarms_per_day", "risk", "fleet_alarms_per_day")
 _LITTLE_LEARNED = 0.9  # standardised channels have a variance of 1: the loss of a constant guess
 _more = partial(option, panel=f"{MORE}threshold and training")
 _paper = partial(option, panel=f"{MORE}--method m2n2")
@@ -102,6 +109,7 @@ def fit(
 
     newnormal fit metrics.csv --by host -o plant.fleet
     """
+    given = dict(locals())
     from newnormal import state as state_file
     from newnormal.checks import check_table
     from newnormal.detector import M2N2, Detector
@@ -115,29 +123,16 @@ def fit(
 
         check_folder_of(output, "a fleet", lambda folder: (folder / MANIFEST).exists())
     else:
-        _check_many(fleet_alarms_per_day=fleet_alarms_per_day, workers=workers)
+        _check_many(given)
         state_file.check_target(output, [history])
-    settings = _chosen(
-        window=window,
-        stride=stride,
-        fit_stride=fit_stride,
-        latent=latent,
-        decay=decay,
-        half_life=samples_or_time(half_life),
-        lr=lr,
-        detrend=detrend,
-        adapt=adapt,
-        model=None if model is None else importable(model),
-    )
+    settings = _chosen(given, _PAPER)
+    if "half_life" in settings:
+        settings["half_life"] = samples_or_time(half_life)
+    if model is not None:
+        settings["model"] = importable(model)
     if method == "detector" and settings:
         _refuse(*next(iter(settings.items())))
-    _check_one(
-        threshold=threshold,
-        fixed_threshold=fixed_threshold,
-        alarms_per_day=alarms_per_day,
-        risk=risk,
-        **({"fleet_alarms_per_day": fleet_alarms_per_day} if many else {}),
-    )
+    _check_one(given, _LIMITS if many else _LIMITS[:-1])
     _check_savable(settings.get("model", "mlp"))
     if method == "detector":
         compile_first("fit")
@@ -146,11 +141,8 @@ def fit(
     kind: Any = M2N2 if method == "m2n2" else Detector
     detector = kind(
         **settings,
-        **_chosen(epochs=epochs, batch=batch),
+        **_chosen(given, ("epochs", "batch", "alarms_per_day", "risk", "period")),
         threshold=_rule(threshold) if fixed_threshold is None else Fixed(fixed_threshold),
-        alarms_per_day=alarms_per_day,
-        risk=risk,
-        period=period,
         seed=seed,
         units=dict(unit.rpartition("=")[::2] for unit in units) if units else None,
         accept_after=samples_or_time(accept_after),
@@ -183,8 +175,8 @@ def fit(
     )
 
 
-def _chosen(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _chosen(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: given[name] for name in names if given[name] is not None}
 
 
 def _spelled(name: str) -> str:
@@ -200,9 +192,9 @@ def _refuse(name: str, value: object) -> None:
     )
 
 
-def _check_many(**options: object) -> None:
+def _check_many(given: dict[str, Any]) -> None:
     """Raise a ParameterError for an option of many streams where there is one."""
-    for name in _chosen(**options):
+    for name in _chosen(given, ("fleet_alarms_per_day", "workers")):
         raise ParameterError(
             f"{_spelled(name)}: expected only with many streams, found one",
             hint="add --by COLUMN, or give a folder with a file for each stream",
@@ -227,11 +219,11 @@ def _rule(text: str | None) -> float | str | None:
     return importable(rule) if isinstance(rule, str) else rule
 
 
-def _check_one(**options: object) -> None:
+def _check_one(given: dict[str, Any], names: Sequence[str]) -> None:
     """Raise a ParameterError if the anomalous score is set in two ways."""
-    spelled = [_spelled(name) for name in _chosen(**options)]
+    spelled = [_spelled(name) for name in _chosen(given, names)]
     if len(spelled) > 1:
-        every = ", ".join(map(_spelled, options))
+        every = ", ".join(map(_spelled, names))
         raise ParameterError(
             f"expected one of {every}, found {' and '.join(spelled)}",
             hint="a threshold stays where it is put; a limit on alarms moves it",

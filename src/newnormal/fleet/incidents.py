@@ -136,12 +136,14 @@ class IncidentRecords:
     def from_json(cls, found: object) -> "IncidentRecords":
         """Return what `to_json` was made from, checked."""
         facts = Facts(found, "incidents.")
-        period = _count_or_none(facts, "period", 1, 2**59)
+        period = facts.nullable("period", facts.count, 1, 2**59)
         names = facts.list("names", _MOST)
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise facts.wrong("names", "different names", names)
         count = facts.count("count")
-        now, forgotten = (_count_or_none(facts, name, *_MOMENTS) for name in ("now", "forgotten"))
+        now, forgotten = (
+            facts.nullable(name, facts.count, *_MOMENTS) for name in ("now", "forgotten")
+        )
         ranges = (0, len(names) - 1), _ALARMS, _MOMENTS, (1, LARGEST_COUNT), (0, count)
         openings = [
             KeptOpening(moment, names[at], alarm, fleet, incident)
@@ -427,10 +429,6 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) > _NAMED + 1:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
     return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _count_or_none(facts: Facts, name: str, least: int, most: int) -> int | None:
-    return facts.count(name, least, most) if facts.has(name) else facts.take(name)
 
 
 def _rows(

@@ -115,16 +115,13 @@ class EventReader:
 
     def _either(self, facts: Facts) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """Take the rest of the facts out: an alarm, a change, both or none."""
-        has_alarm, has_change = facts.has("alarm"), facts.has("change")
-        alarm = self._alarm(facts.part("alarm")) if has_alarm else facts.take("alarm")
-        change = self._change(facts.part("change")) if has_change else facts.take("change")
+        alarm = facts.nullable("alarm", lambda name: self._alarm(facts.part(name)))
+        change = facts.nullable("change", lambda name: self._change(facts.part(name)))
         facts.done()
         return alarm, change
 
     def _alarm(self, facts: Facts) -> dict[str, Any]:
-        peak, reason = facts.part("peak"), facts.take("reason")
-        if reason is not None and not isinstance(reason, str):
-            raise facts.wrong("reason", "a text or null", reason)
+        peak, reason = facts.part("peak"), facts.nullable("reason", facts.text)
         if facts.flag("open") != (reason is None):
             raise facts.wrong("open", "true without a reason", reason)
         votes = facts.numbers("votes", self.votes)
@@ -172,7 +169,7 @@ class EventReader:
             "state": _one_of(
                 (types.PENDING, types.ACCEPTED, types.REJECTED, types.REVERTED), facts, "state"
             ),
-            "alarm": facts.count("alarm", 1) if facts.has("alarm") else facts.take("alarm"),
+            "alarm": facts.nullable("alarm", facts.count, 1),
             "distance": facts.number("distance", 0),
             "kind": _one_of(types.CHANGE_KINDS, facts, "kind"),
             "sentence": facts.text("sentence"),
@@ -200,9 +197,9 @@ class EventReader:
         evidence["comes_and_goes"] = facts.has("comes_and_goes") and facts.flag("comes_and_goes")
         self._check_name(facts, "channel", evidence["channel"])
         for name in ("observed", "expected", "low", "high", "ratio", "pace"):
-            evidence[name] = facts.number(name) if facts.has(name) else facts.take(name)
+            evidence[name] = facts.nullable(name, facts.number)
         for name in ("start", "end", "sample"):
-            evidence[name] = facts.count(name) if facts.has(name) else facts.take(name)
+            evidence[name] = facts.nullable(name, facts.count)
         facts.done()
         return evidence
 

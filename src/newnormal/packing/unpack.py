@@ -337,22 +337,21 @@ class _StateReader:
 
     def _never_missing(self, channels: Sequence[str]) -> Bools | None:
         """Take the channels out that history never misses; None where that is not known."""
-        if not self.facts.has("never_missing"):
-            nothing: None = self.facts.take("never_missing")
-            return nothing
-        names = self.facts.list("never_missing", len(channels))
+        names = self.facts.nullable("never_missing", self.facts.list, len(channels))
+        if names is None:
+            return None
         if not all(isinstance(name, str) and name in channels for name in names):
             raise self.facts.wrong("never_missing", "known names", names)
         return np.array([name in frozenset(names) for name in channels])
 
     def _rhythm(self, model: Model) -> Rhythm | None:
         """Take the rhythm out; None where there is none."""
-        if not self.facts.has("rhythm"):
-            nothing: None = self.facts.take("rhythm")
-            return nothing
+        facts = self.facts.nullable("rhythm", self.facts.part)
+        if facts is None:
+            return None
         if not isinstance(model, Committee):
             raise self.facts.wrong("rhythm", "null without a member for it", "one")
-        return rhythm_of(self.facts.part("rhythm"), model.params.members)
+        return rhythm_of(facts, model.params.members)
 
     def _drift_params(self) -> DriftParams:
         params = read(DriftParams, "fitted.drift.", self.take)
@@ -489,32 +488,22 @@ _LONGEST_ZONE = 100  # characters
 
 def reading_of(facts: Facts) -> dict[str, Any] | None:
     """Take out how history was read; None where it was not read from a file."""
-    if not facts.has("reading"):
-        nothing: None = facts.take("reading")
-        return nothing
-    part = facts.part("reading")
-    reading: dict[str, Any] = {name: _text(part, name) for name in _TEXTS}
-    reading |= {name: _names(part, name) for name in _LISTS}
-    reading["columns"] = _names(part, "columns") if part.has("columns") else part.take("columns")
-    reading["resample"] = (
-        part.count("resample", 1, _LONGEST_STEP) if part.has("resample") else part.take("resample")
-    )
+    part = facts.nullable("reading", facts.part)
+    if part is None:
+        return None
+
+    def names(name: str) -> list[str]:
+        texts = part.list(name, _MOST)
+        if not all(isinstance(each, str) for each in texts):
+            raise part.wrong(name, "names", texts)
+        return texts
+
+    reading: dict[str, Any] = {name: part.nullable(name, part.text) for name in _TEXTS}
+    reading |= {name: names(name) for name in _LISTS}
+    reading["columns"] = part.nullable("columns", names)
+    reading["resample"] = part.nullable("resample", part.count, 1, _LONGEST_STEP)
     part.done()
     return reading
-
-
-def _text(facts: Facts, name: str) -> str | None:
-    if facts.has(name):
-        return facts.text(name)
-    nothing: None = facts.take(name)
-    return nothing
-
-
-def _names(facts: Facts, name: str) -> list[str]:
-    names = facts.list(name, _MOST)
-    if not all(isinstance(each, str) for each in names):
-        raise facts.wrong(name, "names", names)
-    return names
 
 
 def rhythm_of(facts: Facts, members: MembersParams) -> Rhythm:
@@ -541,10 +530,7 @@ def rhythm_of(facts: Facts, members: MembersParams) -> Rhythm:
 
 def zone_of(facts: Facts) -> str | None:
     """Take the zone of times out."""
-    if not facts.has("zone"):
-        nothing: None = facts.take("zone")
-        return nothing
-    zone = facts.text("zone")
-    if len(zone) > _LONGEST_ZONE:
+    zone = facts.nullable("zone", facts.text)
+    if zone is not None and len(zone) > _LONGEST_ZONE:
         raise facts.wrong("zone", f"at most {_LONGEST_ZONE} characters", zone)
     return zone

@@ -2,8 +2,8 @@
 
 import builtins
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,7 @@ MALFORMED = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError),
     *(TypeError, ValueError, struct.error),
 )
+_Taken = TypeVar("_Taken")
 AGAIN = "restore it from a backup, or fit again with `newnormal fit`"  # the hint of its errors
 
 
@@ -42,6 +43,13 @@ class Facts:
     def has(self, name: str) -> bool:
         """Whether there is such a fact that is not null."""
         return self._facts.get(name) is not None
+
+    def nullable(self, name: str, take: Callable[..., _Taken], *limits: Any) -> _Taken | None:
+        """Take a fact out by what takes it where it is not null, such as `count`."""
+        if self.has(name):
+            return take(name, *limits)
+        nothing: None = self.take(name)
+        return nothing
 
     def part(self, name: str) -> "Facts":
         """Take an object out."""

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 from newnormal.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from newnormal.testing.alerts import MemoryAlertSink, check_alert_sink
     from newnormal.testing.decoders import check_decoder
     from newnormal.testing.models import check_model
     from newnormal.testing.pulling import MemoryPullSource, check_pull_source
-    from newnormal.testing.scores import MemoryScoreSink, check_score_sink
+    from newnormal.testing.service_sinks import (
+        MemoryAlertSink,
+        MemoryScoreSink,
+        check_alert_sink,
+        check_score_sink,
+    )
     from newnormal.testing.sinks import MemorySink, check_sink
     from newnormal.testing.sources import MemorySource, check_source
     from newnormal.testing.thresholds import check_threshold
@@ -38,11 +42,12 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     __all__,
     {
-        "newnormal.testing.alerts": "MemoryAlertSink check_alert_sink",
         "newnormal.testing.decoders": "check_decoder",
         "newnormal.testing.models": "check_model",
         "newnormal.testing.pulling": "MemoryPullSource check_pull_source",
-        "newnormal.testing.scores": "MemoryScoreSink check_score_sink",
+        "newnormal.testing.service_sinks": (
+            "MemoryAlertSink MemoryScoreSink check_alert_sink check_score_sink"
+        ),
         "newnormal.testing.sinks": "MemorySink check_sink",
         "newnormal.testing.sources": "MemorySource check_source",
         "newnormal.testing.thresholds": "check_threshold",

@@ -115,7 +115,7 @@ class Manifest:
         facts.take("format")
         layouts = take_layouts(facts)
         shards = tuple(_shard(part, len(layouts)) for part in facts.parts("shards", _MOST))
-        limit = facts.number("limit", 0, above=True) if facts.has("limit") else facts.take("limit")
+        limit = facts.nullable("limit", lambda name: facts.number(name, 0, above=True))
         position = facts.count("position")
         if len({shard.name for shard in shards}) < len(shards):
             raise StateError("shards: expected each file once, found one twice")
@@ -129,7 +129,7 @@ class Manifest:
             next_id=facts.count("next_id", 0, 2**32 - 1),
             fits=_name(facts, "fits"),
             fits_size=facts.count("fits_size"),
-            events=_name(facts, "events") if facts.has("events") else facts.take("events"),
+            events=facts.nullable("events", lambda name: _name(facts, name)),
             streams=_name(facts, "streams"),
             layouts=layouts,
             shards=shards,

@@ -116,9 +116,25 @@ class DeepModel(Model):
     def errors(self, batch: WindowBatch) -> Tensor:
         """Return the errors (B, L) that adaptation descends on."""
 
-    @abstractmethod
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train the network, giving the mean loss of each epoch as it is done."""
+    def prepare(self, batches: Batches) -> None:
+        """Take from history what training needs."""
+
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return what takes the steps of training."""
+        return [torch.optim.Adam(self.network.parameters(), lr=lr)]
+
+    def loss(self, batch: WindowBatch) -> Tensor:
+        """Return what training descends on."""
+        return self.errors(batch).mean()
+
+    def step(
+        self,
+        optimisers: list[torch.optim.Optimizer],
+        batch: WindowBatch,
+        epoch: int,  # noqa: ARG002 - a schedule uses it
+    ) -> float:
+        """Take a step of training on a batch, in an epoch counted from 0; return the loss."""
+        return descend(optimisers[0], self.loss(batch))
 
     def calibrate(self, batches: Batches) -> None:
         """Take from history what scoring needs besides the parameters."""
@@ -139,7 +155,13 @@ class DeepModel(Model):
             self.network = self.build()
             best = self._packed()
             self.network.train()
-            for loss in self.train(batches, training):
+            self.prepare(batches)
+            optimisers = self.optimisers(training.lr)
+            for epoch in range(training.epochs):
+                total = 0.0
+                for batch in batches.epoch():
+                    total += self.step(optimisers, batch, epoch) * len(batch.windows)
+                loss = total / len(batches.starts)
                 losses.append(loss)
                 if not self.keeps_best or loss == min(losses):
                     best = self._packed()
@@ -201,6 +223,14 @@ class DeepModel(Model):
             count = parameter.numel()
             parameter.data = flat[at : at + count].view(parameter.shape)
             at += count
+
+
+def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> float:
+    """Take a step down a loss, and return it."""
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    return loss.item()
 
 
 def _batch(block: Block) -> WindowBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newnormal.errors import StateError
-from newnormal.models.base import Training, checked
+from newnormal.models.base import checked
 from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _BINS = 32
@@ -72,24 +72,22 @@ class BERT(DeepModel):
         likelihoods, there = self._likelihoods(batch), batch.there
         return -(likelihoods * there).sum(-1) / there.sum(-1).clamp(min=1)
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with AdamW on random words, hidden and guessed."""
+    def prepare(self, batches: Batches) -> None:
+        """Take the bins' edges from history."""
         self.edges = _edges(batches)
-        optimiser = torch.optim.AdamW(self.network.parameters(), lr=training.lr)
-        for _ in range(training.epochs):
-            total = 0.0
-            for batch in batches.epoch():
-                words = self.words(batch)  # (N, C)
-                hidden = torch.rand(words.shape)
-                hidden = hidden <= hidden.min(dim=1, keepdim=True).values.clamp(min=_MASKED)
-                hidden &= words != _MISSING
-                likelihoods: Tensor = self.network(words, hidden)
-                loss = -(likelihoods * hidden).sum() / hidden.sum().clamp(min=1)
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return AdamW."""
+        return [torch.optim.AdamW(self.network.parameters(), lr=lr)]
+
+    def loss(self, batch: WindowBatch) -> Tensor:
+        """Return the mean negative log-likelihood of random words, hidden and guessed."""
+        words = self.words(batch)  # (N, C)
+        hidden = torch.rand(words.shape)
+        hidden = hidden <= hidden.min(dim=1, keepdim=True).values.clamp(min=_MASKED)
+        hidden &= words != _MISSING
+        likelihoods: Tensor = self.network(words, hidden)
+        return -(likelihoods * hidden).sum() / hidden.sum().clamp(min=1)
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         """Return the bins' edges besides the rest."""

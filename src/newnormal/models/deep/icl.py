@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from newnormal.errors import ParameterError
-from newnormal.models.base import Training
-from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
+from newnormal.models.deep.base import BatchScores, DeepModel, WindowBatch
 
 _WIDTH = 200  # u, of the embeddings
 _TEMPERATURE = 0.01  # τ
@@ -66,20 +63,10 @@ class ICL(DeepModel):
         losses: Tensor = self.network(samples)
         return losses.view(batch.windows.shape[:2])
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with Adam on the samples in which something was observed."""
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=training.lr)
-        for _ in range(training.epochs):
-            total = 0.0
-            for batch in batches.epoch():
-                observed = batch.there.any(-1)  # (B, L)
-                losses = self.errors(batch) * observed
-                loss = losses.sum() / observed.sum().clamp(min=1)
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def loss(self, batch: WindowBatch) -> Tensor:
+        """Return the mean over the samples in which something was observed."""
+        observed = batch.there.any(-1)  # (B, L)
+        return (self.errors(batch) * observed).sum() / observed.sum().clamp(min=1)
 
 
 class _ICLNetwork(nn.Module):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from newnormal.errors import StateError
-from newnormal.models.base import Training, checked
+from newnormal.models.base import checked
 from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
 
 _AT_ONCE = 256  # windows of history whose errors are taken at once
@@ -58,18 +58,9 @@ class LSTM(DeepModel):
         """Return the mean squared residuals."""
         return batch.mean_squares(self.network(batch.windows) - batch.windows)
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with Adam on the reconstruction error."""
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=training.lr, fused=True)
-        for _ in range(training.epochs):
-            total = 0.0
-            for batch in batches.epoch():
-                loss = self.errors(batch).mean()
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return Adam, which descends on the reconstruction error."""
+        return [torch.optim.Adam(self.network.parameters(), lr=lr, fused=True)]
 
     def calibrate(self, batches: Batches) -> None:
         """Take the mean and covariance of history's errors."""

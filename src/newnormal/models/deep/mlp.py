@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from newnormal.models.base import Training
-from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
+from newnormal.models.deep.base import BatchScores, DeepModel, WindowBatch
 
 
 class TorchMLP(DeepModel):
@@ -34,18 +32,9 @@ class TorchMLP(DeepModel):
         """Return the scores."""
         return batch.mean_squares(self._reconstruct(batch) - batch.windows)
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with AdamW on the reconstruction error."""
-        optimiser = torch.optim.AdamW(self.network.parameters(), lr=training.lr, weight_decay=0.0)
-        for _ in range(training.epochs):
-            total = 0.0
-            for batch in batches.epoch():
-                loss = self.errors(batch).mean()
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return AdamW, which descends on the reconstruction error."""
+        return [torch.optim.AdamW(self.network.parameters(), lr=lr, weight_decay=0.0)]
 
     def _reconstruct(self, batch: WindowBatch) -> Tensor:
         made: Tensor = self.network(batch.windows.flatten(1))

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from newnormal.kernels import gru
-from newnormal.models.base import Training
-from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
+from newnormal.models.deep.base import BatchScores, DeepModel, WindowBatch
 
 _HIDDEN = 64
 _DILATIONS = (1, 2, 4)
@@ -66,26 +65,16 @@ class THOC(DeepModel):
         """Return the score at the last sample, and 0 at the others."""
         return nn.functional.pad(self._scores(batch)[:, None], (self.window - 1, 0))
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with AdamW on distance, orthogonal centres and prediction."""
-        network = self.network
-        optimiser = torch.optim.AdamW(
-            network.parameters(), lr=training.lr, weight_decay=_WEIGHT_DECAY
-        )
-        for _ in range(training.epochs):
-            total = 0.0
-            for batch in batches.epoch():
-                scales = network.scales(batch.windows)
-                loss = (
-                    network.distances([scale[:, -1] for scale in scales]).mean()
-                    + network.overlap()
-                    + network.surprise(scales, batch)
-                )
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return AdamW."""
+        parameters = self.network.parameters()
+        return [torch.optim.AdamW(parameters, lr=lr, weight_decay=_WEIGHT_DECAY)]
+
+    def loss(self, batch: WindowBatch) -> Tensor:
+        """Return distance, and what orthogonal centres and a prediction lack."""
+        network, scales = self.network, self.network.scales(batch.windows)
+        distances = network.distances([scale[:, -1] for scale in scales])
+        return distances.mean() + network.overlap() + network.surprise(scales, batch)
 
     def _scores(self, batch: WindowBatch) -> Tensor:
         return self.network.distances(self.network.endings(batch.windows))

@@ -11,14 +11,12 @@ Shapes: B windows in a batch, L window length, C channels, H heads, D width.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from newnormal.models.base import Training
-from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
+from newnormal.models.deep.base import BatchScores, DeepModel, WindowBatch, descend
 
 _WIDTH = 128  # its authors: 512
 _HEADS = 8
@@ -67,19 +65,15 @@ class AnomalyTransformer(DeepModel):
         made, _ = self.network(batch.windows)
         return batch.mean_squares(made - batch.windows)
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Train with Adam, its rate halved each epoch after the second, on the minimax loss."""
-        optimiser = torch.optim.Adam(self.network.parameters(), lr=training.lr)
-        for epoch in range(training.epochs):
-            optimiser.param_groups[0]["lr"] = training.lr * 0.5 ** max(epoch - 1, 0)
-            total = 0.0
-            for batch in batches.epoch():
-                loss, reported = self._losses(batch)
-                optimiser.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-                total += reported.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def step(
+        self, optimisers: list[torch.optim.Optimizer], batch: WindowBatch, epoch: int
+    ) -> float:
+        """Step down the minimax loss, at a rate that is halved each epoch after the second."""
+        (optimiser,) = optimisers
+        optimiser.param_groups[0]["lr"] = optimiser.defaults["lr"] * 0.5 ** max(epoch - 1, 0)
+        loss, reported = self._losses(batch)
+        descend(optimiser, loss)
+        return reported.item()
 
     def _losses(self, batch: WindowBatch) -> tuple[Tensor, Tensor]:
         """Return the minimax loss, and the reconstruction error in it."""

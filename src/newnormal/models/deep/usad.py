@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from newnormal.models.base import Training
-from newnormal.models.deep.base import Batches, BatchScores, DeepModel, WindowBatch
+from newnormal.models.deep.base import BatchScores, DeepModel, WindowBatch, descend
 
 
 class USAD(DeepModel):
@@ -58,22 +56,19 @@ class USAD(DeepModel):
         both = [self._decoded(batch.windows, name) for name in ("decoder1", "decoder2")]
         return (self._error(batch, both[0]) + self._error(batch, both[1])) / 2
 
-    def train(self, batches: Batches, training: Training) -> Iterator[float]:
-        """Take a step on each of the two losses for every batch; yield their sum."""
-        optimisers = [
-            torch.optim.Adam(self.network.parameters(), lr=training.lr, fused=True)
-            for _ in range(2)
-        ]
-        for epoch in range(1, training.epochs + 1):
-            total = 0.0
-            for batch in batches.epoch():
-                for which, optimiser in enumerate(optimisers):
-                    loss = self._losses(batch, epoch)[which]
-                    optimiser.zero_grad()
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    optimiser.step()
-                    total += loss.item() * len(batch.windows)
-            yield total / len(batches.starts)
+    def optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
+        """Return an Adam for each of the two losses."""
+        parameters = [*self.network.parameters()]
+        return [torch.optim.Adam(parameters, lr=lr, fused=True) for _ in range(2)]
+
+    def step(
+        self, optimisers: list[torch.optim.Optimizer], batch: WindowBatch, epoch: int
+    ) -> float:
+        """Step down one loss after the other; return their sum."""
+        return sum(
+            descend(optimiser, self._losses(batch, epoch + 1)[which])
+            for which, optimiser in enumerate(optimisers)
+        )
 
     def _losses(self, batch: WindowBatch, epoch: int) -> tuple[Tensor, Tensor]:
         first = self._decoded(batch.windows, "decoder1")
