@@ -857,7 +857,7 @@ class NaiveLoop:
         self.restart_timers()
         self.accepted = self.last_quiet = back
         self.learn_threshold = self.limits()[0]
-        self.change_events.append({"event": "rolled_back", "sample": self.judged - 1})
+        self.change_events.append({"event": "undone", "sample": self.judged - 1})
 
     def free(self, change: NaiveChange) -> None:
         self.changes.remove(change)

@@ -475,10 +475,12 @@ class BaseDetector:
     def undo(self) -> Self:
         """Undo the newest acceptance: go back to the normal before it; up to three times.
 
-        If the stream is still where that was, a change opens: reject it, or it is accepted again.
+        An accepted change is open again, as it was: reject it, or it is accepted again.
         """
         acceptance = self._acceptance()
-        self._keep(acceptance.undo(self._fitted, self._state, self.last_judged_time_))
+        past = {item.number: item for item in self._past if isinstance(item, Change)}
+        time = self.last_judged_time_
+        self._keep(acceptance.undo(self._fitted, self._state, time, past))
         return self
 
     def _acceptance(self) -> TimedAcceptance:

@@ -246,7 +246,7 @@ class Client:
 
     def undo(self, stream: str, comment: str = "") -> dict[str, Any]:
         """Undo the last acceptance of a stream."""
-        return self._decide(f"streams/{self.stream(stream)['id']}/rollback", comment)
+        return self._decide(f"streams/{self.stream(stream)['id']}/undo", comment)
 
     def refit(self, stream: str, **span: int) -> dict[str, Any]:
         """Fit a stream again, on its newest samples or on those from `first` to `last`."""

@@ -47,9 +47,9 @@ def facts(newnormal: Command, state: Path) -> dict[str, Any]:
 
 REJECTED = "change 1 rejected: nothing is learned until the stream is back to normal"
 ACCEPTED = "change 1 accepted: normal from now on, and so is what was normal before"
-ROLLED_BACK = (
+UNDONE = (
     "undone: normal is again what it was before the newest acceptance; "
-    "if a change opens now, reject it, or it is accepted again"
+    "a change that it had accepted is open: reject it, or it is accepted again"
 )
 
 
@@ -88,11 +88,12 @@ def test_undo_takes_an_acceptance_back(plant: Plant, pending: Path, newnormal: C
     done = newnormal("accept", pending, "--alarm", "1")
     assert done.stderr == f"{ACCEPTED}\n", "the change that began with that alarm"
     assert facts(newnormal, pending)["status"] == "normal"
-    assert newnormal("undo", pending).stderr == f"{ROLLED_BACK}\n"
+    assert newnormal("undo", pending).stderr == f"{UNDONE}\n"
     found = kinds(watched(cut(plant, CHANGE + 150), newnormal))
-    assert found[:3] == ["closed", "accepted", "rolled_back"]
-    assert "changed" in found[3:]
-    assert [each["number"] for each in facts(newnormal, pending)["open_changes"]] == [2]
+    assert found[:3] == ["closed", "accepted", "undone"]
+    assert found[3:] == [], "the change is open again, and not new"
+    (change,) = facts(newnormal, pending)["open_changes"]
+    assert (change["number"], change["state"]) == (1, "pending")
 
 
 def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal: Command) -> None:

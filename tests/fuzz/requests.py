@@ -16,7 +16,7 @@ _READ = (
     *("/maintenance", "/session"),
 )
 _CHANGED = (
-    *("/streams/{id}/models/{id}/restore", "/streams/{id}/refit", "/streams/{id}/rollback"),
+    *("/streams/{id}/models/{id}/restore", "/streams/{id}/refit", "/streams/{id}/undo"),
     *("/streams/history", "/streams/history", "/items/{key}/accept", "/items/{key}/reject"),
     *("/items/{key}/comments", "/maintenance", "/samples", "/samples", "/samples", "/samples"),
     *("/login", "/logout"),

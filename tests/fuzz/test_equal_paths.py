@@ -37,7 +37,7 @@ def test_the_cases_have_events_of_every_kind_and_hidden_channels_at_their_cuts()
     kinds = {json.loads(event)["event"] for event in events if event.startswith("{")}
     assert kinds == {
         *("opened", "updated", "closed"),
-        *("changed", "accepted", "rejected", "reverted", "rolled_back"),
+        *("changed", "accepted", "rejected", "reverted", "undone"),
     }
     assert any('"cause": "silence"' in event for event in events)
 

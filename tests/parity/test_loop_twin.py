@@ -191,7 +191,7 @@ class Pair:
         self.compare_state()
 
     def undo(self) -> None:
-        self.events += self.stage.undo(self.fitted, self.state, None)
+        self.events += self.stage.undo(self.fitted, self.state, None, {})
         self.twin.undo()
         self.compare_state()
 
@@ -375,11 +375,10 @@ class DetectorPair:
         self.beside = copied(stream.ModelState(step, own)) if self.left else None
 
     def decide(self, what: str) -> None:
-        """Accept or reject the newest open change, or roll back the newest acceptance."""
-        given: tuple[Any, ...] = (self.fitted, self.state, None)
-        if what != "undo":
-            given = (*given, open_slots(present(self.state.changes))[-1])
-        self.told(getattr(self.stage, what)(*given))
+        """Accept or reject the newest open change, or undo the newest acceptance."""
+        past = {event.change.number: event.change for event in self.events if event.change}
+        about: Any = past if what == "undo" else open_slots(present(self.state.changes))[-1]
+        self.told(getattr(self.stage, what)(self.fitted, self.state, None, about))
         self.adopt()
 
 
@@ -387,7 +386,7 @@ class DetectorPair:
 # plant's second channel is elsewhere from 1,200 to 1,900, and values are missing.
 STREAMS: list[Any] = [
     ("m2n2-alarms", {1_260: "reject", 1_600: "accept"}, 2_000, {"rejected", "accepted"}),
-    ("m2n2", {1_500: "undo"}, 2_200, {"accepted", "rolled_back"}),
+    ("m2n2", {1_500: "undo"}, 2_200, {"accepted", "undone"}),
 ]
 
 
@@ -425,7 +424,7 @@ DETECTED: list[Any] = [
     ("quantile", 3, {}, 2_000, {"changed", "accepted"}),
     ("quantile", 3, {1_300: "reject"}, 2_100, {"rejected", "reverted"}),
     ("detector", 3, {}, 2_200, {"opened", "updated", "closed", "changed", "accepted"}),
-    ("detector", 3, {1_300: "accept", 1_500: "undo"}, 1_900, {"accepted", "rolled_back"}),
+    ("detector", 3, {1_300: "accept", 1_500: "undo"}, 1_900, {"accepted", "undone"}),
     ("detector-quantile", 3, {1_300: "reject", 1_500: "accept"}, 2_200, {"rejected", "accepted"}),
     ("one-channel", 1, {}, 1_500, {"changed", "accepted"}),
 ]

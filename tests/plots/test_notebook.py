@@ -84,7 +84,7 @@ def test_events_and_incidents_are_shown() -> None:
         "opened at sample 20",
         "Alarm 3: c1 71, expected 20 to 30; high for 11 min",
     ]
-    assert "rolled back at sample 7" in html(Event("rolled_back", 7, None))
+    assert "undone at sample 7" in html(Event("undone", 7, None))
     incident = Incident(1, 7, None, 8, None, {"web-1": 3, "db": 2}, sentence="2 of 9 streams")
     assert Text(incident._repr_html_()).words[0] == "Incident 1: 2 of 9 streams"
     assert repr(incident) == "Incident(1, open: 2 of 9 streams)"
@@ -149,7 +149,7 @@ def test_values_have_short_reprs() -> None:
     assert repr(Event("opened", 20, None, alarm(3, 20, 30))).startswith(
         "Event(opened at sample 20: Alarm(3, closed, "
     )
-    assert repr(Event("rolled_back", 7, None)) == "Event(rolled_back at sample 7)"
+    assert repr(Event("undone", 7, None)) == "Event(undone at sample 7)"
     assert repr(Evidence("a", 71.0, 25.0, 20.0, 30.0)) == (
         "Evidence(a: 71, expected 20 to 30; high)"
     )

@@ -68,7 +68,7 @@ def are_detectors_alone(seed: int) -> None:
 
 
 def test_nothing_that_a_person_does_goes_another_way_in_a_fleet() -> None:
-    """Few streams, so that each is accepted, rejected and rolled back many times."""
+    """Few streams, so that each is accepted, rejected and undone many times."""
     told = story(11, ["learning", "risky"])
     done = {"accept": 0, "reject": 0, "undo": 0, "set_options": 0}
     while any(feed.left for feed in told.feeds.values()):
@@ -79,7 +79,7 @@ def test_nothing_that_a_person_does_goes_another_way_in_a_fleet() -> None:
                 done[act] += told.act(name, act)
     told.end()
     assert min(done.values()) > 1
-    assert {"accepted", "rejected", "rolled_back", "reverted"} <= told.kinds
+    assert {"accepted", "rejected", "undone", "reverted"} <= told.kinds
 
 
 def test_each_way_through_the_kernel_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

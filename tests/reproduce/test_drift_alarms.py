@@ -230,7 +230,7 @@ def test_a_change_that_is_accepted_is_one_opening_with_its_alarm() -> None:
         Event("changed", 310, None, other),
         Event("reverted", 330, None, other),
         Event("accepted", 400, None, change),
-        Event("rolled_back", 600, None, change),
+        Event("undone", 600, None, change),
     ]
     (found,) = acceptances(events, ("level",), (100,), 1000)
     assert (found.after, found.age) == (300, 295)

@@ -396,7 +396,7 @@ class FakeService:
         self, key: str | None, verb: str, *, stream: int | None = None, who: str, comment: str = ""
     ) -> Future[Item | None]:
         with self.lock:
-            if verb == "rollback":
+            if verb == "undo":
                 accepted = [
                     item
                     for item in self.of_stream(stream or 0, "change")

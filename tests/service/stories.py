@@ -79,9 +79,9 @@ class Story:
         return [log.SamplesArrived((self._arrival(),), source, place, past=past)]
 
     def _decision(self, stream: StreamRecord) -> list[log.Entry]:
-        verb = str(self.rng.choice(["accept", "reject", "rollback"]))
+        verb = str(self.rng.choice(["accept", "reject", "undo"]))
         keys = [*stream.items, f"alarm-{stream.id}-{stream.generation}-1"]
-        key = None if verb == "rollback" else str(self.rng.choice(keys))
+        key = None if verb == "undo" else str(self.rng.choice(keys))
         return [log.FeedbackGiven(stream.id, verb, key, "someone", "because")]
 
     def _arrived(self) -> log.Entry:

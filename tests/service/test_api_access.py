@@ -34,7 +34,7 @@ NEEDED = {
     ("GET", f"{OF_A_STREAM}/model"): "read",
     ("PUT", f"{API}/streams/model"): "operate",
     ("POST", f"{OF_A_STREAM}/models/{{generation}}/restore"): "operate",
-    **{("POST", f"{OF_A_STREAM}/{verb}"): "operate" for verb in ("refit", "rollback")},
+    **{("POST", f"{OF_A_STREAM}/{verb}"): "operate" for verb in ("refit", "undo")},
     ("POST", f"{API}/streams/history"): "operate",
     ("GET", f"{API}/items"): "read",
     ("GET", OF_AN_ITEM): "read",

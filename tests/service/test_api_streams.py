@@ -278,12 +278,12 @@ def test_samples_to_fit_must_be_there(client: Client, body: Any) -> None:
     assert refused.status_code == 422 and refused.json()["hint"]
 
 
-def test_the_last_accepted_change_is_rolled_back(client: Client, service: FakeService) -> None:
-    refused = client.post(f"{API}/streams/17/rollback", json={})
+def test_the_last_accepted_change_is_undone(client: Client, service: FakeService) -> None:
+    refused = client.post(f"{API}/streams/17/undo", json={})
     assert refused.status_code == 409
     assert refused.json()["error"] == "there is nothing to roll back"
     service.inject_change(17, state="accepted")
-    found = client.post(f"{API}/streams/17/rollback", json={"comment": "the wrong one"}).json()
+    found = client.post(f"{API}/streams/17/undo", json={"comment": "the wrong one"}).json()
     assert found["item"]["state"] == "rejected"
 
 

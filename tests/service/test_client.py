@@ -131,7 +131,7 @@ def test_items_are_accepted_and_rejected(service: FakeService, client: Client) -
     assert client.reject(change.key)["state"] == "rejected"
 
 
-def test_an_acceptance_is_rolled_back(service: FakeService, client: Client) -> None:
+def test_an_acceptance_is_undone(service: FakeService, client: Client) -> None:
     change = service.inject_change(5)
     client.accept(change.key)
     assert client.undo(present(service.stream(5)).name)["key"] == change.key

@@ -412,7 +412,7 @@ def test_the_clock_decides_nothing_while_samples_wait_that_would_decide_otherwis
         assert not asked
 
 
-def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(service: Service) -> None:
+def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_undone(service: Service) -> None:
     go_live(service)
     shifted = samples(HISTORY, 60) + 5.0
     push(service, arrival(HISTORY, shifted))
@@ -422,10 +422,11 @@ def test_an_alarm_is_accepted_by_its_key_and_an_acceptance_rolled_back(service: 
     until(lambda: service.store.items.comments(alarm.key), "the comment")
     (alarm,) = items(service, "alarm")
     assert (alarm.state, alarm.body["reason"]) == ("closed", "accepted")
-    service.decide(None, "rollback", stream=number(service), who="me").result()
-    assert service.store.events.read(limit=1000)[-1].body["verb"] == "rollback"
+    service.decide(None, "undo", stream=number(service), who="me").result()
+    assert service.store.events.read(limit=1000)[-1].body["verb"] == "undo"
     push(service, arrival(HISTORY + 60, samples(HISTORY + 60, 60) + 5.0))
-    assert [each.state for each in items(service, "alarm")] == ["open", "closed"]
+    (change,) = items(service, "change")
+    assert (change.state, change.open, change.body["alarm"]) == ("pending", True, 1)
 
 
 @pytest.mark.parametrize(

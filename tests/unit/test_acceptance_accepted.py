@@ -6,6 +6,7 @@ import pytest
 from newnormal import Detector, Event
 from newnormal.types import Floats
 from tests.plants import ACCEPT_AFTER, AT, SIGMA, alarms_of, changes_of, events_of, fresh, plant
+from tests.present import present
 
 FLOW, LEVEL, POWER = range(3)
 SHIFT = 6 * SIGMA[FLOW]
@@ -79,9 +80,13 @@ def test_undo_brings_the_change_back(accepted: Detector) -> None:
     assert accepted.undo() is accepted
     assert accepted.distance_ > 1
     events = events_of(accepted, live[AT + 400 : AT + 500])
-    assert events[0].kind == "rolled_back"
-    assert [each.channels for each in changes_of(events, "changed")] == [("flow",)]
-    assert accepted.status_ in ("change pending", "in alarm")
+    (undone,) = events
+    change = present(undone.change)
+    assert undone.kind == "undone" and [each.number for each in accepted.changes_] == [1]
+    assert (change.number, change.start, change.state) == (1, AT, "pending")
+    assert change.channels == ("flow",)
+    assert change.after["flow"] - change.before["flow"] == pytest.approx(SHIFT, rel=0.2)
+    assert accepted.status_ == "change pending"
 
 
 def test_ten_acceptances_leave_a_detector_that_finds_faults_and_three_can_be_undone() -> None:

@@ -90,7 +90,7 @@ def test_a_level_far_out_is_reported_as_it_is_and_accepted_for_good(size: float)
     assert changes_of(events_of(detector, live[AT + 250 : 2_600]), "changed") == []
 
 
-def test_after_a_rollback_the_stream_is_away_from_the_old_normal() -> None:
+def test_after_an_undo_the_stream_is_away_from_the_old_normal() -> None:
     detector = fresh()
     live = moved((AT, FLOW, 6.0))
     detector.run(live[: AT + 150])

@@ -157,11 +157,11 @@ def story() -> list[Event]:
 def test_kinds_of_events_and_what_each_is_about(story: list[Event]) -> None:
     kinds = {event.kind for event in story}
     assert kinds >= {"opened", "closed", "changed", "accepted", "rejected", "reverted"}
-    assert "rolled_back" in kinds
+    assert "undone" in kinds
     for event in story:
         if event.kind in ("opened", "updated", "closed"):
             assert event.alarm is not None and event.change is None
-        elif event.kind == "rolled_back":
+        elif event.kind == "undone":
             assert event.alarm is None and event.change is None
         else:
             assert event.change is not None

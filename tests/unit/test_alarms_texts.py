@@ -33,9 +33,9 @@ from newnormal.types import (
     OPENED,
     REJECTED,
     REVERTED,
-    ROLLED_BACK,
     SAMPLES_AGAIN,
     SILENCE,
+    UNDONE,
     UPDATED,
     Alarm,
     Change,
@@ -198,8 +198,8 @@ EVENTS = {
         Event(REVERTED, 600, at("10:00"), None, replace(CHANGE, state=REVERTED)),
         "2026-03-09 10:00:00  change 3 over: temperature and power back to normal",
     ),
-    "rolled back": (
-        Event(ROLLED_BACK, 600, at("10:00")),
+    "undone": (
+        Event(UNDONE, 600, at("10:00")),
         "2026-03-09 10:00:00  acceptance undone: normal is what it was before it",
     ),
     "of another version": (

@@ -366,7 +366,7 @@ def test_what_is_open_at_an_edge_is_open_up_to_it() -> None:
     events = [
         Event("closed", 12, Numbered(1)),
         Event("opened", 17, Numbered(2)),
-        Event("rolled_back", 18, None, Numbered(1)),
+        Event("undone", 18, None, Numbered(1)),
     ]
     trace = trace_alarms(events, 10, first=10)
     assert np.flatnonzero(trace.in_alarm).tolist() == [0, 1, 7, 8, 9]

@@ -99,7 +99,7 @@ def test_the_past_and_events_not_taken_come_back(tmp_path: Path) -> None:
     again = newnormal.load(tmp_path / "plant.nn")
     assert again.past_ == detector.past_
     events = detector.take_events()
-    assert {"opened", "closed", "changed", "rolled_back"} <= {event.kind for event in events}
+    assert {"opened", "closed", "changed", "undone"} <= {event.kind for event in events}
     assert again.take_events() == events
 
 
@@ -245,7 +245,7 @@ def test_an_array_that_does_not_fit_is_named(
         (put("event", "shouted"), "event: expected opened, updated"),
         (put("alarm", None), "alarm: expected one where opened, updated, closed"),
         (put("event", "changed"), "change: expected one where changed"),
-        (put("event", "rolled_back"), "alarm: expected one where opened"),
+        (put("event", "undone"), "alarm: expected one where opened"),
     ],
 )
 def test_an_event_has_what_its_kind_is_about(

@@ -193,7 +193,7 @@ def test_state_files_have_utc(fitted: M2N2) -> None:
 
 
 def test_facts_with_an_offset_are_read_too() -> None:
-    facts = event_facts(Event("rolled_back", 7, NIGHT[0]))
+    facts = event_facts(Event("undone", 7, NIGHT[0]))
     reader = EventReader(["a"], 0)
     for text in ("2026-10-24T18:00:00", "2026-10-24T20:00:00+02:00", "2026-10-24T18:00:00Z"):
         assert reader.event(Facts({**facts, "time": text})).time == NIGHT[0]

@@ -13,7 +13,17 @@ from newnormal.core.state import Fitted, StreamState
 from newnormal.kernels import stream
 from newnormal.kernels.drift import DriftParams
 from newnormal.models.channels import MARGIN
-from newnormal.types import CHANGE_KINDS, PENDING, REJECTED, Bools, Change, Floats, time_of_ns
+from newnormal.types import (
+    CHANGE_KINDS,
+    PENDING,
+    REJECTED,
+    Bools,
+    Change,
+    Floats,
+    ns_of_time,
+    time_of_ns,
+)
+from newnormal.types.tables import FAR_LEVEL
 
 _TOLD_DAYS = 2.0  # for which a slow change that went again is not told anew
 _STATES = {stream.IS_PENDING: PENDING, stream.IS_REJECTED: REJECTED}
@@ -88,6 +98,42 @@ def open_changes(fitted: Fitted, state: StreamState) -> list[Change]:
     if state.changes is None:
         return []
     return [open_change(fitted, state, slot) for slot in open_slots(state.changes)]
+
+
+def reopen(
+    fitted: Fitted, state: StreamState, slot: int, change: Change, before: StreamState
+) -> None:
+    """Put a change into a free row, pending; the stream stands where it stood `before` the undo."""
+    changes, drift, channel = state.changes, state.drift, state.channel
+    assert changes is not None and drift is not None and fitted.drift is not None
+    newest, cause = state.judged - 1, change.alarm or 0
+    since = (newest, newest + 1, stream.IS_PENDING, cause, newest, CHANGE_KINDS.index(change.kind))
+    changes.counts[slot] = (change.number, change.start, *since)
+    changes.times[slot] = ns_of_time(change.start_time)
+    named = [fitted.channels.index(name) for name in change.channels]
+    changes.channels[slot] = 0
+    changes.channels[slot, named] = 1
+    params, rhythm = fitted.drift, _rhythm_at_start(fitted, changes, slot)
+    for levels, told in ((changes.before, change.before), (changes.after, change.after)):
+        values = np.array([told[name] for name in change.channels])
+        with np.errstate(over="ignore"):
+            scaled = (values - params.mean[named]) / params.scale[named] - rhythm[named]
+        levels[slot], levels[slot, named] = 0, np.nan_to_num(scaled).clip(-FAR_LEVEL, FAR_LEVEL)
+    changes.farthest[slot], changes.distances[slot] = changes.after[slot], change.distance
+    moved = changes.channels[slot] != 0
+    drift.in_change[moved] = 1
+    if channel is not None and before.channel is not None:
+        levels, left = before.channel.levels, before.channel.normal.homes[1]
+        moved &= levels != channel.levels  # others are where they were before
+        home = np.where(np.isnan(left), channel.levels, left)[moved]
+        channel.normal.homes[0, moved], channel.levels[moved] = home, levels[moved]
+        channel.shifts[moved] = levels[moved] - home
+    model, shift = fitted.model, fitted.model.newest_translation(before.model)
+    if shift is not None:  # what the members remember was moved back with it
+        model.translate(state.model, slot, shift, 0)
+    elif not model.translates:
+        weights, _ = model.snapshot(state.model)
+        model.restore_learned(state.model, weights, model.snapshot(before.model)[1])
 
 
 def remember(fitted: Fitted, state: StreamState, slot: int) -> None:

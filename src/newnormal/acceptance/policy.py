@@ -22,6 +22,8 @@ Reviews come at fixed sample numbers: a series in pieces, or sample by sample, g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from newnormal.acceptance.range import initial
@@ -43,7 +45,7 @@ from newnormal.kernels.stream import (
     ChangeState,
     ReviewState,
 )
-from newnormal.types import Alarm, Event, Floats, Ints
+from newnormal.types import Alarm, Change, Event, Floats, Ints
 from newnormal.types.tables import first
 
 _REVIEWS = 6  # in `accept_after`
@@ -187,9 +189,15 @@ class TimedAcceptance(Acceptance):
         """Reject an alarm whose change is not known yet."""
         return Review(self.timing, fitted, state, time).reject_alarm(alarm)
 
-    def undo(self, fitted: Fitted, state: StreamState, time: np.datetime64 | None) -> list[Event]:
-        """Undo the newest acceptance."""
-        return Review(self.timing, fitted, state, time).undo()
+    def undo(
+        self,
+        fitted: Fitted,
+        state: StreamState,
+        time: np.datetime64 | None,
+        past: Mapping[int, Change],
+    ) -> list[Event]:
+        """Undo the newest acceptance; if it was of a change of the `past`, that is open again."""
+        return Review(self.timing, fitted, state, time).undo(past)
 
     def distance(self, fitted: Fitted, state: StreamState) -> float:
         """Return how far stream or weights are from the accepted normal; 1 is the limit."""

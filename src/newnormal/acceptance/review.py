@@ -8,6 +8,7 @@ person decides.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from newnormal.acceptance.changes import (
     open_change,
     open_slots,
     remember,
+    reopen,
     rhythm_level,
 )
 from newnormal.acceptance.range import SURELY, NormalRange, squeezed, unsqueezed
@@ -52,6 +54,7 @@ from newnormal.kernels.drift import (
 )
 from newnormal.kernels.drift import SEEN as DRIFT_SEEN
 from newnormal.kernels.stream import (
+    ACCEPTED_CHANGES,
     CHANGE_ALARM,
     CHANGE_KIND,
     CHANGE_KNOWN,
@@ -63,6 +66,7 @@ from newnormal.kernels.stream import (
     FARTHEST_WEIGHTS,
     IS_PENDING,
     IS_REJECTED,
+    KEPT_UNDO,
     LAST_ALARM,
     LOG_NUMBER,
     MOVED,
@@ -90,8 +94,9 @@ from newnormal.types import (
     CHANGED,
     REJECTED,
     REVERTED,
-    ROLLED_BACK,
+    UNDONE,
     Alarm,
+    Change,
     Event,
     Floats,
     ns_of_time,
@@ -102,7 +107,6 @@ from newnormal.types.tables import FAR_LEVEL
 KEPT_LEVELS = [LOCATION, HEIGHT, START_HEIGHT, START_LOCATION]
 MOVED_WEIGHTS = len(KEPT_LEVELS)
 
-KEPT = 3  # baselines that one can go back to
 _BEYOND = 2.0  # of history's standard deviations: how far beyond the newest value a jump may end
 _MOVED_LEVEL = 0.5  # of history's standard deviations: a level that moved less did not move
 _WIDER = 1.2  # times the farthest of the newest values, the range of a channel in a change
@@ -173,9 +177,11 @@ class Review:
         if self.drift.counts[DRIFT_SEEN] >= WARM:
             measure(self.drift, self.range.params)
 
-    def _keep_undo(self) -> None:
+    def _keep_undo(self, change: int = 0) -> None:
         assert self.state.last_quiet is not None
-        self.state.undo = (*self.state.undo, copied(self.state.last_quiet))[-KEPT:]
+        self.state.undo = (*self.state.undo, copied(self.state.last_quiet))[-KEPT_UNDO:]
+        changes = self.counts[ACCEPTED_CHANGES:]
+        changes[:] = [change, *changes[:-1]]
 
     def _renew(self) -> None:
         """Take the present as accepted."""
@@ -196,15 +202,6 @@ class Review:
     def _follow_threshold(self) -> None:
         """Learn below the alarm threshold, as far as it was accepted."""
         self.state.learn_threshold[0] = self.threshold.threshold_score
-
-    def _raise_threshold(self, scores: Floats) -> None:
-        """Raise the threshold with the typical one of these scores, of an accepted normal.
-
-        It never falls, and what is rare among them, which may be a fault, has no part in it.
-        """
-        if self.fitted.alarm.rate:
-            scores = log_scores(scores)
-        self.threshold.lift(float(np.median(scores)))
 
     def _present(self) -> Baseline:
         """Return what is normal now."""
@@ -427,14 +424,15 @@ class Review:
         shadow = state.shadow
         positions: list[Floats] = []
         if shadow is not None:
-            positions = list(
-                shadow.positions[len(shadow.positions) - shadow.counts[SHADOW_POSITIONS] :]
-            )
+            kept_from = len(shadow.positions) - shadow.counts[SHADOW_POSITIONS]
+            positions = list(shadow.positions[kept_from:])
         alone = len(open_slots(self.changes)) == 1
         if shadow is not None and shadow.counts[SHADOW_TRAINS] and alone:
             state.model = copied(shadow.model)
             if shadow.counts[SHADOW_SCORES] == self.timing.scores:
-                self._raise_threshold(ordered(shadow))
+                scores = ordered(shadow)  # a fault, rare among them, has no part in the median
+                scores = log_scores(scores) if fitted.alarm.rate else scores
+                self.threshold.lift(float(np.median(scores)))
         elif not fitted.model.translates:
             self._shift_trend(state.model, start)
         fitted.model.accept_translation(state.model, slot)
@@ -450,7 +448,7 @@ class Review:
         beside = self.drift.position.copy()
         beside[:C] += explained
         self._free(slot, keep=True)
-        self._keep_undo()
+        self._keep_undo(event.change.number)
         # What others, still open, are about is not accepted with it.
         kept = self.drift.in_change != 0
         positions += [self.drift.position.copy(), ahead, beside]
@@ -564,8 +562,8 @@ class Review:
         self.fitted.model.restore_learned(self.state.model, back.weights, trend)
         return []
 
-    def undo(self) -> list[Event]:
-        """Undo the newest acceptance."""
+    def undo(self, past: Mapping[int, Change]) -> list[Event]:
+        """Undo the newest acceptance; if it was of a change of the `past`, that is open again."""
         state = self.state
         if not state.undo:
             raise FeedbackError(
@@ -574,6 +572,9 @@ class Review:
             )
         *rest, back = state.undo
         state.undo = tuple(rest)
+        number, *older = self.counts[ACCEPTED_CHANGES:].tolist()
+        self.counts[ACCEPTED_CHANGES:] = [*older, 0]
+        before = state.copy()
         self._restore(back)
         self.range.move(back.lows, back.highs)
         self.drift.start.clip(back.lows, back.highs, out=self.drift.start)
@@ -582,7 +583,11 @@ class Review:
         self._restart_timers()
         state.accepted, state.last_quiet = back, copied(back)
         self._follow_threshold()
-        return [Event(ROLLED_BACK, self.judged - 1, self.time)]
+        change, slot = past.get(number), free_row(self.changes)
+        if change is None or slot is None:
+            return [Event(UNDONE, self.judged - 1, self.time)]
+        reopen(self.fitted, state, slot, change, before)
+        return [self._event(UNDONE, slot)]
 
     def _reverted(self) -> list[Event]:
         """Close the changes whose channels are back where they were."""
@@ -637,24 +642,18 @@ class Review:
                 events += self.reject(slot)
         self._follow_levels()
         events += self._close_changed()
-        if not open_slots(self.changes):
-            self.state.shadow = None
-            if open_alarm(self.fitted, self.state.log) is None:
-                self.state.last_quiet = self._present()
-                self.range.mark()
-            return events
         if open_slots(self.changes, IS_PENDING):
-            events += self._wait()
-        else:
-            self.state.shadow = None
+            return events + self._wait()
+        self.state.shadow = None
+        if not open_slots(self.changes) and open_alarm(self.fitted, self.state.log) is None:
+            self.state.last_quiet = self._present()
+            self.range.mark()
         return events
 
     def _close_changed(self) -> list[Event]:
         """Close an alarm of which all that is left is a change."""
         channel, counts = self.channel, self.state.alarm.counts
-        if channel is None or counts[AGE] or (channel.counts[:, AGE] > 0).any():
-            return []
-        if not counts[OPEN]:
+        if channel is None or not counts[OPEN] or counts[AGE] or (channel.counts[:, AGE] > 0).any():
             return []
         own = self.changes.counts[:, CHANGE_ALARM] == self.state.log.counts[LOG_NUMBER]
         number = max(self.changes.counts[own, CHANGE_NUMBER], default=self.counts[NEWEST_CHANGE])

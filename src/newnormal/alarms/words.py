@@ -30,10 +30,10 @@ from newnormal.types import (
     PENDING,
     REJECTED,
     REVERTED,
-    ROLLED_BACK,
     SAMPLES_AGAIN,
     SCORE,
     SILENCE,
+    UNDONE,
     UPDATED,
     WEIGHTS,
     Alarm,
@@ -241,7 +241,7 @@ def in_zone(item: _Item, zone: str | None) -> _Item:
     Only the sentence of a change has a time in it: it is written anew.
 
     >>> when = np.datetime64("2026-07-01T10:00", "ns")
-    >>> event = Event("rolled_back", 7, when)
+    >>> event = Event("undone", 7, when)
     >>> in_zone(event, "Europe/Berlin").as_dict()["time"]
     '2026-07-01T12:00:00+02:00'
     """
@@ -444,15 +444,15 @@ def closed_text(alarm: Alarm) -> str:
 def event_note(event: Event, deciding: Deciding | None = None) -> Note:
     """Return an event in words.
 
-    >>> event_note(Event(ROLLED_BACK, 7, np.datetime64("2026-01-01T00:07", "ns"))).title
+    >>> event_note(Event(UNDONE, 7, np.datetime64("2026-01-01T00:07", "ns"))).title
     'acceptance undone'
     """
     when = moment_text(event.time, event.sample, event.zone)
-    if event.kind == ROLLED_BACK:
+    if event.kind == UNDONE and event.change is None:
         return Note(when, "acceptance undone", PLAIN, "normal is what it was before it")
     if event.alarm is not None and event.kind in (OPENED, UPDATED, CLOSED):
         return _alarm_event_note(event.kind, event.alarm, when)
-    if event.change is not None and event.kind in (CHANGED, ACCEPTED, REJECTED, REVERTED):
+    if event.change is not None and event.kind in (CHANGED, ACCEPTED, REJECTED, REVERTED, UNDONE):
         return _change_event_note(event.kind, event.change, when, deciding or Deciding())
     about = event.change or event.alarm
     return Note(when, event.kind.replace("_", " "), PLAIN, "" if about is None else about.sentence)
@@ -486,7 +486,8 @@ def _change_event_note(kind: str, change: Change, when: str, deciding: Deciding)
     if change.alarm is not None:
         text += f", with alarm {change.alarm}"
     lines = (*move_lines(change), ("", deciding.sentence()))
-    title = f"CHANGE {change.number} {change.state}"
+    state = f"{change.state} again" if kind == UNDONE else change.state
+    title = f"CHANGE {change.number} {state}"
     return Note(when, title, WAITS, text, lines, deciding.about_change(change))
 
 

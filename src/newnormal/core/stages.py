@@ -121,6 +121,10 @@ class Scorer:
     def accept_translation(self, state: ModelState, slot: int, *, stays: bool = True) -> None:
         """Accept a shift, the way there and the way back as normal; it may be over."""
 
+    def newest_translation(self, state: ModelState) -> Floats | None:
+        """Return the shift that was accepted last, or None if the stream is not there."""
+        return None
+
     def drop_translation(self, state: ModelState, slot: int) -> None:
         """Forget a shift."""
 

@@ -326,7 +326,7 @@ class Applier:
 
     def _feedback(self, entry: log.FeedbackGiven) -> Item | None:
         stream = self._stream(entry.stream)
-        if entry.verb == items.ROLLBACK:
+        if entry.verb == items.UNDO:
             self._live(stream)
             self.fleet.undo(stream.name)
             self.decided += (events := self.fleet.take_events())

@@ -12,7 +12,7 @@ from newnormal.engine.applying import STEPS, Applier, Outcome
 from newnormal.engine.checkpoints import read_state, recover, save_checkpoint
 from newnormal.engine.database import Mark, database_errors, open_to_read
 from newnormal.engine.hub import Hub
-from newnormal.engine.items import ALARM, CHANGE, ROLLBACK, Key
+from newnormal.engine.items import ALARM, CHANGE, UNDO, Key
 from newnormal.engine.log.entries import (
     Entry,
     FeedbackGiven,
@@ -421,7 +421,7 @@ def decision_entry(
     item = None
     if record is not None and number is not None:
         item = Key(kind, record.id, record.generation, number).text
-    verb = ROLLBACK if verb == "undo" else verb
+    verb = UNDO if verb == "undo" else verb
     return FeedbackGiven(0 if record is None else record.id, verb, item)
 
 

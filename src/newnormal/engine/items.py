@@ -13,7 +13,7 @@ from newnormal.texts import counted
 from newnormal.types import PENDING, Change, Event, IncidentEvent, ns_of_time
 
 ALARM, CHANGE, INCIDENT, SILENT, CHANNELS = "alarm", "change", "incident", "silence", "channels"
-ACCEPT, REJECT, ROLLBACK = "accept", "reject", "rollback"
+ACCEPT, REJECT, UNDO = "accept", "reject", "undo"
 _PARTS = 4
 
 

@@ -245,7 +245,7 @@ def drift_at(base: int, at: Ints, dims: Dims) -> DriftState:
 def review_at(base: int, at: Ints, dims: Dims) -> ReviewState:  # noqa: ARG001
     """Return `review` of a StreamState."""
     return ReviewState(
-        ints(base + at[97], 4),
+        ints(base + at[97], 7),
         floats(base + at[98], 2),
     )
 

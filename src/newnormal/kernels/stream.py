@@ -157,11 +157,17 @@ REVIEWS = 0  # since fit
 NEWEST_CHANGE = 1  # its number
 LAST_ALARM = 2  # the newest alarm that a change began with
 REJECTED_ALARM = 3  # the newest alarm that was rejected before its change was known
+# The changes of the acceptances that can be undone, the newest first; 0: of a pattern, or none.
+ACCEPTED_CHANGES = 4
+KEPT_UNDO = 3
 _REVIEW = counters(
     reviews=REVIEWS,
     newest_change=NEWEST_CHANGE,
     last_alarm=Counter(LAST_ALARM, 0, _ALARMS),
     rejected_alarm=Counter(REJECTED_ALARM, 0, _ALARMS),
+    accepted_change=Counter(ACCEPTED_CHANGES, 0, "newest_change"),
+    accepted_before=Counter(ACCEPTED_CHANGES + 1, 0, "newest_change"),
+    accepted_first=Counter(ACCEPTED_CHANGES + 2, 0, "newest_change"),
 )
 
 # Positions in ReviewState.levels.

@@ -436,6 +436,10 @@ class Committee(Model):
         """Accept a shift, the way there and the way back as normal; it may be over."""
         places.accept_place(state.own, slot, stays=stays)
 
+    def newest_translation(self, state: ModelState) -> Floats | None:
+        """Return the shift that was accepted last, or None if the stream is not there."""
+        return places.newest_accepted(state.own)
+
     def drop_translation(self, state: ModelState, slot: int) -> None:
         """Forget a shift."""
         places.drop_place(state.own, self.params, slot)

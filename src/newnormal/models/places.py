@@ -57,6 +57,13 @@ def accept_place(own: CommitteeState, slot: int, *, stays: bool = True) -> None:
     accepted.used[slot] = accepted.at[slot] = 0
 
 
+def newest_accepted(own: CommitteeState) -> Floats | None:
+    """Return by how much the place moved that was accepted last; None if the stream left it."""
+    accepted = own.accepted
+    row = _OPEN + (int(accepted.counts[NEXT_PLACE]) - 1) % (PLACES - _OPEN)
+    return accepted.shifts[row].copy() if accepted.used[row] and accepted.at[row] else None
+
+
 def drop_place(own: CommitteeState, params: CommitteeParams, slot: int) -> None:
     """Forget the place of an open change."""
     accepted = own.accepted

@@ -16,7 +16,7 @@ from newnormal.types.arrays import time_of_text
 
 _OF_ALARMS = (types.OPENED, types.UPDATED, types.CLOSED)
 _OF_CHANGES = (types.CHANGED, types.ACCEPTED, types.REJECTED, types.REVERTED)
-_KINDS = (*_OF_ALARMS, *_OF_CHANGES, types.ROLLED_BACK)
+_KINDS = (*_OF_ALARMS, *_OF_CHANGES, types.UNDONE)
 _IF_ANY = (
     "unit",
     "unusual",
@@ -92,7 +92,7 @@ class EventReader:
         alarm, change = self._either(facts)
         if (kind in _OF_ALARMS) != (alarm is not None) and kind != types.CHANGED:
             raise facts.wrong("alarm", f"one where {', '.join(_OF_ALARMS)}", kind)
-        if (kind in _OF_CHANGES) != (change is not None):
+        if (kind in _OF_CHANGES) != (change is not None) and kind != types.UNDONE:
             raise facts.wrong("change", f"one where {', '.join(_OF_CHANGES)}", kind)
         return types.Event.from_dict(
             {"event": kind, "sample": sample, "time": time, "alarm": alarm, "change": change}

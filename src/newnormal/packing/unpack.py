@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from newnormal import thresholds
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.review import KEPT
 from newnormal.alarms import AlarmLog
 from newnormal.alarms.threshold import Peaks, threshold_of
 from newnormal.config import Config
@@ -35,6 +34,7 @@ from newnormal.kernels.drift import DriftParams, DriftState
 from newnormal.kernels.members import BLOCKS, KINDS, LONG, MembersParams
 from newnormal.kernels.step import StepParams, StepState
 from newnormal.kernels.stream import (
+    KEPT_UNDO,
     Baseline,
     ChangeState,
     LogState,
@@ -408,7 +408,7 @@ class _StateReader:
             state.last_quiet = self._baseline("live.last_quiet.")
             if self.has("live.accepted."):
                 state.accepted = self._baseline("live.accepted.")
-            undo = [f"live.undo.{k}." for k in range(KEPT)]
+            undo = [f"live.undo.{k}." for k in range(KEPT_UNDO)]
             state.undo = tuple(self._baseline(name) for name in undo if self.has(name))
         live = {name: array[None] for name, array in flatten(state) if name in table}
         check_arrays(StreamState, _as_ints(live), self.sizes, ["live"], [fitted])

@@ -61,7 +61,7 @@ def decision_text(
     if verb == "undo":
         done = (
             "undone: normal is again what it was before the newest acceptance; "
-            "if a change opens now, reject it, or it is accepted again"
+            "a change that it had accepted is open: reject it, or it is accepted again"
         )
     elif verb == "accept" and alarm is not None:
         done = f"alarm {alarm} accepted: samples like these are normal from now on"

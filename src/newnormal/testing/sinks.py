@@ -151,6 +151,6 @@ def _events() -> list[Event]:
                 Event(kind, 14, time, None, replace(change, state=kind))
                 for kind in ("accepted", "rejected", "reverted")
             ),
-            Event("rolled_back", 15, time),
+            Event("undone", 15, time),
         ]
     return events

@@ -24,7 +24,7 @@ CHANGED = "changed"
 ACCEPTED = "accepted"
 REJECTED = "rejected"
 REVERTED = "reverted"
-ROLLED_BACK = "rolled_back"
+UNDONE = "undone"
 
 # Why an alarm was closed; ACCEPTED where a person accepted it.
 BACK_TO_NORMAL = "back to normal"
@@ -358,8 +358,8 @@ class Event:
     ----------
     kind
         Of an alarm: ``"opened"``, ``"updated"`` (it got markedly worse) or ``"closed"``. Of a
-        change: ``"changed"``, ``"accepted"``, ``"rejected"`` or ``"reverted"``. Of neither:
-        ``"rolled_back"``.
+        change: ``"changed"``, ``"accepted"``, ``"rejected"`` or ``"reverted"``; ``"undone"`` of an
+        acceptance: with the change that is open again, if it was one.
     sample, time
         The sample at which this was known: nothing later has a part in it.
     alarm

@@ -159,7 +159,7 @@ def _spans(events: Iterable[Any], samples: int) -> list[_Span]:
         alarm = subject is event.alarm
         new = _Span(subject.start, samples, alarm or event.alarm is None)
         start, _, opening = spans.get((alarm, subject.number), new)
-        if event.kind != "rolled_back":
+        if event.kind != "undone":
             stop = event.sample if event.kind in _ENDS else samples
             spans[alarm, subject.number] = _Span(start, stop, opening)
     return list(spans.values())

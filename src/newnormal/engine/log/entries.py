@@ -98,12 +98,12 @@ class FitFailed:
 
 @dataclass(frozen=True)
 class FeedbackGiven:
-    """A person decides: ``accept``, ``reject`` or ``rollback``."""
+    """A person decides: ``accept``, ``reject`` or ``undo``."""
 
     kind: ClassVar[str] = "feedback"
     stream: int
     verb: str
-    item: str | None  # the key of the item that is meant; None for ``rollback``
+    item: str | None  # the key of the item that is meant; None for ``undo``
     # Who it was, and what they wrote.
     who: str = ""
     comment: str = ""

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from newnormal.acceptance import TimedAcceptance
-from newnormal.acceptance.review import KEPT
 from newnormal.acceptance.shadow import blank_shadow
 from newnormal.alarms.feedback_target import PAST
 from newnormal.alarms.threshold import threshold_of
@@ -28,7 +27,7 @@ from newnormal.fleet.folder.fits import Fit
 from newnormal.fleet.folder.manifest import ShardFile, layouts_to_json, take_layouts
 from newnormal.fleet.folder.names import AGAIN, new_name, ordinary
 from newnormal.fleet.stream import Stream
-from newnormal.kernels.stream import Baseline
+from newnormal.kernels.stream import KEPT_UNDO, Baseline
 from newnormal.packing.events import EventReader, past_facts
 from newnormal.packing.limits import check_arrays, check_shadow, sizes_of
 from newnormal.state.facts import MALFORMED, Facts
@@ -38,7 +37,7 @@ from newnormal.types.tables import flatten
 
 _DIGEST = 8  # bytes of a block's
 _MOST = 1 << 24
-_PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT)), "shadow")
+_PARTS = ("accepted", *(f"undo{at}" for at in range(KEPT_UNDO)), "shadow")
 
 
 class ShardMember(NamedTuple):

@@ -252,17 +252,17 @@ async def picture(
 
 
 @router.post(
-    "/{id}/rollback",
+    "/{id}/undo",
     responses=gives(schemas.Decided),
     openapi_extra=schemas.takes(schemas.Decision),
 )
-async def rollback(
+async def undo(
     caller: Operator, view: AStream, service: TheService, decision: ADecision
 ) -> Response:
     """Undo the last change that was accepted."""
     who, comment = caller.who, decision.comment
     item = await applied(
-        lambda: service.decide(None, "rollback", stream=view.id, who=who, comment=comment)
+        lambda: service.decide(None, "undo", stream=view.id, who=who, comment=comment)
     )
     return answer({"item": None if item is None else item_json(item, view)})
 

@@ -170,7 +170,7 @@
     });
     if (!given) return false;
     try {
-      await NN.api.post(`/streams/${id}/rollback`, given);
+      await NN.api.post(`/streams/${id}/undo`, given);
       NN.say(`The newest acceptance of ${name} is undone.`, "good");
       return true;
     } catch (error) {
