@@ -70,18 +70,4 @@ __all__ = [
     "report",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    __all__,
-    {
-        "newnormal.checks": "Check check",
-        "newnormal.detector": "Detector M2N2 load",
-        "newnormal.errors": "DatasetError FeedbackError InputError MissingExtraError "
-        "NewnormalError NewnormalWarning NotFittedError ParameterError StateError",
-        "newnormal.fleet": "Fleet",
-        "newnormal.plots.stream": "plot",
-        "newnormal.reports": "report",
-        "newnormal.thresholds": "Fixed MovingThreshold Quantile Threshold",
-        "newnormal.types": "Alarm Change Event Evidence Incident Verdict Verdicts",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, __all__)

@@ -169,15 +169,14 @@ def check_table(
     name: str | None = None,
     detector: BaseDetector | None = None,
     model: BaseDetector | None = None,
-    shell: bool = True,
 ) -> Check:
     """Return the check of a series that was read already.
 
     `table`: the series. `name`: where it is from. `detector`: the detector that is to be fitted;
-    None: a `Detector` with its defaults. `model`: a fitted detector to compare with. `shell`:
-    whether findings name options of the command line.
+    None: a `Detector` with its defaults. `model`: a fitted detector to compare with. Findings name
+    options of the command line.
     """
-    return _checked(name, of_table(table, shell), detector, model)
+    return _checked(name, of_table(table, True), detector, model)
 
 
 def _checked(
@@ -406,19 +405,17 @@ def check_streams(
     *,
     detector: BaseDetector | None = None,
     models: Mapping[str, BaseDetector] | None = None,
-    shell: bool = True,
 ) -> dict[str, Check]:
     """Return the check of each stream by its name.
 
     `tables`: the streams; those that could not be read have a finding too. `detector`: the detector
     that is to be fitted on each; None: a `Detector` with its defaults. `models`: fitted detectors
-    by the name of their stream, to compare with. `shell`: whether findings name options of the
-    command line.
+    by the name of their stream, to compare with.
     """
     named = tables.tables if isinstance(tables, StreamTables) else tables
     known = {} if models is None else models
     checks = {
-        name: check_table(table, name=name, detector=detector, model=known.get(name), shell=shell)
+        name: check_table(table, name=name, detector=detector, model=known.get(name))
         for name, table in named.items()
     }
     if isinstance(tables, StreamTables):
@@ -460,7 +457,7 @@ class StreamsSummary:
         return [shown(line) for line in [first, *rest][:limit]]
 
 
-def summary_of(checks: Mapping[str, Check], worst: int = _WORST) -> StreamsSummary:
+def summary_of(checks: Mapping[str, Check]) -> StreamsSummary:
     """Return the checks of many streams together."""
     by_level: dict[str, int] = dict.fromkeys(LEVELS, 0)
     codes: Counter[tuple[str, str]] = Counter()
@@ -478,5 +475,5 @@ def summary_of(checks: Mapping[str, Check], worst: int = _WORST) -> StreamsSumma
         len(checks),
         by_level,
         dict(ordered),
-        tuple((name, checks[name].findings[0].line) for _, name in ranked[:worst]),
+        tuple((name, checks[name].findings[0].line) for _, name in ranked[:_WORST]),
     )

@@ -59,19 +59,4 @@ __all__ = [
     "name_of",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    __all__,
-    {
-        "newnormal.arrivals.arrival": "Arrival",
-        "newnormal.io.decoders.base": "Decoder DecoderLimits Refusal Reply",
-        "newnormal.io.options": "Connector Options",
-        "newnormal.io.registry": "find_alert_sink find_decoder find_pull_source find_score_sink "
-        "find_sink find_source name_of",
-        "newnormal.io.sinks.alerts": "Alert AlertRefusedError AlertSink SinkDownError",
-        "newnormal.io.sinks.base": "Sink SinkOptions",
-        "newnormal.io.sinks.scores": "ScoreBatch ScoreSink ScoresRefusedError",
-        "newnormal.io.sources.base": "Batch Problem Source SourceOptions",
-        "newnormal.io.sources.pull": "PullSource",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, __all__)

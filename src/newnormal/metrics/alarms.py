@@ -53,16 +53,7 @@ class AlarmCounts:
     delays: tuple[int, ...] = ()
 
     def __add__(self, other: AlarmCounts) -> AlarmCounts:
-        return AlarmCounts(
-            events=self.events + other.events,
-            openings=self.openings + other.openings,
-            true=self.true + other.true,
-            normal=self.normal + other.normal,
-            days=self.days + other.days,
-            in_alarm=self.in_alarm + other.in_alarm,
-            pending=self.pending + other.pending,
-            delays=self.delays + other.delays,
-        )
+        return AlarmCounts(**{name: own + vars(other)[name] for name, own in vars(self).items()})
 
     @classmethod
     def pooled(cls, counts: Iterable[AlarmCounts]) -> AlarmCounts:

@@ -17,6 +17,7 @@ from newnormal.plots.canvas import INK, LIGHT, NORMAL, SMALL, Style, blank
 from newnormal.plots.panels import alarm_strip, key, score_panel, score_range, signal_panel, tidy
 from newnormal.plots.thinning import in_ratios
 from newnormal.types import Bools, Floats, Verdicts
+from newnormal.types.zones import minutes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,9 +196,7 @@ def _tzinfo(zone: str | None) -> tzinfo:
     if zone is None or zone == "UTC":
         return UTC
     if zone[0] in "+-":
-        hours, minutes = (int(part) for part in zone[1:].split(":"))
-        length = timedelta(hours=hours, minutes=minutes)
-        return timezone(-length if zone[0] == "-" else length)
+        return timezone(timedelta(minutes=minutes_of(zone)))
     try:
         return ZoneInfo(zone)
     except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError

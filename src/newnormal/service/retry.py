@@ -13,6 +13,7 @@ from newnormal.io.sinks.scores import ScoreSink
 from newnormal.service.config import SinkConfig, SourceConfig
 
 _STEPS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # s to wait after so many failures
+_LONGEST_STOP = 5.0  # s
 _LONGEST_WAIT = 1.0  # s: a clock that is set forward shortens waits
 
 
@@ -132,13 +133,13 @@ class ConnectionThreads(Generic[Config, W]):
             self._running[config.name] = config, worker, loop
             loop.start()
 
-    def stop(self, timeout: float = 5.0) -> None:
-        """End all threads, and wait for them together at most `timeout` seconds."""
+    def stop(self) -> None:
+        """End all threads, and wait for them together at most five seconds."""
         running, self._running = list(self._running.values()), {}
         for _, worker, loop in running:
             worker.stop()
             loop.stop()
-        until = time.monotonic() + timeout
+        until = time.monotonic() + _LONGEST_STOP
         for _, _, loop in running:
             loop.join(max(0.0, until - time.monotonic()))
 

@@ -41,21 +41,14 @@ class State:
 
 
 def check_target(
-    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = (), *, new: bool = True
+    path: str | os.PathLike[str], others: Iterable[str | os.PathLike[str]] = ()
 ) -> None:
     """Raise a StateError if no state file could be written here: ask before long work.
 
-    Parameters
-    ----------
-    path
-        Where it is to be.
-    others
-        Files that it must not be.
-    new
-        Whether it replaces what is there, which must be a state file, then, or empty.
+    What is there must be a state file, or empty, and none of `others`.
     """
     check_file(path, others)
-    if new and not _replaceable(Path(path)):
+    if not _replaceable(Path(path)):
         raise StateError(
             f"cannot write {path}: expected a new file or that of a detector, found another file",
             hint="choose another name, or delete the file first",

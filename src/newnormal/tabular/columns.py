@@ -162,14 +162,11 @@ def match_count(count: int, channels: Sequence[str], *, hint: str | None = None)
         raise InputError(f"expected {_counted(len(channels))}, found {count}", hint=hint)
 
 
-def match_names(columns: Sequence[str], channels: Sequence[str], *, extra: bool = True) -> None:
-    """Raise an `InputError` naming the channels that are missing or, if `extra`, unknown."""
+def match_names(columns: Sequence[str], channels: Sequence[str]) -> None:
+    """Raise an `InputError` naming the channels that are missing, or unknown."""
     there, wanted = set(columns), set(channels)
     missing = [name for name in channels if name not in there]
     unknown = [name for name in columns if name not in wanted]
-    similar = alike(missing, unknown)
-    if not extra:
-        unknown = []
     if not missing and not unknown:
         return
     faults = [
@@ -181,7 +178,7 @@ def match_names(columns: Sequence[str], channels: Sequence[str], *, extra: bool 
     if tuple(channels) == default_channels(len(channels)):
         hint = "the detector learned from data without names: pass an array, or fit on named data"
     elif missing:
-        hint = similar
+        hint = alike(missing, unknown)
     else:
         hint = (
             "leave out what is no channel with --drop NAME (drop=), "

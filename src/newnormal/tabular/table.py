@@ -1,6 +1,6 @@
 """A series as arrays, and what must hold of one."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,27 +55,22 @@ def check_finite(values: Floats, channels: Sequence[str]) -> None:
         )
 
 
-def check_times(
-    times: Times, count: int, row_name: Callable[[int], str] = "sample {}".format
-) -> None:
-    """Raise an `InputError` unless there is one time a sample, each later than the last.
-
-    `row_name` is what to call a row in the message.
-    """
+def check_times(times: Times, count: int) -> None:
+    """Raise an `InputError` unless there is one time a sample, each later than the last."""
     if times.shape != (count,):
         actual = f"{times.size} times" if times.ndim == 1 else f"an array of shape {times.shape}"
         raise InputError(f"expected one time a sample, {count} in all, found {actual}")
     missing = np.isnat(times)
     if missing.any():
         raise InputError(
-            f"{row_name(int(missing.argmax()))}: expected a time, found none (NaT)",
+            f"sample {missing.argmax()}: expected a time, found none (NaT)",
             hint="every sample needs a time, or none has one",
         )
     stuck = is_late(times[1:], times[:-1])
     if stuck.any():
         row = int(stuck.argmax()) + 1
         raise InputError(
-            f"{row_name(row)}: expected a time later than the one before, "
+            f"sample {row}: expected a time later than the one before, "
             f"{time_text(times[row - 1])}, found {time_text(times[row])}",
             hint="sort the samples by time and keep one a time, or leave the times out",
         )

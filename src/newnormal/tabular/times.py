@@ -2,7 +2,6 @@
 
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 from newnormal.errors import InputError
 from newnormal.tabular.parsing.dates import date_order, form_of
 from newnormal.types import Times, ns_of_time
-from newnormal.types.zones import QUARTER, utc_offset
+from newnormal.types.zones import QUARTER, minutes_of, utc_offset
 
 _OFFSET = re.compile(r"[T ]\d\d:\d\d[^Z+-]*(Z|[+-]\d\d(?::?\d\d)?)\s*$")
-_FIXED = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
+_FIXED = re.compile(r"(?:UTC|GMT)?([+-]\d\d:?(?:\d\d)?)")
 
 
 def zone_of(time: Any) -> str | None:
@@ -65,8 +64,7 @@ def _named(zone: str) -> str:
     ('+05:30', 'UTC', 'Europe/Berlin')
     """
     if (match := _FIXED.fullmatch(zone)) is not None:
-        minutes = int(match[2]) * 60 + int(match[3] or 0)
-        return _offset_text(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+        return _offset_text(timedelta(minutes=minutes_of(match[1].rstrip(":"))))
     return "UTC" if zone == "Z" else zone
 
 
@@ -153,13 +151,7 @@ def _from_text(text: str) -> np.datetime64:
         time = np.datetime64(text.removesuffix(zone or ""), "ns")
     except ValueError:  # the 30th of February, 25 o'clock
         raise _not_a_time(text) from None
-    return time if zone is None or zone == "Z" else time - _offset(zone)
-
-
-@cache
-def _offset(zone: str) -> np.timedelta64:
-    minutes = int(zone[1:3]) * 60 + (int(zone[-2:]) if len(zone) > 3 else 0)
-    return np.timedelta64(-minutes if zone[0] == "-" else minutes, "m")
+    return time - np.timedelta64(minutes_of(zone or ""), "m")
 
 
 def _from_number(number: int | float) -> np.datetime64:

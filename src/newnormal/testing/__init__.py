@@ -38,18 +38,4 @@ __all__ = [
     "check_threshold",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    __all__,
-    {
-        "newnormal.testing.decoders": "check_decoder",
-        "newnormal.testing.models": "check_model",
-        "newnormal.testing.pulling": "MemoryPullSource check_pull_source",
-        "newnormal.testing.service_sinks": (
-            "MemoryAlertSink MemoryScoreSink check_alert_sink check_score_sink"
-        ),
-        "newnormal.testing.sinks": "MemorySink check_sink",
-        "newnormal.testing.sources": "MemorySource check_source",
-        "newnormal.testing.thresholds": "check_threshold",
-    },
-)
+__getattr__, __dir__ = lazy_names(__name__, __all__)

@@ -1,6 +1,5 @@
 """Columns as a frame of the user's own library, whose rows join with those of the user's frame."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta, timezone
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 
 from newnormal.errors import ParameterError
 from newnormal.types.arrays import Times
+from newnormal.types.zones import FIXED, minutes_of
 
 _TIME = "time"
-_FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +170,7 @@ def _moments(times: Times, zone: str | None, kind: FrameKind, library: Any) -> A
     if kind.dtype is None:
         if zone is None:
             return series
-        name = "UTC" if _FIXED.fullmatch(zone) else zone
+        name = "UTC" if FIXED.fullmatch(zone) else zone
         return series.dt.replace_time_zone("UTC").dt.convert_time_zone(name)
     wanted = _described(kind.dtype, library)
     if getattr(wanted, "time_zone", None) is not None:
@@ -193,10 +192,8 @@ def _plain(column: NDArray[Any]) -> Any:
 
 
 def _tzinfo(zone: str) -> Any:
-    if (match := _FIXED.fullmatch(zone)) is None:
-        return zone
-    minutes = int(match[2]) * 60 + int(match[3])
-    return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    fixed = FIXED.fullmatch(zone) is not None
+    return timezone(timedelta(minutes=minutes_of(zone))) if fixed else zone
 
 
 def _usable(dtype: Any) -> Any:

@@ -16,7 +16,7 @@ from newnormal.types.arrays import Ints, Times
 
 # Zones change their offset at whole quarters of an hour of UTC, since 1972 at least.
 QUARTER = 900 * 10**9
-_FIXED = re.compile(r"([+-])(\d\d):(\d\d)")
+FIXED = re.compile(r"[+-]\d\d:\d\d")
 _SECOND = 10**9
 
 
@@ -39,6 +39,19 @@ def common_zone(zones: set[str | None]) -> str | None:
 
 
 @cache
+def minutes_of(offset: str) -> int:
+    """Return an offset in minutes, as it is written behind a time.
+
+    >>> minutes_of("+05:30"), minutes_of("-0130"), minutes_of("+02"), minutes_of("Z")
+    (330, -90, 120, 0)
+    """
+    if offset in ("", "Z", "UTC", "GMT"):
+        return 0
+    minutes = int(offset[1:3]) * 60 + (int(offset[-2:]) if len(offset) > 3 else 0)
+    return -minutes if offset[0] == "-" else minutes
+
+
+@cache
 def utc_offset(zone: str | None) -> Callable[[int], int]:
     """Return the function from a quarter hour since 1970 in UTC to the zone's offset in ns.
 
@@ -49,11 +62,8 @@ def utc_offset(zone: str | None) -> Callable[[int], int]:
     >>> offset(january) // 10**9, offset(july) // 10**9
     (3600, 7200)
     """
-    if zone is None or zone == "UTC":
-        return _fixed(0)
-    if (match := _FIXED.fullmatch(zone)) is not None:
-        minutes = int(match[2]) * 60 + int(match[3])
-        return _fixed((-minutes if match[1] == "-" else minutes) * 60 * _SECOND)
+    if zone is None or zone == "UTC" or FIXED.fullmatch(zone) is not None:
+        return _fixed(minutes_of(zone or "") * 60 * _SECOND)
     try:
         info = ZoneInfo(zone)
     except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError

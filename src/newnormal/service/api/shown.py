@@ -61,10 +61,9 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value)
 
 
-def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer(value: Any, status: int = 200) -> Response:
     """Return an answer of JSON that no cache keeps."""
-    kept = {"Cache-Control": "no-store", **(headers or {})}
-    return Response(encoded(value), status, kept, "application/json")
+    return Response(encoded(value), status, {"Cache-Control": "no-store"}, "application/json")
 
 
 def _points(values: Sequence[float], *, full: bool) -> list[float | None]:

@@ -22,6 +22,7 @@ from newnormal.tabular.samples import at_line
 from newnormal.tabular.times import parse_time, zone_of
 from newnormal.texts import listed
 from newnormal.types import Floats, Ints
+from newnormal.types.zones import minutes_of
 
 _LONGEST = 200  # characters of what is shown
 
@@ -239,7 +240,7 @@ def _written(
     first[1:] = (times[1:] != times[:-1]) | (streams[1:] != streams[:-1])
     starts = np.append(np.flatnonzero(first), len(order))
     unit = next(unit for unit, size in _UNITS if not (times % size).any())
-    shift = _offset(zone)
+    shift = minutes_of(zone) * 60 * 10**9
     many = max(1, _CELLS // width)
     for row in range(0, len(starts) - 1, many):
         bounds = starts[row : row + many + 1]
@@ -256,13 +257,6 @@ def _written(
             prefix = f"{prefixes[stream]}," if prefixes[stream] else ""
             lines.append(f"{text}{zone},{prefix}{shown}\n")
         yield "".join(lines).encode()
-
-
-def _offset(zone: str) -> int:
-    if zone in ("", "Z"):
-        return 0
-    minutes = int(zone[1:3]) * 60 + int(zone[4:6])
-    return (-minutes if zone[0] == "-" else minutes) * 60 * 10**9
 
 
 def _channels(series: Sequence[LabelledSeries], naming: Naming) -> list[str]:

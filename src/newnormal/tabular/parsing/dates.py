@@ -11,13 +11,14 @@ import numpy as np
 
 from newnormal.errors import ParameterError
 from newnormal.types import NO_TIME, Bools, Ints
+from newnormal.types.zones import minutes_of
 
 Order = Literal["day-first", "month-first"]
 
 FIRST_YEAR, LAST_YEAR = 1678, 2261  # what datetime64[ns] holds in whole years
 
 _DIGIT = re.compile("[0-9]")
-_DAY_NS = 86_400_000_000_000
+_DAY_NS, _MINUTE_NS = 86_400_000_000_000, 60_000_000_000
 _MONTHS = {
     name: number
     for number, names in enumerate(
@@ -250,7 +251,7 @@ def _moments(groups: dict[str, Any], count: int, order: Order | None) -> Moments
     zoned = np.zeros(count, dtype=np.bool_)
     if "z" in groups and any(groups["z"]):
         zones = groups["z"]
-        offsets = {zone: _offset_ns(zone) for zone in set(zones)}
+        offsets = {zone: minutes_of(zone) * _MINUTE_NS for zone in set(zones)}
         zoned = np.array([zone != "" for zone in zones])
         shift = np.array([offsets[zone] for zone in zones], dtype=np.int64)
         ns = np.where(ns == NO_TIME, NO_TIME, ns - shift)
@@ -291,11 +292,3 @@ def _year(text: str) -> int:
     if len(text) > 2:
         return year
     return year + (1900 if year >= 69 else 2000)
-
-
-@cache
-def _offset_ns(zone: str) -> int:
-    if zone in ("", "Z", "UTC", "GMT"):
-        return 0
-    minutes = int(zone[1:3]) * 60 + (int(zone[-2:]) if len(zone) > 3 else 0)
-    return (-minutes if zone[0] == "-" else minutes) * 60_000_000_000
