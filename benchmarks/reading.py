@@ -43,12 +43,12 @@ print(len(table.values) / (time.perf_counter() - began))
 """
 _LIVE = """
 import sys, time
-from newnormal.io import SourceOptions, find_source
+from newnormal.io.sources.lines import LineOptions, line_input
 from newnormal.tabular import Reading
 channels = tuple(sys.argv[2].split(","))
-options = SourceOptions(channels, Reading.of(dict(p.split("=", 1) for p in sys.argv[3:])))
+options = LineOptions(channels, Reading.of(dict(p.split("=", 1) for p in sys.argv[3:])))
 def run():
-    source, count = find_source("file")(sys.argv[1], options), 0
+    source, count = line_input(sys.argv[1], options), 0
     while (batch := source.next_batch(1 << 16)) is not None:
         count += len(batch)
     return count

@@ -14,11 +14,11 @@ import pytest
 from newnormal.cli import serving
 from newnormal.fleet.folder import lock
 from newnormal.fleet.folder.lock import FolderLock, process_using
-from newnormal.testing import MemoryPullSource
+from newnormal.testing import MemorySource
 from tests.cli.conftest import Command
 
 
-class Half(MemoryPullSource):
+class Half(MemorySource):
     """A source of which a part gives nothing."""
 
     def __init__(self, name: str, options: Any) -> None:

@@ -15,8 +15,8 @@ from newnormal.io.decoders.base import QUERY
 from newnormal.io.registry import (
     find_alert_sink,
     find_decoder,
-    find_pull_source,
     find_score_sink,
+    find_source,
     is_score_sink,
 )
 from newnormal.service.config import SinkConfig, SourceConfig
@@ -25,9 +25,8 @@ from tests.processes import python
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 TABLES: list[tuple[Callable[[str], type], dict[str, str]]] = [
-    (registry.find_source, registry.SOURCES),
     (registry.find_sink, registry.SINKS),
-    (find_pull_source, registry.PULL_SOURCES),
+    (find_source, registry.SOURCES),
     (find_alert_sink, registry.ALERT_SINKS),
     (find_score_sink, registry.SCORE_SINKS),
     (find_decoder, registry.DECODERS),
@@ -62,7 +61,7 @@ def decoded(name: str) -> object:
 
 
 TOPICS: dict[Any, dict[str, Any]] = {
-    find_pull_source: {"topics": ["a"]},
+    find_source: {"topics": ["a"]},
     find_alert_sink: {"topic": "a"},
 }
 URL: dict[str, Any] = {"url": "http://h"}
@@ -72,9 +71,9 @@ OTLP = "opentelemetry.proto.collector.metrics.v1"
 @pytest.mark.parametrize(
     ("module", "library", "extra", "use"),
     [
-        ("paho.mqtt.client", "paho-mqtt", "mqtt", lambda: mqtt(find_pull_source).next_batch(1)),
+        ("paho.mqtt.client", "paho-mqtt", "mqtt", lambda: mqtt(find_source).next_batch(1)),
         ("paho.mqtt.client", "paho-mqtt", "mqtt", lambda: mqtt(find_alert_sink).check()),
-        ("confluent_kafka", "confluent-kafka", "kafka", lambda: kafka(find_pull_source)),
+        ("confluent_kafka", "confluent-kafka", "kafka", lambda: kafka(find_source)),
         ("confluent_kafka", "confluent-kafka", "kafka", lambda: kafka(find_alert_sink)),
         ("httpx", "httpx", "serve", lambda: find_alert_sink("webhook")("chat", URL)),
         ("httpx", "httpx", "serve", lambda: find_score_sink("remote_write")("prom", URL)),
@@ -118,7 +117,7 @@ def test_the_configurations_of_the_guides_can_be_used(tmp_path: Path) -> None:
                     if ":" not in kind:
                         kinds.add(kind)
                         made(group, name, kind, options).close()
-    assert kinds == {*registry.PULL_SOURCES, *registry.ALERT_SINKS, *registry.SCORE_SINKS}
+    assert kinds == {*registry.SOURCES, *registry.ALERT_SINKS, *registry.SCORE_SINKS}
 
 
 def made(group: str, *table: Any) -> Any:

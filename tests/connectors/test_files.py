@@ -21,7 +21,7 @@ from newnormal.engine.store import Store
 from newnormal.errors import InputError, StateError
 from newnormal.io.sources.files import FilesSource
 from newnormal.io.sources.folders import file_name
-from newnormal.testing import check_pull_source
+from newnormal.testing import check_source
 from tests.connectors.programs import Newnormal
 from tests.connectors.rotating import BEGIN, HEADER, Rotating, line
 from tests.connectors.stories import sample_count
@@ -552,7 +552,7 @@ def test_random_rotations_and_kills_lose_no_line(tmp_path: Path, cases: range) -
     each_seed(cases, case)
 
 
-def test_it_keeps_what_pull_sources_promise(tmp_path: Path) -> None:
+def test_it_keeps_what_sources_promise(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
@@ -562,7 +562,7 @@ def test_it_keeps_what_pull_sources_promise(tmp_path: Path) -> None:
         )
         with gzip.open(folder / "a.csv.1.gz", "wt") as packed:
             packed.write(HEADER + lines(*range(100, 120)))
-    check_pull_source(lambda: following(one), other=lambda: following(two))
+    check_source(lambda: following(one), other=lambda: following(two))
 
 
 def test_the_paths_may_change(tmp_path: Path) -> None:

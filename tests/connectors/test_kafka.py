@@ -16,7 +16,7 @@ pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 from newnormal.errors import InputError
 from newnormal.io.sources.kafka import KafkaSource
 from newnormal.service.sources import Puller
-from newnormal.testing import check_pull_source
+from newnormal.testing import check_source
 from tests.connectors.kafka_mock import Kafka, Relay
 from tests.connectors.programs import free_port
 from tests.service.test_sources import Taker
@@ -110,13 +110,13 @@ def test_a_topic_is_read_from_its_beginning(kafka: Kafka) -> None:
     assert source.notice() == ""
 
 
-def test_the_source_keeps_what_a_pull_source_promises(kafka: Kafka) -> None:
+def test_the_source_keeps_what_a_source_promises(kafka: Kafka) -> None:
     kafka.topic("metrics", 2)
     kafka.send("metrics", [rows(range(5)), *rows(range(5, 8))])  # one message has five samples
     kafka.send("metrics", rows(range(4), "b"), partition=1)
     with Kafka() as other:
         other.topic("metrics")
-        check_pull_source(
+        check_source(
             lambda: KafkaSource("bus", options_of(kafka.server)),
             other=lambda: KafkaSource("bus", options_of(other.server)),
         )

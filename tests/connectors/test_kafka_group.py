@@ -19,9 +19,9 @@ from newnormal.errors import InputError
 from newnormal.io.kafka import KafkaCluster
 from newnormal.io.options import Options
 from newnormal.io.payloads import Payloads
+from newnormal.io.sources.base import check_arrivals
 from newnormal.io.sources.kafka import KafkaSamples, KafkaSource
 from newnormal.io.sources.kafka_group import Backlog, Partition
-from newnormal.io.sources.pull import check_arrivals
 from tests.counts import count
 
 START = 1_767_225_600_000  # ms

@@ -14,7 +14,7 @@ import trustme
 from newnormal.io.mqtt import BrokerError
 from newnormal.io.sinks.mqtt import MqttSink
 from newnormal.io.sources.mqtt import MqttSource
-from newnormal.testing import check_alert_sink, check_pull_source
+from newnormal.testing import check_alert_sink, check_source
 from newnormal.testing.service_sinks import _alerts
 from tests.connectors.mqtt_peers import Received, Sender, plain, receiving
 from tests.connectors.programs import Mosquitto, Newnormal, found, free_port
@@ -168,7 +168,7 @@ def test_the_source_keeps_its_promises(brokers: Brokers, made: Made, version: ob
         Sender(brokers.port).send(messages)
         return MqttSource("bus", {**options, "host": host})
 
-    check_pull_source(make, other=lambda: make("localhost"))
+    check_source(make, other=lambda: make("localhost"))
 
 
 class Keys(Collection[str]):

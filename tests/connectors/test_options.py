@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from newnormal.errors import ParameterError
-from newnormal.io.registry import find_alert_sink, find_pull_source, find_score_sink
+from newnormal.io.registry import find_alert_sink, find_score_sink, find_source
 
 pytest.importorskip("confluent_kafka", reason="needs the extra kafka")
 pytest.importorskip("paho.mqtt", reason="needs the extra mqtt")
 
 FINDERS: dict[str, Any] = {
-    "source": find_pull_source,
+    "source": find_source,
     "sink": find_alert_sink,
     "score sink": find_score_sink,
 }

@@ -19,7 +19,7 @@ from newnormal.io.sources.prometheus_api import QueryGrid, read_matrix
 from newnormal.io.sources.prometheus_steps import RangeSamples, StreamChannels
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
-from newnormal.testing import check_pull_source
+from newnormal.testing import check_source
 from tests.connectors.fake_prometheus import SCRAPED, SECOND, Asked, FakeApi, problem
 from tests.connectors.programs import free_port
 from tests.errors import raised
@@ -290,11 +290,9 @@ def test_more_streams_than_fit_into_a_batch_come_in_parts_of_one_time(fake: Fake
     assert "stream" not in place
 
 
-def test_it_keeps_what_a_pull_source_promises(fake: FakeApi) -> None:
+def test_it_keeps_what_a_source_promises(fake: FakeApi) -> None:
     fake.series["load"] = of_hosts(4)
-    check_pull_source(
-        lambda: source_of(fake), other=lambda: source_of(fake, url="http://127.0.0.1:1")
-    )
+    check_source(lambda: source_of(fake), other=lambda: source_of(fake, url="http://127.0.0.1:1"))
 
 
 def test_after_an_outage_what_was_missed_is_asked_for_and_nothing_twice(fake: FakeApi) -> None:

@@ -12,10 +12,8 @@ import pytest
 
 import newnormal
 from newnormal.errors import NewnormalError
-from newnormal.io.sources.arriving import ArrivingSource
-from newnormal.io.sources.base import Source, SourceOptions
-from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.streams import StreamInput, StreamOptions
+from newnormal.io.sources.lines import LineOptions, line_input
+from newnormal.runtime.inputs import WatchInput
 from newnormal.tabular import Long, LongLines, Reading, StreamLines, read, read_tables
 from tests.fuzz.inputs import spoilt_file, spoilt_line
 
@@ -31,12 +29,12 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _drained(source: Source | StreamInput) -> None:
+def _drained(source: WatchInput) -> None:
     with closing(source):
         _read_all(source)
 
 
-def _read_all(source: Source | StreamInput) -> None:
+def _read_all(source: WatchInput) -> None:
     for _ in range(1_000):
         if source.next_batch(7) is None:
             return
@@ -58,16 +56,25 @@ _GIVEN: list[dict[str, Any]] = [
 
 def _all_readers(path: Path, given: dict[str, Any]) -> None:
     """Read a file in every way there is; each may refuse it."""
-    options = SourceOptions(("a", "b", "c"), Reading.of(given))
+    reading = Reading.of(given)
+    channels = ("a", "b", "c")
+
+    def watched(**naming: Any) -> WatchInput:
+        lines = line_input(str(path), LineOptions(channels, reading, **naming))
+        streams = dict.fromkeys(("", "a", "b"), channels)
+        return WatchInput(
+            lines, reading, streams, None, strict=False, keep=False, report=lambda _: None
+        )
+
     ways = (
         lambda: read(path, **given),
         lambda: read(path, channels=("a", "b", "c"), **{"drop": "host", **given}),
         lambda: read_tables(path, by="host", **given),
         lambda: read_tables(path, long=True, **given),
         lambda: newnormal.check(path, **given),
-        lambda: _drained(ArrivingSource(FileSource(str(path), options))),
-        lambda: _drained(StreamInput(str(path), StreamOptions(("host",), None, options))),
-        lambda: _drained(StreamInput(str(path), StreamOptions((), Long(), options))),
+        lambda: _drained(watched()),
+        lambda: _drained(watched(by=("host",))),
+        lambda: _drained(watched(long=Long())),
     )
     for way in ways:
         with suppress(NewnormalError):

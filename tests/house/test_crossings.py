@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from io import TextIOBase
 from pathlib import Path
@@ -24,10 +23,12 @@ import newnormal
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.service.sources import Puller
 from tests.connectors.fake_prometheus import FakeApi
+from tests.present import present
 from tests.processes import python
 from tests.service.asgi import API, Client
 from tests.service.running import (
     CHANNELS,
+    PERIOD,
     SECOND,
     START,
     config_of,
@@ -44,14 +45,15 @@ GOLDEN = ROOT / "tests" / "golden" / "runs"
 
 
 class Crossed:
-    """The files that any thread enters while it is `on`, but those of the service's clock."""
+    """The files that threads enter while it is `on`, but those of some of the service's threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *others: str) -> None:
         self.files: dict[str, None] = {}
         self.on = False
+        self._others = {"newnormal-clock", *others}
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if self.on and event == "call" and threading.current_thread().name != "newnormal-clock":
+        if self.on and event == "call" and threading.current_thread().name not in self._others:
             path = Path(frame.f_code.co_filename)
             if path.is_relative_to(SOURCE):
                 name = path.relative_to(SOURCE).as_posix()
@@ -59,9 +61,9 @@ class Crossed:
 
 
 @contextmanager
-def crossing() -> Iterator[Crossed]:
-    """Trace this thread, and those that start inside."""
-    crossed = Crossed()
+def crossing(*others: str) -> Iterator[Crossed]:
+    """Trace this thread and those that start inside, but `others`."""
+    crossed = Crossed(*others)
     threading.setprofile(crossed)
     sys.setprofile(crossed)
     try:
@@ -91,36 +93,27 @@ def test_a_post_of_one_sample_crosses_few_files(
     check(crossed, 41)
 
 
-class Taking:
-    """A service that has every sample at once."""
-
-    ready = True
-
-    def push(self, *_: Any, **__: Any) -> Future[int]:
-        durable: Future[int] = Future()
-        durable.set_result(1)
-        return durable
-
-    def input_position(self, _: str) -> None:
-        return None
-
-    def report(self, *_: Any) -> None:
-        pass
-
-
-def test_a_pull_from_prometheus_crosses_few_files() -> None:
-    with FakeApi(1_800_000_000 * SECOND) as fake, crossing() as crossed:
-        fake.series["load"] = [({"__name__": "load", "instance": "a"}, lambda at: at)]
-        options = {"url": fake.url, "every": "10s", "by": ["instance"], "query": "load"}
-        service: Any = Taking()
+def test_a_pull_from_prometheus_crosses_few_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its samples are durable: what is done with them then is counted for a POST."""
+    made, fake = running(config_of(tmp_path), monkeypatch), FakeApi(START + 400 * PERIOD)
+    with fake, crossing("newnormal-apply") as crossed, made as service:
+        go_live(service, "m")
+        queries = {"a": "sin", "b": "cos"}
+        for query in queries.values():
+            fake.series[query] = [({"instance": "m"}, lambda _: 0.0)]
+        options = {"url": fake.url, "every": "1m", "by": ["instance"], "channels": queries}
+        options |= {"start": "1m", "delay": "1s"}
         puller = Puller("p", lambda: PrometheusSource("p", options, clock=fake.clock), service)
-        for _ in range(20):
-            fake.now += 10 * SECOND
-            taken, crossed.files = puller.samples, {}
-            crossed.on = True
+        for at in range(20):
+            fake.now += PERIOD
+            taken, crossed.on = puller.samples, at == 19
             puller.step()
+            settle(service)
             crossed.on = False
         assert puller.samples > taken
+        assert present(service.stream_named("m")).state == "live"
         puller.close()
     check(crossed, 14)
 

@@ -4,15 +4,13 @@ import os
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from newnormal.io.sources.base import SourceOptions
-from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.streams import StreamInput, StreamOptions
+from newnormal.io.sources.lines import FileInput, LineOptions
 
 _MOST = 24 << 20  # bytes at once
 _SHORT = 3 << 18  # bytes of a short stream
@@ -68,10 +66,7 @@ def written(pieces: Iterator[bytes], path: Path) -> Iterator[Path]:
     assert not writer.is_alive()
 
 
-Source = FileSource | StreamInput
-
-
-def drained(source: Source) -> Counted:
+def drained(source: FileInput) -> Counted:
     """Read a source to its end."""
     found = Counted()
     tracemalloc.start()
@@ -88,19 +83,15 @@ def drained(source: Source) -> Counted:
     return found
 
 
-OPTIONS = SourceOptions(("a", "b", "c"))
-SOURCES: dict[str, Callable[[Path], Source]] = {
-    "one": lambda path: FileSource(str(path), OPTIONS),
-    "many": lambda path: StreamInput(str(path), StreamOptions(("host",), None, OPTIONS)),
-}
+OPTIONS = {"one": LineOptions(("a", "b", "c")), "many": LineOptions(by=("host",))}
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", OPTIONS)
 def test_a_longer_stream_takes_no_more_memory(kind: str, tmp_path: Path) -> None:
     peaks = []
     for size in (_SHORT, 16 * _SHORT):
         with written(blocks(size), tmp_path / f"live{size}.csv") as path:
-            found = drained(SOURCES[kind](path))
+            found = drained(FileInput(str(path), OPTIONS[kind]))
         assert found.samples > size // 60
         assert found.problems == 0
         peaks.append(found.peak)
@@ -109,17 +100,17 @@ def test_a_longer_stream_takes_no_more_memory(kind: str, tmp_path: Path) -> None
     assert peaks[1] < peaks[0] + 8 * _SHORT
 
 
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", OPTIONS)
 @pytest.mark.parametrize("place", ["file", "fifo"])
 def test_a_line_of_50_mb_is_refused_and_skipped(kind: str, place: str, tmp_path: Path) -> None:
     path = tmp_path / "live.csv"
     if place == "file":
         with path.open("wb") as file:
             file.writelines(one_line(50 << 20))
-        found = drained(SOURCES[kind](path))
+        found = drained(FileInput(str(path), OPTIONS[kind]))
     else:
         with written(one_line(50 << 20), path):
-            found = drained(SOURCES[kind](path))
+            found = drained(FileInput(str(path), OPTIONS[kind]))
     assert (found.samples, found.problems) == (2, 1)
     assert found.peak < _MOST
     assert found.seconds < _SECONDS

@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 
 from newnormal import InputError
-from newnormal.io import SourceOptions
-from newnormal.io.sources.file import FileSource
-from newnormal.io.sources.lines import PipeSource
+from newnormal.io.sources.lines import FileInput, LineOptions, PipeInput
 from tests.errors import raised
 
-OPTIONS = SourceOptions(("a",))
+OPTIONS = LineOptions(("a",))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert str(raised(InputError, lambda: FileSource(str(tmp_path / "none.csv"), OPTIONS))) == (
+    assert str(raised(InputError, lambda: FileInput(str(tmp_path / "none.csv"), OPTIONS))) == (
         f"{tmp_path}/none.csv: expected a file that can be read, found: No such file or directory\n"
         "hint: give the path of a file, or - for standard input"
     )
@@ -23,7 +21,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert str(raised(InputError, lambda: PipeSource("-", OPTIONS))) == (
+    assert str(raised(InputError, lambda: PipeInput("-", OPTIONS))) == (
         "standard input: expected lines, found it closed\n"
         "hint: pipe lines into the command, or give the path of a file"
     )

@@ -12,20 +12,16 @@ from typing import Any
 import pytest
 
 from newnormal import InputError, StateError
-from newnormal.io import SourceOptions
-from newnormal.io.sources.base import Source
-from newnormal.io.sources.file import FileSource, Recent
-from newnormal.io.sources.lines import LineSource, PipeSource
+from newnormal.io.sources.lines import FileInput, LineInput, LineOptions, PipeInput, Recent
 from newnormal.tabular import Problem, Reading
 from newnormal.tabular.text import raw_bytes
-from newnormal.testing import check_source
 from tests.errors import raised
 from tests.present import present
 
 NAMES = ("a °C", "b")
 LINES = ["time,a °C,b", *(f"2026-01-01T00:{i // 60:02}:{i % 60:02},{i},-{i}" for i in range(400))]
 TEXT = "\n".join(LINES) + "\n"
-OPTIONS = SourceOptions(NAMES)
+OPTIONS = LineOptions(NAMES)
 
 FORMS = {
     "utf-8": TEXT.encode(),
@@ -46,7 +42,7 @@ def file(folder: Path, data: bytes, name: str = "plant.csv") -> str:
     return str(path)
 
 
-def rest(source: Source, limit: int = 64) -> list[float]:
+def rest(source: LineInput, limit: int = 64) -> list[float]:
     """Return the first channel of all that is left."""
     found: list[float] = []
     while (batch := source.next_batch(limit)) is not None:
@@ -55,7 +51,7 @@ def rest(source: Source, limit: int = 64) -> list[float]:
     return found
 
 
-def taken(source: Source, count: int) -> dict[str, Any]:
+def taken(source: LineInput, count: int) -> dict[str, Any]:
     """Read some samples, and return the place behind them."""
     found = 0
     while found < count:
@@ -65,13 +61,15 @@ def taken(source: Source, count: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_a_file_of_any_form_is_a_source_that_keeps_its_promises(tmp_path: Path, name: str) -> None:
-    path = file(tmp_path, FORMS[name])
-    other = file(tmp_path, FORMS[name], "other.csv")
-    check_source(lambda: FileSource(path, OPTIONS), other=lambda: FileSource(other, OPTIONS))
-    with_all = FileSource(path, OPTIONS)
-    assert rest(with_all) == list(range(400))
-    with_all.close()
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+def test_a_file_of_any_form_is_read_in_batches_of_any_size(
+    tmp_path: Path, name: str, limit: int
+) -> None:
+    source = FileInput(file(tmp_path, FORMS[name]), OPTIONS)
+    assert rest(source, limit) == list(range(400))
+    assert source.next_batch(limit) is None
+    source.close()
+    source.close()
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -80,10 +78,10 @@ def test_a_place_is_resumed_exactly_however_the_bytes_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, size: int
 ) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", size)
-    source = FileSource(file(tmp_path, FORMS[name]), OPTIONS)
+    source = FileInput(file(tmp_path, FORMS[name]), OPTIONS)
     place = taken(source, 233)
     source.close()
-    again = FileSource(str(tmp_path / "plant.csv"), OPTIONS)
+    again = FileInput(str(tmp_path / "plant.csv"), OPTIONS)
     assert again.resume(place)
     assert again.snapshot() == place
     assert rest(again) == list(range(233, 400))
@@ -94,13 +92,13 @@ def test_a_place_is_resumed_exactly_however_the_bytes_came(
 
 @pytest.mark.parametrize("name", ["utf-8", "latin-1", "gzip"])
 def test_a_moved_file_goes_on_and_stays_the_input_that_it_was(tmp_path: Path, name: str) -> None:
-    source = FileSource(file(tmp_path, FORMS[name]), OPTIONS)
+    source = FileInput(file(tmp_path, FORMS[name]), OPTIONS)
     place, identity = taken(source, 100), source.identity
     source.close()
     (tmp_path / "archive").mkdir()
     moved = tmp_path / "archive" / "may.csv"
     (tmp_path / "plant.csv").rename(moved)
-    again = FileSource(str(moved), OPTIONS)
+    again = FileInput(str(moved), OPTIONS)
     assert again.resume(place)
     assert again.identity == identity
     assert again.snapshot() == place
@@ -109,10 +107,10 @@ def test_a_moved_file_goes_on_and_stays_the_input_that_it_was(tmp_path: Path, na
 
 
 def test_a_file_that_was_compressed_meanwhile_goes_on(tmp_path: Path) -> None:
-    source = FileSource(file(tmp_path, FORMS["utf-8"]), OPTIONS)
+    source = FileInput(file(tmp_path, FORMS["utf-8"]), OPTIONS)
     place = taken(source, 100)
     source.close()
-    again = FileSource(file(tmp_path, FORMS["gzip"], "plant.csv.gz"), OPTIONS)
+    again = FileInput(file(tmp_path, FORMS["gzip"], "plant.csv.gz"), OPTIONS)
     assert again.resume(place)
     assert rest(again) == list(range(100, 400))
     again.close()
@@ -120,24 +118,24 @@ def test_a_file_that_was_compressed_meanwhile_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["utf-8", "latin-1", "gzip"])
 def test_another_text_is_another_input_read_from_its_start(tmp_path: Path, name: str) -> None:
-    source = FileSource(file(tmp_path, FORMS[name]), OPTIONS)
+    source = FileInput(file(tmp_path, FORMS[name]), OPTIONS)
     place = taken(source, 300)
     source.close()
     line = LINES[290]
     for text in (TEXT.replace(line, line.replace(",2", ",3")), TEXT.replace("01-01", "01-02")):
         data = text.encode("latin-1" if name == "latin-1" else "utf-8")
-        again = FileSource(file(tmp_path, gzip.compress(data) if name == "gzip" else data), OPTIONS)
+        again = FileInput(file(tmp_path, gzip.compress(data) if name == "gzip" else data), OPTIONS)
         assert not again.resume(place)
         assert len(rest(again)) == 400
         again.close()
-    shorter = FileSource(file(tmp_path, "\n".join(LINES[:200]).encode()), OPTIONS)
+    shorter = FileInput(file(tmp_path, "\n".join(LINES[:200]).encode()), OPTIONS)
     assert not shorter.resume(place)
     shorter.close()
 
 
 def test_a_place_with_no_sample_before_it_belongs_to_its_path(tmp_path: Path) -> None:
     one, two = (file(tmp_path, TEXT.encode(), name) for name in ("one.csv", "two.csv"))
-    source = FileSource(one, OPTIONS)
+    source = FileInput(one, OPTIONS)
     start = source.snapshot()
     source.next_batch(1)
     header = source.snapshot()
@@ -145,7 +143,7 @@ def test_a_place_with_no_sample_before_it_belongs_to_its_path(tmp_path: Path) ->
     source.close()
     for place in (start, header):
         for path, same in ((one, True), (two, False)):
-            again = FileSource(path, OPTIONS)
+            again = FileInput(path, OPTIONS)
             assert again.resume(place) is same
             again.close()
 
@@ -163,7 +161,7 @@ def test_a_place_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
         "line": 101,
         "layout": {"opened_by": LINES[0], "settled_by": LINES[1]},
     }
-    source = FileSource(path, OPTIONS)
+    source = FileInput(path, OPTIONS)
     assert source.resume(place)
     assert rest(source) == list(range(100, 400))
     source.close()
@@ -171,7 +169,7 @@ def test_a_place_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{"encoding": 3}, {"newline": "x"}, {"encoding": "no such"}])
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    source = FileSource(file(tmp_path, TEXT.encode()), OPTIONS)
+    source = FileInput(file(tmp_path, TEXT.encode()), OPTIONS)
     with pytest.raises(StateError, match=r"place: .*expected an encoding") as caught:
         source.resume({**taken(source, 5), **wrong})
     assert "delete the folder to" in str(caught.value)
@@ -180,13 +178,13 @@ def test_a_place_that_cannot_be_is_refused(tmp_path: Path, wrong: dict[str, Any]
 
 def test_what_was_ascii_may_grow_into_latin_1(tmp_path: Path) -> None:
     path = file(tmp_path, b"a,b,place\n1,2,Rome\n")
-    options = SourceOptions(("a", "b"), Reading(drop=("place",)))
-    source = FileSource(path, options)
+    options = LineOptions(("a", "b"), Reading(drop=("place",)))
+    source = FileInput(path, options)
     place = taken(source, 1)
     source.close()
     with open(path, "ab") as more:
         more.write("3,4,Köln\n5,6,Zürich\n".encode("latin-1"))
-    again = FileSource(path, options)
+    again = FileInput(path, options)
     assert again.resume(place)
     assert rest(again) == [3, 5]
     again.close()
@@ -195,9 +193,9 @@ def test_what_was_ascii_may_grow_into_latin_1(tmp_path: Path) -> None:
 def test_a_long_line_is_one_bad_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", 10_000)
     data = b"a,b\n1,2\n" + b"9" * 300_000 + b"\n3,4\n5,6\n"
-    options = SourceOptions(("a", "b"), Reading(longest_line=50_000))
+    options = LineOptions(("a", "b"), Reading(longest_line=50_000))
     for name, content in (("plain.csv", data), ("packed.csv", gzip.compress(data))):
-        source = FileSource(file(tmp_path, content, name), options)
+        source = FileInput(file(tmp_path, content, name), options)
         found: list[float] = []
         problems: list[Problem] = []
         places: list[dict[str, Any]] = []
@@ -215,7 +213,7 @@ def test_a_long_line_is_one_bad_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ends = {place["line"]: place for place in places}
         assert [ends[line]["offset"] for line in range(1, 6)] == [4, 8, 300_009, 300_013, 300_017]
         for line, left in ((2, [3, 5]), (3, [3, 5]), (4, [5])):
-            again = FileSource(str(tmp_path / name), options)
+            again = FileInput(str(tmp_path / name), options)
             assert again.resume(ends[line])
             lines = []
             while (batch := again.next_batch(9)) is not None:
@@ -225,17 +223,18 @@ def test_a_long_line_is_one_bad_line(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_lines_of_many_streams_keep_their_place_behind_a_long_one(tmp_path: Path) -> None:
-    options = SourceOptions((), Reading(longest_line=10))
-    source: LineSource = FileSource(file(tmp_path, b"a\n" + b"9" * 99 + b"\nb\n"), options)
-    found = present(source.next_lines(10))
-    assert [text == "" for text in source.texts(found[1], found[0])] == [False, True, False]
-    assert source.snapshot()["offset"] == 2 + 100 + 2
+    options = LineOptions(reading=Reading(longest_line=10), by=("s",))
+    source = FileInput(file(tmp_path, b"s,x\na,1\n" + b"9" * 99 + b"\nb,2\n"), options)
+    batch = present(source.next_batch(10))
+    assert batch.names == ("a", "b")
+    assert [problem.number for problem in batch.problems] == [3]
+    assert source.snapshot()["offset"] == 4 + 4 + 100 + 4
     source.close()
 
 
 def test_a_compressed_file_cannot_be_followed(tmp_path: Path) -> None:
     path = file(tmp_path, FORMS["gzip"])
-    assert str(raised(InputError, lambda: FileSource(path, SourceOptions(NAMES, follow=True)))) == (
+    assert str(raised(InputError, lambda: FileInput(path, LineOptions(NAMES, follow=True)))) == (
         f"{path}: expected text that grows, to follow it, found gzip\n"
         "hint: leave --follow out: it is read to its end"
     )
@@ -245,10 +244,10 @@ def test_a_compressed_file_cannot_be_followed(tmp_path: Path) -> None:
 def test_a_file_in_any_encoding_is_followed_as_it_grows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
 ) -> None:
-    monkeypatch.setattr("newnormal.io.sources.file.POLL_S", 0)
+    monkeypatch.setattr("newnormal.io.sources.lines.POLL_S", 0)
     data = TEXT.encode(encoding)
     path = file(tmp_path, b"")
-    source = FileSource(path, SourceOptions(NAMES, follow=True))
+    source = FileInput(path, LineOptions(NAMES, follow=True))
     found: list[float] = []
     with open(path, "ab") as growing:
         for start in range(0, len(data), 999):  # also inside of lines and characters
@@ -266,7 +265,7 @@ def test_a_compressed_file_that_is_cut_short_gives_its_lines_and_then_the_error(
 ) -> None:
     monkeypatch.setattr(raw_bytes, "READ_BYTES", 100)
     monkeypatch.setattr("newnormal.tabular.text.opening.HEAD", 1000)
-    source = FileSource(file(tmp_path, FORMS["gzip"][:-20]), OPTIONS)
+    source = FileInput(file(tmp_path, FORMS["gzip"][:-20]), OPTIONS)
     found: list[int] = []
     with pytest.raises(InputError, match=r"plant\.csv: expected gzip data up to its end, found it"):
         found.extend(map(len, iter(lambda: source.next_batch(10), None)))
@@ -276,8 +275,8 @@ def test_a_compressed_file_that_is_cut_short_gives_its_lines_and_then_the_error(
 
 def test_the_last_line_of_a_compressed_file_is_finished(tmp_path: Path) -> None:
     said: list[str] = []
-    options = SourceOptions(NAMES, unfinished=True, report=said.append)
-    source = FileSource(file(tmp_path, gzip.compress(TEXT.rstrip().encode())), options)
+    options = LineOptions(NAMES, unfinished=True, report=said.append)
+    source = FileInput(file(tmp_path, gzip.compress(TEXT.rstrip().encode())), options)
     assert len(rest(source)) == 400
     assert said == []
     source.close()
@@ -293,25 +292,24 @@ def fifo(tmp_path: Path) -> Path:
 
 
 def test_a_fifo_is_read_like_a_pipe_and_has_no_place(fifo: Path) -> None:
-    source = FileSource(str(fifo), OPTIONS)
+    source = FileInput(str(fifo), OPTIONS)
     source.close()  # opened when it is read: no writer was cut off
-    source = FileSource(str(fifo), OPTIONS)
+    source = FileInput(str(fifo), OPTIONS)
     writer = threading.Thread(target=fifo.write_bytes, args=(FORMS["latin-1"],))
     writer.start()
     assert rest(source) == list(range(400))
     writer.join()
     place = source.snapshot()
     assert source.repeats
-    assert not FileSource.repeats
     source.close()
-    again = FileSource(str(fifo), OPTIONS)
+    again = FileInput(str(fifo), OPTIONS)
     assert again.resume(place)
     assert not again.resume({"path": str(fifo), "offset": 0, "head": 0, "line": 0})
     again.close()
 
 
 def test_a_place_of_a_fifo_is_none_of_a_file(tmp_path: Path) -> None:
-    source = FileSource(file(tmp_path, TEXT.encode()), OPTIONS)
+    source = FileInput(file(tmp_path, TEXT.encode()), OPTIONS)
     assert not source.resume({"path": source.identity, "stream": True, "layout": {}})
     source.close()
 
@@ -329,13 +327,13 @@ def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 def test_standard_input_may_have_any_form(pipe: int, name: str) -> None:
     os.write(pipe, FORMS[name])  # less than a pipe holds
     os.close(pipe)
-    source = PipeSource("-", OPTIONS)
+    source = PipeInput("-", OPTIONS)
     assert rest(source) == list(range(400))
     source.close()
 
 
 def test_a_line_of_a_pipe_is_given_out_as_soon_as_it_has_come(pipe: int) -> None:
-    source = PipeSource("-", SourceOptions(("a",)))
+    source = PipeInput("-", LineOptions(("a",)))
     for text, expected in ((b"a\n", []), (b"1\n", [1.0]), (b"2\n3", [2.0]), (b"\n", [3.0])):
         os.write(pipe, text)
         assert present(source.next_batch(10)).values[:, 0].tolist() == expected

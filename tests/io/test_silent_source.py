@@ -1,10 +1,12 @@
 """A source that sends nothing is reported by the clock, once, and never to the detector."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from newnormal import M2N2
-from newnormal.io import Batch
+from newnormal.io import Arrival
 from newnormal.runtime.silent_source import SilentSource
 from newnormal.runtime.watch import watch_of
 from newnormal.testing import MemorySink, MemorySource
@@ -56,10 +58,10 @@ def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.Monk
     class Pausing(MemorySource):
         pauses = 0
 
-        def next_batch(self, limit: int) -> Batch | None:
+        def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             if self.snapshot()["at"] == 50 and self.pauses < 3:
                 self.pauses += 1
-                return Batch(np.empty((0, 2)))
+                return ()
             return super().next_batch(min(limit, 50))
 
     seconds = iter(range(0, 10_000, 200))
@@ -69,7 +71,7 @@ def test_watch_reports_a_source_that_pauses_and_goes_on(monkeypatch: pytest.Monk
     for kind in (MemorySource, Pausing):
         sink = MemorySink()
         twin = detector.with_options()
-        watch_of(twin, kind(values[300:], times[300:]), sink, found.append).run()
+        watch_of(twin, kind(values[300:], times=times[300:]), sink, found.append).run()
         lines.append([*sink.lines, *(event.to_json() for event in sink.events)])
     assert lines[0] == lines[1]
     assert found == [

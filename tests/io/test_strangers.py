@@ -2,23 +2,20 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Event, ParameterError, Verdicts
-from newnormal.io import Batch, Sink, Source, SourceOptions, find_sink, find_source, name_of
-from newnormal.io.registry import kind_of
+from newnormal import M2N2, Event, InputError, ParameterError, Verdicts
+from newnormal.io import Arrival, Sink, Source, find_sink, find_source, name_of
 from newnormal.io.sinks.base import SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
-from newnormal.io.sources.arriving import ArrivingSource
-from newnormal.io.sources.file import FileSource
-from newnormal.runtime.watch import BadRecordError, watch_of
-from newnormal.tabular import Reading
+from newnormal.runtime.watch import BadRecordError, Watch, watch_of
 from newnormal.testing import MemorySink, MemorySource, check_sink, check_source
+from newnormal.types import NO_TIME
 from tests.cli.conftest import Command
 from tests.strangers.sink import TableSink
 from tests.strangers.source import TableSource
@@ -100,95 +97,20 @@ def test_watch_reads_a_strangers_source_and_writes_to_a_strangers_sink(
 def test_the_strangers_pass_the_checks(live: np.ndarray[Any, Any], tmp_path: Path) -> None:
     live[3, 1] = np.nan
     here, there = database(tmp_path / "in.db", live), database(tmp_path / "other.db", live)
-    options = SourceOptions(CHANNELS)
-    check_source(lambda: TableSource(here, options), other=lambda: TableSource(there, options))
+
+    def table(input: str) -> Source:  # noqa: A002
+        return TableSource("plant", {"input": input})
+
+    check_source(lambda: table(here), other=lambda: table(there))
     check_sink(lambda: TableSink(str(tmp_path / "out.db"), SinkOptions()))
 
 
 def test_the_built_in_ones_pass_the_checks(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        rows = [f"2026-01-01T00:{i:02},{i},-{i}" for i in range(40)]
-        (tmp_path / f"{name}.csv").write_text("\n".join([f"time,b,a {name}"[:8], *rows]) + "\n")
-    options = SourceOptions(CHANNELS)
-    check_source(
-        lambda: FileSource(str(tmp_path / "one.csv"), options),
-        other=lambda: FileSource(str(tmp_path / "two.csv"), options),
-    )
-    check_source(lambda: MemorySource(series(20), times(20)))
+    check_source(lambda: MemorySource(series(20), times=times(20)))
     for alarms_only in (False, True):
         target = str(tmp_path / "out.jsonl")
         check_sink(lambda: JsonLinesSink(target, SinkOptions(alarms_only)))  # noqa: B023
     check_sink(MemorySink)
-
-
-class Broken(MemorySource):
-    """A source with one thing wrong."""
-
-    def __init__(self, fault: str) -> None:
-        super().__init__(series(20), times(20), CHANNELS)
-        self.fault = fault
-
-    def next_batch(self, limit: int) -> Any:
-        more = self.fault == "too many"
-        batch = super().next_batch(limit + 5 if more else limit)
-        if batch is None:
-            return Batch(np.empty((0, 2))) if self.fault == "no end" else None
-        values, moments = batch.values, batch.times
-        return {
-            "a tuple": (values, moments),
-            "one channel": Batch(values[:, :1], moments),
-            "float32": Batch(values.astype(np.float32), moments),
-            "infinite": Batch(values / 0.0, moments),
-            "seconds": Batch(values, None if moments is None else moments.astype("datetime64[s]")),
-            "backwards": Batch(values, None if moments is None else moments[::-1]),
-        }.get(self.fault, batch)
-
-    def snapshot(self) -> Any:
-        place = super().snapshot()
-        return {
-            "a number": place["at"],
-            "an array": {"at": np.int64(place["at"])},
-            "a tuple of places": {"at": (1, 2)},
-            "reserved": {**place, "kind": "mine"},
-            "one behind": {"at": max(place["at"] - 1, 0)},
-            "an object": {"at": self},
-        }.get(self.fault, place)
-
-    def resume(self, snapshot: Mapping[str, Any]) -> Any:
-        if self.fault == "None":
-            return None
-        return super().resume(snapshot)
-
-
-BROKEN = {
-    "too many": "at most limit=1 samples in a batch, found 6",
-    "no end": "samples or the end, found 1000 empty batches in a row",
-    "a tuple": "a newnormal.io.Batch or None, found tuple",
-    "one channel": r"values of shape \(T, 2\), one column a channel, found \(20, 1\)",
-    "float32": "values as float64, found float32",
-    "infinite": "finite values or NaN, found an infinite one",
-    "seconds": r"times as datetime64\[ns\], found datetime64\[s\]",
-    "backwards": "times that increase, found one that does not",
-    "a number": "snapshot to return a dictionary, found int",
-    "an object": "a snapshot of JSON values, found",
-    "an array": "a snapshot of JSON values, found",
-    "a tuple of places": "a snapshot that JSON gives back unchanged",
-    "reserved": "without the reserved keys kind and zone, found",
-    "one behind": "exactly the rest when resumed after 1 of 20 samples: 19, found 20",
-    "None": "resume to return True or False, found None",
-}
-
-
-@pytest.mark.parametrize("fault", BROKEN)
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_broken_source_is_told_what_is_wrong(fault: str) -> None:
-    with pytest.raises(AssertionError, match=f"expected .*{BROKEN[fault]}"):
-        check_source(lambda: Broken(fault))
-
-
-def test_source_that_resumes_from_another_input_is_told(live: np.ndarray[Any, Any]) -> None:
-    with pytest.raises(AssertionError, match="resume to return False for the snapshot of another"):
-        check_source(lambda: MemorySource(live), other=lambda: MemorySource(live * 2))
 
 
 class NoTimes(MemorySink):
@@ -231,13 +153,13 @@ class Half(Source):
 
 
 REFUSED = {
-    "kafka": "source: expected file, pipe or package.module:Class, found 'kafka'",
+    "pigeon": "source: expected files, kafka, mqtt, prometheus or package.module:Class, found 'pig",
     "no.such:Thing": "source: expected a module that can be imported, found 'no.such'",
     ":Thing": "source: expected a module that can be imported, found ''",
     f"{__name__}:Missing": f"source: expected a class 'Missing' in {__name__}, found none",
     f"{__name__}:series": "expected a subclass of newnormal.io.Source, found a function, series",
     f"{__name__}:NoTimes": "expected a subclass of newnormal.io.Source, found the class NoTimes",
-    f"{__name__}:Half": "source: expected Half to define next_batch and snapshot, found none",
+    f"{__name__}:Half": "expected Half to define next_batch and resume and snapshot, found none",
 }
 
 
@@ -269,72 +191,106 @@ def detector() -> M2N2:
     return M2N2(window=6, stride=3, lr=0.05, decay=0.9, epochs=1).fit(series(600))
 
 
+def watched(source: Source, **options: Any) -> Watch:
+    return watch_of(detector(), source, MemorySink(), **options)
+
+
 def test_watch_of_a_source_in_memory_writes_what_run_says(live: np.ndarray[Any, Any]) -> None:
     ours, theirs = detector(), detector()
     sink = MemorySink()
-    watch_of(ours, MemorySource(live, times(400)), sink, flush=True).run()
+    watch_of(ours, MemorySource(live, times=times(400)), sink, flush=True).run()
     assert sink.lines == theirs.track_alarms().run(live, times=times(400)).json_lines()
     assert sink.flushed > 0
 
 
-@pytest.mark.parametrize("fault", ["one channel", "infinite"])
-@pytest.mark.filterwarnings("ignore:divide by zero")
-def test_watch_refuses_a_batch_that_does_not_fit(fault: str) -> None:
-    with pytest.raises(ValueError, match=r"memory: Broken\.next_batch: expected"):
-        watch_of(detector(), Broken(fault), MemorySink()).run()
+class Changed(MemorySource):
+    """A source in memory whose arrivals are changed."""
+
+    def __init__(self, change: Callable[[Arrival], Arrival], count: int = 60) -> None:
+        super().__init__(series(count), times=times(count))
+        self._change = change
+
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+        batch = super().next_batch(limit)
+        return None if batch is None else [self._change(arrival) for arrival in batch]
 
 
-def test_a_batch_of_a_list_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Batch.values: expected an array .*, found a list"):
-        Batch([[1.0, 2.0]])  # type: ignore[arg-type]
+def back(arrival: Arrival) -> Arrival:
+    moments = arrival.times.copy()
+    if len(moments) > 50:
+        moments[50] = moments[10]
+    return arrival._replace(times=moments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda each: each._replace(values=each.values[:, :1]), r"shape \(60, 2\), found int64, f"),
+        (lambda each: each._replace(values=each.values + np.inf), "expected finite values, found"),
+        (lambda each: each._replace(times=np.r_[NO_TIME, each.times[1:]]), "found some without"),
+    ],
+)
+def test_watch_refuses_a_batch_that_is_not_as_promised(change: Any, message: str) -> None:
+    with pytest.raises(InputError, match=rf"memory: .*{message}"):
+        watched(Changed(change)).run()
 
 
 def test_watch_refuses_a_batch_beyond_its_size() -> None:
     class Eager(MemorySource):
-        def next_batch(self, limit: int) -> Batch | None:
+        def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             return super().next_batch(limit + 1)
 
-    values = np.zeros((1 << 17, 2))
-    with pytest.raises(ValueError, match="expected at most 65536 samples, found 65537"):
-        watch_of(detector(), Eager(values), MemorySink()).run()
+    with pytest.raises(InputError, match="expected at most 65536 samples, found 65537"):
+        watched(Eager(np.zeros((1 << 17, 2)))).run()
 
 
-def test_a_strict_watch_stops_before_a_time_that_goes_back(live: np.ndarray[Any, Any]) -> None:
-    class Back(MemorySource):
-        def next_batch(self, limit: int) -> Batch | None:
-            batch = super().next_batch(limit)
-            if batch is not None and batch.times is not None and len(batch) > 60:
-                batch.times[50] = batch.times[10]
-            return batch
-
-    sink = MemorySink()
-    watch = watch_of(detector(), Back(live, times(400)), sink, strict=True)
-    with pytest.raises(BadRecordError, match="sample 50: expected a time after"):
+def test_a_strict_watch_stops_before_a_time_that_goes_back() -> None:
+    source = Changed(back)
+    watch = watched(source, strict=True)
+    with pytest.raises(BadRecordError, match="sample 51: expected a time after"):
         watch.run()
     assert watch.judge.fleet[""].counters["seen"] == 50
+    assert source.snapshot()["at"] == 50
 
 
-@pytest.mark.parametrize(
-    "more", [{}, {"lateness": "3min"}, {"on_duplicate": "mean"}, {"rates": ("a",)}]
-)
-def test_a_source_that_is_put_in_order_passes_checks(tmp_path: Path, more: dict[str, Any]) -> None:
-    live = series(60, 1)
-    here, there = database(tmp_path / "in.db", live), database(tmp_path / "other.db", live)
-    options = SourceOptions(CHANNELS, Reading.of(more))
-
-    def source(path: str) -> Source:
-        return ArrivingSource(TableSource(path, options))
-
-    check_source(lambda: source(here), other=lambda: source(there))
-    assert kind_of(source(here)) == "tests.strangers.source:TableSource"
+def test_channels_are_matched_by_their_names_and_the_others_are_told() -> None:
+    told: list[str] = []
+    sink = MemorySink()
+    live = series(60)
+    (arrival,) = MemorySource(live, times=times(60)).next_batch(60) or ()
+    mixed = arrival._replace(channels=("1", "more"), values=live[:, ::-1])
+    watch_of(detector(), MemorySource([mixed]), sink, told.append, flush=True).run()
+    assert told == ["column 'more' is no channel: ignored", "channel '0' is no column: missing"]
+    assert len(sink.lines) == 60
 
 
-@pytest.mark.parametrize("key", ["kind", "zone"])
+def test_a_detector_of_one_stream_refuses_samples_of_two() -> None:
+    one, two = (Arrival(name, ("0", "1"), np.arange(3), np.ones((3, 2))) for name in ("a", "b"))
+    with pytest.raises(InputError, match="expected samples of one stream, found those of 'a' and"):
+        watched(MemorySource([one, two])).run()
+
+
+def test_samples_are_acknowledged_once_they_were_judged_and_notices_are_told() -> None:
+    told: list[str] = []
+
+    class Noticing(MemorySource):
+        def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+            return super().next_batch(50)
+
+        def notice(self) -> str:
+            return "one message could not be read"
+
+    source = Noticing(series(120))
+    watch_of(detector(), source, MemorySink(), told.append).run()
+    assert source.acknowledged == 120
+    assert told == ["memory: one message could not be read"]
+
+
+@pytest.mark.parametrize("key", ["kind", "zone", "order"])
 def test_a_snapshot_with_a_reserved_key_is_refused(key: str, live: np.ndarray[Any, Any]) -> None:
     class Keyed(MemorySource):
         def snapshot(self) -> dict[str, Any]:
             return {**super().snapshot(), key: "mine"}
 
-    watching = watch_of(detector(), Keyed(live, times(400)), MemorySink())
     with pytest.raises(ParameterError, match=f"expected a snapshot without '{key}'"):
-        watching.run()
+        watched(Keyed(live, times=times(400))).run()

@@ -9,7 +9,7 @@ import pytest
 from newnormal.client import Client
 from newnormal.service.config import SinkConfig, SourceConfig
 from newnormal.service.service import Service
-from newnormal.testing import MemoryPullSource
+from newnormal.testing import MemorySource
 from tests.service.fake_service import FakeService, served
 from tests.service.receiver import Receiver
 from tests.service.running import (
@@ -73,14 +73,14 @@ def test_a_restart_resolves_an_alarm_too(tmp_path: Path, monkeypatch: pytest.Mon
         assert f"{alarm.key}:resolved" in receiver.seen
 
 
-class Plant(MemoryPullSource):
+class Plant(MemorySource):
     """The history of a stream, as a source that is configured gives it."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         super().__init__([arrival(0, samples(0, HISTORY), "pulled")], name, options)
 
 
-def test_a_pull_source_feeds_a_stream_and_goes_on_where_it_was(start: Start) -> None:
+def test_a_source_feeds_a_stream_and_goes_on_where_it_was(start: Start) -> None:
     for count in (HISTORY, 0):
         with start(sources=(SourceConfig("plant", f"{__name__}:Plant", {}),)) as service:
 

@@ -12,7 +12,7 @@ from newnormal.io import Arrival
 from newnormal.service.config import Limits, Override, SinkConfig, SourceConfig
 from newnormal.service.connectors import check_connections
 from newnormal.service.service import Service
-from newnormal.testing import MemoryPullSource
+from newnormal.testing import MemorySource
 from tests.service import running
 from tests.service.killing import assert_same, contents, replayed
 from tests.service.running import START, Start, config_of, fits, number, push, settle
@@ -21,7 +21,7 @@ from tests.waiting import until
 PLANT = SourceConfig("plant", "tests.service.test_reload:Plant", {})
 
 
-class Plant(MemoryPullSource):
+class Plant(MemorySource):
     """A source that gives one sample, and tells how many were made and not closed."""
 
     open: ClassVar[list[str]] = []
@@ -39,7 +39,7 @@ class Plant(MemoryPullSource):
             self.open.remove(self.name)
 
 
-class Unreachable(MemoryPullSource):
+class Unreachable(MemorySource):
     """A source of somebody who connects when it is made."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:

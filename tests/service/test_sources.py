@@ -1,4 +1,4 @@
-"""Pull sources in the service: places, acknowledgements, errors and waits."""
+"""Sources in the service: places, acknowledgements, errors and waits."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
 from newnormal.service.retry import Loop
 from newnormal.service.sources import Puller, Sources
-from newnormal.testing import MemoryPullSource
+from newnormal.testing import MemorySource
 
 
 def arrivals(streams: int = 2, count: int = 5) -> list[Arrival]:
@@ -96,7 +96,7 @@ def run(puller: Puller, most: int = 100) -> list[float]:
 
 def test_all_samples_arrive_each_batch_with_the_place_behind_it() -> None:
     taker = Taker()
-    source = MemoryPullSource(arrivals())
+    source = MemorySource(arrivals())
     puller = puller_of(taker, source)
     assert run(puller) == [0.0, 0.0, 0.0]
     assert taker.samples == ALL
@@ -112,7 +112,7 @@ def test_all_samples_arrive_each_batch_with_the_place_behind_it() -> None:
 
 def test_a_batch_is_acknowledged_once_it_is_durable() -> None:
     taker = Taker()
-    source = MemoryPullSource(arrivals())
+    source = MemorySource(arrivals())
     seen = []
     taker.late = lambda _: seen.append(source.acknowledged)
     run(puller_of(taker, source))
@@ -122,9 +122,9 @@ def test_a_batch_is_acknowledged_once_it_is_durable() -> None:
 
 def test_after_a_restart_a_source_goes_on_behind_what_is_in_the_log() -> None:
     taker = Taker()
-    puller_of(taker, MemoryPullSource(arrivals())).step()
+    puller_of(taker, MemorySource(arrivals())).step()
     assert len(taker.taken) == 4
-    run(puller_of(taker, MemoryPullSource(arrivals())))
+    run(puller_of(taker, MemorySource(arrivals())))
     assert taker.samples == ALL
 
 
@@ -134,7 +134,7 @@ def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_ap
     positions: dict[str, Mapping[str, Any]] = {}
     for _ in range(3):  # a new one each time, as after a change of the configuration
         puller = Puller(
-            "plant", lambda: MemoryPullSource(arrivals()), taker, limit=4, positions=positions
+            "plant", lambda: MemorySource(arrivals()), taker, limit=4, positions=positions
         )
         puller.step()
         puller.close()
@@ -144,7 +144,7 @@ def test_a_source_goes_on_behind_what_is_durable_although_the_service_has_not_ap
 def test_another_input_under_the_same_name_is_read_from_its_beginning() -> None:
     taker = Taker()
     taker.positions["plant"] = {"input": "another", "at": 7}
-    run(puller_of(taker, MemoryPullSource(arrivals())))
+    run(puller_of(taker, MemorySource(arrivals())))
     assert taker.samples == ALL
 
 
@@ -152,7 +152,7 @@ def test_a_source_that_fails_is_closed_and_made_anew_after_longer_and_longer_wai
     taker = Taker()
     closed = []
 
-    class Failing(MemoryPullSource):
+    class Failing(MemorySource):
         def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             raise OSError("connection refused")
 
@@ -170,7 +170,7 @@ def test_a_source_that_works_again_goes_on_behind_what_is_in_the_log() -> None:
     taker = Taker()
     made: list[Any] = []
 
-    class Flaky(MemoryPullSource):
+    class Flaky(MemorySource):
         def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             if len(made) == 1 and self._at:
                 raise OSError("connection reset")
@@ -191,7 +191,7 @@ def test_a_source_that_works_again_goes_on_behind_what_is_in_the_log() -> None:
 def test_while_the_service_starts_or_ends_the_batch_is_kept_and_nothing_is_reported() -> None:
     taker = Taker()
     taker.ready = False
-    source = MemoryPullSource(arrivals())
+    source = MemorySource(arrivals())
     puller = puller_of(taker, source)
     assert run(puller, 3) == [0.2, 0.2, 0.2]
     assert (taker.reports, taker.samples, source.acknowledged) == ([], [], 0)
@@ -202,7 +202,7 @@ def test_while_the_service_starts_or_ends_the_batch_is_kept_and_nothing_is_repor
 
 def test_while_the_service_takes_nothing_the_batch_is_kept_and_no_more_is_fetched() -> None:
     taker = Taker()
-    source = MemoryPullSource(arrivals())
+    source = MemorySource(arrivals())
     puller = puller_of(taker, source)
     full = StateError("no room on the disk", hint="make room")
     taker.refuses = lambda _: full
@@ -220,7 +220,7 @@ def test_while_the_service_takes_nothing_the_batch_is_kept_and_no_more_is_fetche
 
 def test_samples_that_a_limit_refuses_are_left_out_and_the_others_are_taken() -> None:
     taker = Taker()
-    source = MemoryPullSource(arrivals(3))
+    source = MemorySource(arrivals(3))
 
     def limit(found: Sequence[Arrival]) -> Exception | None:
         return InputError("too many") if any(e.stream == "s1" for e in found) else None
@@ -236,7 +236,7 @@ def test_samples_that_a_limit_refuses_are_left_out_and_the_others_are_taken() ->
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_a_batch_of_the_past_is_handed_in_as_such(refused: bool) -> None:
-    class History(MemoryPullSource):
+    class History(MemorySource):
         @property
         def past(self) -> bool:  # type: ignore[override]
             return bool(self.snapshot()["at"] <= 8)
@@ -252,7 +252,7 @@ def test_a_batch_of_the_past_is_handed_in_as_such(refused: bool) -> None:
 def test_a_batch_that_is_not_as_promised_is_reported_and_not_taken() -> None:
     taker = Taker()
 
-    class Infinite(MemoryPullSource):
+    class Infinite(MemorySource):
         def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             batch = super().next_batch(limit)
             return batch and [each._replace(values=each.values + np.inf) for each in batch]
@@ -265,7 +265,7 @@ def test_a_batch_that_is_not_as_promised_is_reported_and_not_taken() -> None:
 def test_an_empty_batch_is_waited_for_and_is_no_error() -> None:
     taker = Taker()
 
-    class Quiet(MemoryPullSource):
+    class Quiet(MemorySource):
         def next_batch(self, limit: int) -> Sequence[Arrival] | None:
             return ()
 
@@ -278,7 +278,7 @@ def test_an_acknowledgement_that_fails_does_not_bring_samples_twice() -> None:
     taker = Taker()
     made: list[Any] = []
 
-    class Unsure(MemoryPullSource):
+    class Unsure(MemorySource):
         def acknowledge(self) -> None:
             if len(made) == 1:
                 raise OSError("connection reset")
@@ -291,7 +291,7 @@ def test_an_acknowledgement_that_fails_does_not_bring_samples_twice() -> None:
     assert taker.samples == ALL
 
 
-class Configured(MemoryPullSource):
+class Configured(MemorySource):
     """Made by the configuration; needs a password."""
 
     ended: ClassVar[threading.Event] = threading.Event()

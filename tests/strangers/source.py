@@ -5,40 +5,38 @@ INPUT is the database and the table, such as ``plant.db:samples``. The table has
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from newnormal.io import Batch, Source, SourceOptions
+from newnormal.io import Arrival, Source
 
 
 class TableSource(Source):
     """Rows of a table, by their rowid."""
 
-    record = "row"
-
-    def __init__(self, input: str, options: SourceOptions) -> None:  # noqa: A002
-        super().__init__(input, options)
-        path, _, self._table = input.rpartition(":")
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        super().__init__(name, options)
+        path, _, self._table = self.options.text("input").rpartition(":")
+        self.options.end()
         self._path = Path(path).resolve()
         self._connection = sqlite3.connect(path)
         self._last = 0  # rowid of the last row given out
 
-    def next_batch(self, limit: int) -> Batch | None:
-        columns = ", ".join(f'"{name}"' for name in self.options.channels)
-        rows = self._connection.execute(
-            f'SELECT rowid, time, {columns} FROM "{self._table}" WHERE rowid > ? '
-            "ORDER BY rowid LIMIT ?",
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
+        answer = self._connection.execute(
+            f'SELECT rowid, * FROM "{self._table}" WHERE rowid > ? ORDER BY rowid LIMIT ?',
             (self._last, limit),
-        ).fetchall()
-        if not rows:
+        )
+        _, _, *channels = (column[0] for column in answer.description)
+        if not (rows := answer.fetchall()):
             return None
         self._last = rows[-1][0]
-        times = np.array([row[1] for row in rows], dtype="datetime64[ns]")
+        times = np.array([row[1] for row in rows], dtype=np.int64)
         values = np.array([row[2:] for row in rows], dtype=np.float64)  # NULL is NaN
-        return Batch(values, times, numbers=[row[0] for row in rows])
+        return [Arrival("", tuple(channels), times, values)]
 
     def snapshot(self) -> dict[str, Any]:
         return {"database": str(self._path), "table": self._table, "rowid": self._last}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from newnormal.fleet import Fleet
-    from newnormal.io import Sink, SinkOptions, Source, SourceOptions
+    from newnormal.io import Sink, SinkOptions
     from newnormal.io.sinks.text import TextSink
-    from newnormal.runtime.inputs import WatchInput
+    from newnormal.io.sources.lines import LineInput, LineOptions
+    from newnormal.runtime.inputs import SourceInput, WatchInput
     from newnormal.runtime.starting import WatchStart
     from newnormal.runtime.watch import Watch
     from newnormal.types import Alarm, Change, Event
@@ -85,9 +86,8 @@ def watch(
     strict: bool = _more("Stop at a bad line.", "--strict", default=False),
     quiet: bool = _more("Print only problems.", "--quiet", "-q", default=False),
     source: str | None = option(
-        "What reads INPUT: file, pipe, or package.module:Class.",
+        "What reads INPUT instead of lines: package.module:Class.",
         metavar="CLASS",
-        shown="file; pipe for -",
         panel=OWN_CLASSES,
     ),
     sink: str | None = option(
@@ -112,8 +112,9 @@ def watch(
     elsewhere a JSON line for each verdict. `newnormal serve --data plant.state` goes on with the
     folder, and back.
     """
-    from newnormal.io import SinkOptions, SourceOptions
+    from newnormal.io import SinkOptions
     from newnormal.io.sinks.lines import check_output
+    from newnormal.io.sources.lines import LineOptions
     from newnormal.runtime.starting import start
     from newnormal.runtime.watch import (
         BadRecordError,
@@ -130,20 +131,16 @@ def watch(
         from newnormal.cli.reading import remembered
 
         announce_compiling()
-        check_streams(model, options.after(remembered(model)).streams, input)
-        _check_fleet_options(source=source, sink=sink)
+        if source is None:
+            check_streams(model, options.after(remembered(model)).streams, input)
+        if sink != "jsonl":
+            raise ParameterError(f"--sink: expected jsonl with a fleet, found {sink}")
     else:
         check_one_stream(model, options.streams)
     if sink == "jsonl":
         check_output(output, [input, model, *([] if state is None else [state])])
-    lines = SourceOptions(
-        (),
-        options.reading,
-        follow=follow,
-        strict=strict,
-        unfinished=input != "-" and (many or state is not None) and not flush,
-        report=say,
-    )
+    keep = state is not None and not flush
+    lines = LineOptions(follow=follow, strict=strict, unfinished=keep and input != "-", report=say)
     sink_options = SinkOptions(alarms_only)
     with closing(_sink_of(sink, output, sink_options, in_words, many)) as out:
         begun = start(
@@ -151,13 +148,7 @@ def watch(
             model,
             state,
             lambda fleet: _input_of(
-                fleet,
-                input,
-                options,
-                lines,
-                source,
-                state or model,
-                keep=state is not None and not flush,
+                fleet, input, options, lines, source, state or model, keep=keep
             ),
             say,
             classes,
@@ -214,30 +205,38 @@ def _input_of(
     fleet: Fleet,
     path: str,
     options: InputOptions,
-    lines: SourceOptions,
+    lines: LineOptions,
     source: str | None,
     model: Path,
     *,
     keep: bool,
 ) -> WatchInput:
     """Return what is read; with `keep` what is held back at its end is left to the next start."""
-    from newnormal.io.sources.arriving import ArrivingSource
-    from newnormal.io.sources.streams import StreamInput, StreamOptions
-    from newnormal.runtime.inputs import ManyStreams, OneStream
+    from newnormal.io import find_source
+    from newnormal.io.sources.lines import line_input
+    from newnormal.runtime.inputs import SourceInput, WatchInput
 
-    if fleet.streams_ == ("",):
+    is_one = fleet.streams_ == ("",)
+    chosen = options.after(fleet[""].reading_ if is_one else fleet.reading_)
+    reading, streams = chosen.reading, chosen.streams
+    if is_one:
         check_one_stream(model, options.streams)
-        chosen = options.after(fleet[""].reading_)
-        of_stream = replace(lines, channels=fleet.channels_[""], reading=chosen.reading)
-        wrapped = _source_of(source, path, chosen.streams)(path, of_stream)
-        return OneStream(ArrivingSource(wrapped, keep, fleet.period_), goes_back=lines.strict)
-    chosen = options.after(fleet.reading_)
-    check_streams(model, chosen.streams, path)
-    streams = StreamOptions(
-        chosen.streams.by, chosen.streams.long, replace(lines, reading=chosen.reading)
-    )
-    return ManyStreams(
-        StreamInput(path, streams), fleet.channels_, fleet.period_, strict=lines.strict, report=say
+    if source is not None:
+        _check_lines_of(source, options.streams)
+        kind = find_source(importable(source))
+        made: LineInput | SourceInput = SourceInput(
+            kind(path, {"input": path}), is_one=is_one, report=say
+        )
+    elif is_one:
+        channels = fleet.channels_[""]
+        of_stream = replace(lines, reading=reading, channels=channels, long=streams.long)
+        made = line_input(path, of_stream)
+    else:
+        check_streams(model, streams, path)
+        of_streams = replace(lines, reading=reading, by=streams.by, long=streams.long)
+        made = line_input(path, of_streams)
+    return WatchInput(
+        made, reading, fleet.channels_, fleet.period_, strict=lines.strict, keep=keep, report=say
     )
 
 
@@ -304,35 +303,19 @@ def _shown(sink: object, fleet: Fleet, state: Path | None, quiet: bool) -> Itera
         yield
 
 
-def _source_of(
-    source: str | None, path: str, streams: StreamNaming
-) -> Callable[[str, SourceOptions], Source]:
-    """Return what makes the source of an input of one stream."""
-    from newnormal.io import find_source
-
-    if streams.long is None:
-        return find_source(importable(source or ("pipe" if path == "-" else "file")))
-    if source is not None:
+def _check_lines_of(source: str, streams: StreamNaming) -> None:
+    """Raise a ParameterError for options of lines with a source, which has none."""
+    option = "--long" if streams.long is not None else "--by" if streams.by else None
+    if option is not None:
         raise ParameterError(
-            f"--long: expected a file or standard input, found --source {source}",
-            hint="leave --source out",
+            f"{option}: expected a file or standard input, found --source {source}",
+            hint=f"leave {option} out: a source names the stream and the channels of each sample",
         )
-    from newnormal.io.sources.streams import LongFileSource, LongPipeSource
-
-    return partial(LongPipeSource if path == "-" else LongFileSource, long=streams.long)
-
-
-def _check_fleet_options(*, source: str | None, sink: str) -> None:
-    """Raise a ParameterError for options that a fleet does without."""
-    if source not in (None, "file", "pipe"):
-        raise ParameterError(f"--source: expected file or pipe with a fleet, found {source}")
-    if sink != "jsonl":
-        raise ParameterError(f"--sink: expected jsonl with a fleet, found {sink}")
 
 
 def _summary(watching: Watch, waiting: str) -> str:
     """Return in a line what a watch has seen; `waiting` are samples, in words, or empty."""
-    unknown: dict[str, int] = getattr(watching.source, "unknown", {})
+    unknown = watching.source.unknown
     text = f"judged {counted(watching.judged, 'sample')}, {watching.anomalous:,} anomalous"
     text += f", {counted(watching.alarms, 'alarm')}"
     if watching.changes:

@@ -75,7 +75,8 @@ class Engine:
         after: Callable[[Applier, bool], None],
         report: Report,
     ) -> None:
-        self._log, self._recover, self._after, self._report = log, recover, after, report
+        self._log, self._recover, self._after, self._tell = log, recover, after, report
+        self._failing: set[str] = set()  # parts
         self._incoming: SimpleQueue[Submitted | None] = SimpleQueue()
         self._committed: Queue[tuple[int, list[Submitted]] | None] = Queue()
         self._unapplied: dict[int, list[Submitted]] = {}
@@ -180,6 +181,12 @@ class Engine:
             else:
                 submitted.durable.set_exception(error)
                 submitted.applied.set_exception(error)
+
+    def _report(self, part: str, ok: bool, message: str) -> None:
+        """Tell that a part fails, or works again."""
+        if not ok or part in self._failing:
+            self._tell(part, ok, message)
+            (self._failing.discard if ok else self._failing.add)(part)
 
     # ------------------------------------------------------------------ what it says
 

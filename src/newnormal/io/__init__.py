@@ -1,6 +1,6 @@
 """Where samples come from and where verdicts go: sources, sinks, and how both are found by name.
 
-`Source` and `Sink` are the classes to derive from, for the service `PullSource`, `AlertSink` and
+`Source` and `Sink` are the classes to derive from, for the service also `AlertSink` and
 `ScoreSink`; `newnormal.testing` checks what was derived.
 """
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from newnormal.io.registry import (
         find_alert_sink,
         find_decoder,
-        find_pull_source,
         find_score_sink,
         find_sink,
         find_source,
@@ -24,22 +23,17 @@ if TYPE_CHECKING:
     from newnormal.io.sinks.alerts import Alert, AlertRefusedError, AlertSink, SinkDownError
     from newnormal.io.sinks.base import Sink, SinkOptions
     from newnormal.io.sinks.scores import ScoreBatch, ScoreSink, ScoresRefusedError
-    from newnormal.io.sources.base import Batch, Source, SourceOptions
-    from newnormal.io.sources.pull import PullSource
-    from newnormal.tabular import Problem
+    from newnormal.io.sources.base import Source
 
 __all__ = [
     "Alert",
     "AlertRefusedError",
     "AlertSink",
     "Arrival",
-    "Batch",
     "Connector",
     "Decoder",
     "DecoderLimits",
     "Options",
-    "Problem",
-    "PullSource",
     "Refusal",
     "Reply",
     "ScoreBatch",
@@ -49,10 +43,8 @@ __all__ = [
     "SinkDownError",
     "SinkOptions",
     "Source",
-    "SourceOptions",
     "find_alert_sink",
     "find_decoder",
-    "find_pull_source",
     "find_score_sink",
     "find_sink",
     "find_source",

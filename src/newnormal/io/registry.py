@@ -2,13 +2,11 @@
 
 A name is one of
 
-- a built-in, such as ``pipe`` for sources, ``jsonl`` for sinks, ``kafka`` for pull sources,
-  ``alertmanager`` for alert sinks, ``remote_write`` for score sinks and ``otlp`` for decoders: the
-  tables below have all of them;
+- a built-in, such as ``kafka`` for sources, ``jsonl`` for sinks, ``alertmanager`` for alert sinks,
+  ``remote_write`` for score sinks and ``otlp`` for decoders: the tables below have all of them;
 - an import path, ``package.module:Class``;
-- the name of an installed entry point of the group ``newnormal.sources`` or ``newnormal.sinks``,
-  for the service ``newnormal.pull_sources``, ``newnormal.alert_sinks``, ``newnormal.score_sinks``
-  or ``newnormal.decoders``.
+- the name of an installed entry point of the group ``newnormal.sources``, ``newnormal.sinks``,
+  ``newnormal.alert_sinks``, ``newnormal.score_sinks`` or ``newnormal.decoders``.
 """
 
 from __future__ import annotations
@@ -26,16 +24,11 @@ if TYPE_CHECKING:
     from newnormal.io.sinks.base import Sink
     from newnormal.io.sinks.scores import ScoreSink
     from newnormal.io.sources.base import Source
-    from newnormal.io.sources.pull import PullSource
 
 T = TypeVar("T")
 
-SOURCES = {
-    "file": "newnormal.io.sources.file:FileSource",
-    "pipe": "newnormal.io.sources.lines:PipeSource",
-}
 SINKS = {"jsonl": "newnormal.io.sinks.lines:JsonLinesSink"}
-PULL_SOURCES: dict[str, str] = {
+SOURCES = {
     "files": "newnormal.io.sources.files:FilesSource",
     "kafka": "newnormal.io.sources.kafka:KafkaSource",
     "mqtt": "newnormal.io.sources.mqtt:MqttSource",
@@ -62,12 +55,12 @@ DECODERS = {
 def find_source(name: str) -> type[Source]:
     """Return the source called `name`.
 
-    >>> find_source("pipe").__name__
-    'PipeSource'
-    >>> find_source("kafka")
+    >>> find_source("files").__name__
+    'FilesSource'
+    >>> find_source("pigeon")
     Traceback (most recent call last):
     ...
-    newnormal.errors.ParameterError: source: expected file, pipe or package.module:Class, found 'kafka'
+    newnormal.errors.ParameterError: source: expected files, kafka, mqtt, prometheus or package.module:Class, found 'pigeon'
     hint: an installed package can add names with entry points of the group newnormal.sources
     """  # noqa: E501 - the message is one line
     from newnormal.io.sources.base import Source
@@ -84,13 +77,6 @@ def find_sink(name: str) -> type[Sink]:
     from newnormal.io.sinks.base import Sink
 
     return _find("sink", name, SINKS, Sink)
-
-
-def find_pull_source(name: str) -> type[PullSource]:
-    """Return the source called `name` that the service asks for samples."""
-    from newnormal.io.sources.pull import PullSource
-
-    return _find("pull_source", name, PULL_SOURCES, PullSource)
 
 
 def find_alert_sink(name: str) -> type[AlertSink]:
@@ -156,22 +142,15 @@ def decoder_names() -> list[str]:
     return sorted({*DECODERS, *installed})
 
 
-def name_of(found: type) -> str:
+def name_of(kind: type) -> str:
     """Return the name by which a class is found: a built-in's, or its import path.
 
-    >>> name_of(find_source("file")), name_of(dict)
-    ('file', 'builtins:dict')
+    >>> name_of(find_source("files")), name_of(dict)
+    ('files', 'builtins:dict')
     """
-    path = f"{found.__module__}:{found.__qualname__}"
+    path = f"{kind.__module__}:{kind.__qualname__}"
     built_in = {where: name for name, where in (SOURCES | SINKS).items()}
     return built_in.get(path, path)
-
-
-def kind_of(source: Source) -> str:
-    """Return the name of a source's class; of one that puts another's samples in order, that's."""
-    from newnormal.io.sources.arriving import ArrivingSource
-
-    return name_of(type(source.wrapped if isinstance(source, ArrivingSource) else source))
 
 
 def _find(

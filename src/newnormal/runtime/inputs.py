@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.errors import InputError, StateError
-from newnormal.io.registry import kind_of, name_of
-from newnormal.io.sources.arriving import ArrivingSource
-from newnormal.io.sources.base import FRESH, Batch, check_batch
-from newnormal.io.sources.streams import StreamInput, UnknownColumns
-from newnormal.tabular import Problem, Reading, StreamBatch
+from newnormal.errors import InputError, ParameterError, StateError
+from newnormal.io.registry import name_of
+from newnormal.io.sources.base import FRESH, Source, check_arrivals
+from newnormal.io.sources.lines import LineInput
+from newnormal.tabular import Problem, Reading, StreamBatch, StreamRows
 from newnormal.tabular.ordering.live import LiveOrder, OrderedSamples
 from newnormal.types import NO_TIME, Floats, Ints, Times
 
@@ -46,137 +45,155 @@ class InOrder:
     end: Problem | None = None
 
 
-class OneStream:
-    """An input of one stream, called "".
+class SourceInput:
+    """A `Source` as the input of a watch: its samples, counted from 1.
 
-    `source`: delivers its samples in order. `goes_back`: whether it may end at a bad record.
+    `source`: the source, which has delivered nothing. `is_one`: whether the samples must be of one
+    stream, which is then called "". `report`: called with a line for the user.
     """
 
-    def __init__(self, source: ArrivingSource, *, goes_back: bool) -> None:
-        self.source = source
-        self.record, self.repeats, self.kind = source.record, source.repeats, kind_of(source)
-        self.zone: str | None = None
-        self._goes_back = goes_back
-        self._before: dict[str, Any] = {}  # the position before the last batch
-        self._last: Batch | None = None
+    record = "sample"
+    repeats = is_exact = True  # whatever it promises: samples that come twice are harmless
+    waiting = 0  # samples that are not complete
+
+    def __init__(self, source: Source, *, is_one: bool, report: Callable[[str], None]) -> None:
+        self._source, self._is_one, self._report = source, is_one, report
+        self.name = self.identity = source.name
+        self.kind = name_of(type(source))
+        self._names: dict[str, int] = {}  # of the streams so far, with their numbers
+        self._count = self._before = 0  # samples so far, and before the last batch
+        self._notice = ""
+        self._is_open = False  # whether there is a batch that was not acknowledged
 
     @property
-    def name(self) -> str:
-        """What it is called in messages."""
-        return self.source.name
+    def zone(self) -> str | None:
+        """The zone of the newest time."""
+        return self._source.zone
 
-    @property
-    def identity(self) -> str:
-        """What tells it from others."""
-        return self.source.identity
-
-    @property
-    def repeated(self) -> int:
-        """How many samples were taken before."""
-        return self.source.repeated
-
-    @property
-    def waiting(self) -> int:
-        """How many samples are not complete."""
-        return 0
-
-    def begin(self, newest: Mapping[str, np.datetime64], *, continues: bool) -> None:
-        """Have samples left out that were taken before, where they may come again."""
-        if continues and self.repeats:
-            self.source.go_back(newest.get(""))
-
-    def next_batch(self, limit: int) -> InOrder | None:
-        """Return the next samples."""
-        self._before = self.source.snapshot() if self._goes_back else {}
-        if (batch := self.source.next_batch(limit)) is None:
+    def next_batch(self, limit: int) -> StreamBatch | None:
+        """Return the next samples; those before are durable now."""
+        if self._is_open:
+            self._source.acknowledge()
+        arrivals = self._source.next_batch(limit)
+        self._is_open = bool(arrivals)
+        if (notice := self._source.notice()) not in ("", self._notice):
+            self._report(f"{self.name}: {notice}")
+        self._notice = notice
+        if arrivals is None:
             return None
-        check_batch(self.source, batch, len(self.source.options.channels), limit)
-        self._last = batch
-        self.zone = batch.zone or self.zone
-        return self._in_order(batch, len(batch))
+        where = f"{self.name}: {type(self._source).__name__}.next_batch"
+        self._before = self._count
+        self._count += check_arrivals(where, arrivals, limit)
+        codes = [self._code(arrival.stream) for arrival in arrivals]
+        return self._joined(arrivals, codes)
 
-    def _in_order(self, batch: Batch, count: int) -> InOrder:
-        arrivals: tuple[Arrival, ...] = ()
-        if count:
-            values = batch.values[:count]
-            times = _ns(None if batch.times is None else batch.times[:count], count)
-            arrivals = (Arrival("", self.source.options.channels, times, values),)
-        return InOrder(arrivals, _ALL_IN_ORDER, count, batch.problems)
+    def _code(self, stream: str) -> int:
+        code = self._names.setdefault(stream, len(self._names))
+        if code and self._is_one:
+            raise InputError(
+                f"{self.name}: expected samples of one stream, found those of "
+                f"{' and '.join(map(repr, self._names))}",
+                hint="`newnormal fit HISTORY --by COLUMN -o FOLDER` fits many streams",
+            )
+        return code
 
-    def until(self, problem: Problem) -> tuple[InOrder, dict[str, Any]]:
-        """Return what came before a bad record; the source goes on at that."""
-        assert self._last is not None
-        source, count = self.source, problem.before
-        part = self._in_order(self._last, count)
-        if source.repeats or not source.resume(self._before):
-            return part, source.snapshot()
-        taken, position = 0, self._before
-        while (batch := source.next_batch(1)) is not None:
-            if batch.problems or taken + len(batch) > count:
-                break
-            taken += len(batch)
-            position = source.snapshot()
-        source.resume(position)
-        return part, position
+    def _joined(self, arrivals: Sequence[Arrival], codes: Sequence[int]) -> StreamBatch:
+        """Return samples of several streams as one batch, with the channels of all."""
+        column = {
+            name: at
+            for at, name in enumerate(dict.fromkeys(c for each in arrivals for c in each.channels))
+        }
+        counts = [len(arrival.times) for arrival in arrivals]
+        values = np.full((sum(counts), len(column)), np.nan)
+        times = np.concatenate([np.empty(0, np.int64), *(each.times for each in arrivals)])
+        end = 0
+        for arrival, count in zip(arrivals, counts, strict=True):
+            start, end = end, end + count
+            values[start:end, [column[name] for name in arrival.channels]] = arrival.values
+        timeless = times == NO_TIME
+        if timeless.any() and not timeless.all():
+            raise InputError(
+                f"{self.name}: expected times for all samples or for none, found some without"
+            )
+        return StreamBatch(
+            ("",) if self._is_one else tuple(self._names),
+            np.repeat(np.array(codes, np.int64), counts),
+            tuple(column),
+            values,
+            None if timeless.any() else times.view("datetime64[ns]"),
+            self._before + 1 + np.arange(len(times)),
+        )
 
-    def flush(self) -> InOrder:
-        """Return nothing: the source has given out what it held back."""
-        return InOrder((), _ALL_IN_ORDER, 0)
-
-    def undecided(self) -> tuple[Problem, ...]:
-        """Return nothing: the source has decided all."""
-        return ()
+    def undecided(self) -> StreamBatch:
+        """Return nothing: a source gives out whole samples."""
+        return self._joined((), ())
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the position behind the last batch, and what is held back."""
-        return self.source.snapshot()
+        """Return the position behind the last batch."""
+        return self._source.snapshot()
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
         """Go to a position."""
-        return self.source.resume(snapshot)
+        self._is_open = False
+        return self._source.resume(snapshot)
+
+    def go_back(self, snapshot: Mapping[str, Any], number: int) -> bool:
+        """Go to the position before a sample of the last batch, of which a snapshot was taken."""
+        missing = number - 1 - self._before
+        if not self.resume(snapshot):
+            return False
+        while missing > 0 and (batch := self.next_batch(missing)) is not None:
+            missing -= len(batch)
+        return True
 
     def stop(self) -> bool:
-        """Take in nothing more."""
-        return self.source.stop()
+        """Take in nothing more: what was not given out can be read again."""
+        return False
 
     def close(self) -> None:
         """Close the source."""
-        self.source.close()
+        self._source.close()
 
 
-class ManyStreams:
-    """An input of many streams.
+class WatchInput:
+    """An input whose samples are in order, stream by stream; one stream is called "".
 
     Parameters
     ----------
     input
-        The lines.
+        Lines, or a source.
+    reading
+        What is asked for of the order and of the times.
     channels
         Of each stream; others are counted in `unknown`.
     period
         The time between samples, where it is known.
     strict
         Whether the input ends at a bad record.
+    keep
+        Leave what is held back at the end of the input to the next start, by the snapshot. Without
+        it, it is given out, and what is far ahead is refused.
     report
         Called with a line for the user.
     """
 
     def __init__(
         self,
-        input: StreamInput,  # noqa: A002
+        input: LineInput | SourceInput,  # noqa: A002
+        reading: Reading,
         channels: Mapping[str, Sequence[str]],
         period: np.timedelta64 | None,
         *,
         strict: bool,
+        keep: bool,
         report: Callable[[str], None],
     ) -> None:
         self.input = input
-        source = input.source
-        self.record, self.repeats = source.record, source.repeats
-        self.kind = name_of(type(source))
+        self.record, self.kind = input.record, input.kind
+        self.repeats, self.is_exact = input.repeats, input.is_exact
         self.unknown: dict[str, int] = {}  # lines of each stream that is not in the fleet
         self._channels, self._period, self._report = channels, period, report
-        self._reading = source.options.reading
+        self._reading, self._keep = reading, keep
         self._columns = UnknownColumns(self._reading.ignore_extra, report)
         self._orders = self._new_orders({}, continues=False)
         # Where a line may end the input, the position before it is needed.
@@ -185,6 +202,7 @@ class ManyStreams:
         self._marks: dict[str, dict[str, Any]] = {}  # of streams, before it
         self._last: StreamBatch | None = None
         self._held: object = None  # by a snapshot that was resumed
+        self._ended = False  # whether nothing more is to be given out
 
     def _new_orders(
         self, newest: Mapping[str, np.datetime64], *, continues: bool
@@ -194,6 +212,7 @@ class ManyStreams:
             self._channels,
             self._period,
             newest,
+            record=self.record,
             continues=continues,
             repeats=self.repeats,
         )
@@ -201,12 +220,12 @@ class ManyStreams:
     @property
     def name(self) -> str:
         """What it is called in messages."""
-        return self.input.source.name
+        return self.input.name
 
     @property
     def identity(self) -> str:
         """What tells it from others."""
-        return self.input.source.identity
+        return self.input.identity
 
     @property
     def zone(self) -> str | None:
@@ -233,7 +252,7 @@ class ManyStreams:
         """Return the next samples."""
         self._before = self.snapshot() if self._goes_back else {}
         if (batch := self.input.next_batch(limit)) is None:
-            return None
+            return self._end()
         self._last, self._marks = batch, {}
         taken = self._in_order(batch)
         if taken.end is None:
@@ -256,18 +275,21 @@ class ManyStreams:
                 problems=(),
             )
         )
-        held = self._orders.facts()
-        position = self._position_of(before, number)
-        return part, {**position, **({_KEY: held} if held else {})}
+        self.input.go_back(_without_order(before), number)
+        return part, self.snapshot()
 
-    def flush(self) -> InOrder:
-        """Return what is held back."""
+    def _end(self) -> InOrder | None:
+        """Return what is held back, once; None if nothing is, or that is left to the next start."""
+        if self._ended or self._keep:
+            return None
+        self._ended = True
         arrivals, problems = [], []
         for name, arrived in self._orders.flush():
             problems += self._problems(name, arrived)
             if len(arrived.values):
                 arrivals.append(self._arrival(name, arrived.values, arrived.times))
-        return InOrder(tuple(arrivals), _ALL_IN_ORDER, 0, tuple(problems))
+        count = sum(len(arrival.times) for arrival in arrivals)
+        return InOrder(tuple(arrivals), _ALL_IN_ORDER, count, tuple(problems))
 
     def undecided(self) -> tuple[Problem, ...]:
         """Return the problems of lines that are not decided yet, unless a sample is as well."""
@@ -275,26 +297,36 @@ class ManyStreams:
         return () if len(left) else left.problems
 
     @property
-    def far(self) -> int:
-        """How many streams hold samples back because their times are far ahead."""
-        return self._orders.far
+    def far(self) -> str:
+        """What is held back because its time is far ahead, in words; empty: nothing."""
+        far = self._orders.far
+        if (text := far.get("")) is not None:
+            return f"{self.name}: {text}"
+        held = "held back until more samples come"
+        return f"{len(far)} streams have times that are far ahead: {held}" if far else ""
 
     def snapshot(self) -> dict[str, Any]:
         """Return the position behind the last batch, and what is held back."""
-        held = self._orders.facts()
-        return {**self.input.snapshot(), **({_KEY: held} if held else {})}
+        position, held = self.input.snapshot(), self._orders.facts()
+        if _KEY in position:
+            raise ParameterError(
+                f"source: expected a snapshot without {_KEY!r}, found {position!r}",
+                hint=f"{_KEY} is reserved: choose another key",
+            )
+        return {**position, **({_KEY: held} if held else {})}
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
         """Go to a position; what was held back is restored by `begin`."""
         self._held = snapshot.get(_KEY)
-        return self.input.resume({name: part for name, part in snapshot.items() if name != _KEY})
+        return self.input.resume(_without_order(snapshot))
 
     def stop(self) -> bool:
-        """Take in nothing more."""
-        return self.input.source.stop()
+        """Take in nothing more; what is held back stays so."""
+        self._ended = True
+        return self.input.stop()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the input."""
         self.input.close()
 
     def _in_order(self, batch: StreamBatch) -> InOrder:
@@ -302,7 +334,8 @@ class ManyStreams:
         problems, ends = list(batch.problems), []
         arrivals: list[Arrival] = []
         origins: list[Ints] = []
-        for name, part in batch.select(self._channels, lenient=True).items():
+        parts = batch.select(self._channels, lenient=True)
+        for name, part in parts.items():
             if part.unknown or part.absent:
                 self._columns.note(part, name)
             problems += [_of_stream(name, problem) for problem in part.problems]
@@ -315,12 +348,10 @@ class ManyStreams:
                 if arrived.error is not None:
                     ends.append(_of_stream(name, arrived.error))
                 problems += self._problems(name, arrived)
-                row_of = dict(zip(numbers.tolist(), part.rows.tolist(), strict=True))
-                taken = [row_of.get(number, 0) for number in arrived.numbers]
-                # Verdicts are written in the order of the rows: that of a stream stays as it is.
-                rows = np.maximum.accumulate(np.array(taken, dtype=np.int64))
                 times = arrived.times
-            if len(rows):
+                if len(parts) > 1:
+                    rows = _rows_of(arrived.numbers, part, numbers)
+            if len(arrived.values):
                 arrivals.append(self._arrival(name, arrived.values, times))
                 origins.append(rows)
         problems.sort(key=lambda problem: problem.number)
@@ -332,10 +363,12 @@ class ManyStreams:
 
     def _problems(self, name: str, arrived: OrderedSamples) -> list[Problem]:
         for text in arrived.notes:
-            self._report(f"stream {name!r}: {text}")
+            self._report(f"stream {name!r}: {text}" if name else text)
         return [_of_stream(name, problem) for problem in arrived.problems]
 
     def _count_unknown(self, batch: StreamBatch) -> None:
+        if batch.names == ("",) and "" in self._channels:
+            return
         codes, counts = np.unique(batch.codes, return_counts=True)
         for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
             name = batch.names[code]
@@ -345,18 +378,30 @@ class ManyStreams:
                 self._report(f"stream {name!r} is not in the fleet: its samples are skipped")
             self.unknown[name] = self.unknown.get(name, 0) + count
 
-    def _position_of(self, before: dict[str, Any], number: int) -> dict[str, Any]:
-        """Return the position in the input before a line, which came after `before`."""
-        source = {name: part for name, part in before.items() if name != _KEY}
-        if self.repeats or not self.input.resume(source):
-            return self.input.snapshot()
-        while (missing := number - 1 - int((position := self.input.snapshot())["line"])) > 0:
-            if self.input.next_batch(missing) is None:
-                break
-        return position
 
+class UnknownColumns:
+    """Reports, once each, columns that are no channel, and channels that are no column.
 
-WatchInput = OneStream | ManyStreams
+    `ignore_extra`: say nothing of columns that are no channel. `report`: called with a line for the
+    user.
+    """
+
+    def __init__(self, ignore_extra: bool, report: Callable[[str], None]) -> None:
+        self._ignore_extra, self._report = ignore_extra, report
+        self._unknown: set[str] = set()
+        self._absent: set[str] = set()
+
+    def note(self, rows: StreamRows, stream: str = "") -> None:
+        """Report what is new in samples of a stream."""
+        of_stream = f" of stream {stream!r}" if stream else ""
+        for name in rows.unknown:
+            if name not in self._unknown and not self._ignore_extra:
+                self._report(f"column {name!r} is no channel{of_stream}: ignored")
+            self._unknown.add(name)
+        for name in rows.absent:
+            if name not in self._absent:
+                self._report(f"channel {name!r}{of_stream} is no column: missing")
+            self._absent.add(name)
 
 
 class StreamOrders:
@@ -372,6 +417,8 @@ class StreamOrders:
         The time between samples, where it is known.
     newest
         The newest time of each stream that was taken before, if the input goes on from there.
+    record
+        What a record is called in messages.
     continues, repeats
         Whether the input goes on from an earlier start, and whether samples that were taken before
         may come again, as those of a pipe whose sender starts over.
@@ -384,9 +431,11 @@ class StreamOrders:
         period: np.timedelta64 | None,
         newest: Mapping[str, np.datetime64],
         *,
+        record: str = "line",
         continues: bool = False,
         repeats: bool = False,
     ) -> None:
+        self._record = record
         self._reading, self._channels, self._period = reading, channels, period
         self._newest, self._continues, self._repeats = newest, continues, repeats
         self._by_stream: dict[str, LiveOrder] = {}
@@ -398,9 +447,10 @@ class StreamOrders:
         return sum(live.order.repeated for live in self._by_stream.values())
 
     @property
-    def far(self) -> int:
-        """How many streams hold back samples because their times are far ahead."""
-        return sum(live.waiting() is not None for live in self._by_stream.values())
+    def far(self) -> dict[str, str]:
+        """What is held back, in words, of the streams where times are far ahead."""
+        texts = {name: live.waiting() for name, live in self._by_stream.items()}
+        return {name: text for name, text in texts.items() if text is not None}
 
     def push(self, name: str, values: Floats, times: Times | None, numbers: Ints) -> OrderedSamples:
         """Return the samples of a stream whose turn it is."""
@@ -436,13 +486,28 @@ class StreamOrders:
     def go_back(self, marks: Mapping[str, Mapping[str, Any]]) -> None:
         """Forget what was pushed since."""
         for name, facts in marks.items():
-            self._by_stream[name] = LiveOrder(self._reading, self._channels[name], self._period)
+            self._by_stream[name] = self._bare(name)
             self._by_stream[name].restore(facts)
 
     def _new(self, name: str) -> LiveOrder:
-        live = LiveOrder(self._reading, self._channels[name], self._period)
+        live = self._bare(name)
         live.begin(self._newest.get(name), continues=self._continues, repeats=self._repeats)
         return live
+
+    def _bare(self, name: str) -> LiveOrder:
+        return LiveOrder(self._reading, self._channels[name], self._period, self._record)
+
+
+def _without_order(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the position of an input alone."""
+    return {name: part for name, part in snapshot.items() if name != _KEY}
+
+
+def _rows_of(numbers: Sequence[int], part: StreamRows, of_part: Ints) -> Ints:
+    """Return the rows of samples that were put in order, by the numbers of their records."""
+    row_of = dict(zip(of_part.tolist(), part.rows.tolist(), strict=True))
+    # Verdicts are written in the order of the rows: that of a stream stays as it is.
+    return np.maximum.accumulate(np.array([row_of.get(each, 0) for each in numbers], np.int64))
 
 
 def _ns(times: Times | None, count: int) -> Ints:
@@ -460,6 +525,9 @@ def _merged(origins: Sequence[Ints]) -> Ints:
 
 
 def _of_stream(name: str, problem: Problem) -> Problem:
+    """Return a problem that names its stream, if there are several."""
+    if not name:
+        return problem
     error = problem.error
     message = f"stream {name!r}: {error.message}"
     return Problem(InputError(message, hint=error.hint), problem.number, problem.before)

@@ -123,7 +123,7 @@ def _report_resumed(
     engine: SingleEngine, source: WatchInput, report: Callable[[str], None]
 ) -> None:
     newest = max(engine.fleet.last_times_.values(), default=None)
-    if not source.repeats:
+    if source.is_exact:
         line = source.snapshot().get("line")
         report(f"resuming at line {line + 1}" if isinstance(line, int) else "resuming")
     elif newest is None:

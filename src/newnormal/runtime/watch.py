@@ -23,14 +23,13 @@ from newnormal.fleet import Fleet, FleetEvent, FleetVerdicts
 from newnormal.io.sinks.base import Sink, SinkOptions
 from newnormal.io.sinks.lines import JsonLinesSink
 from newnormal.io.sinks.text import TextSink
-from newnormal.io.sources.arriving import ArrivingSource
 from newnormal.io.sources.base import Source
 from newnormal.runtime.bad_lines import BadLineReporter
 from newnormal.runtime.feedback import decision_text
-from newnormal.runtime.inputs import InOrder, ManyStreams, OneStream, WatchInput
+from newnormal.runtime.inputs import InOrder, SourceInput, WatchInput
 from newnormal.runtime.interruption import Interruption
 from newnormal.runtime.silent_source import SilentSource
-from newnormal.tabular import Problem
+from newnormal.tabular import Problem, Reading
 from newnormal.types import CHANGED, NO_TIME, OPENED, IncidentEvent, time_text
 
 _LINES = 1 << 16  # asked for at once
@@ -273,15 +272,9 @@ class Watch:
             if first is not None:  # at the end it is an error if all that there was is bad
                 raise NothingReadError.of(self.source, bad, first)
         if self._flush:
-            held = self.source.flush()
-            self._report_bad(held.problems)
-            self._take(held.arrivals, self.source.snapshot())
             self._take((), self.source.snapshot(), flush=True, close_alarms=True)
-        elif isinstance(self.source, ManyStreams) and self.source.far:
-            self._report(
-                f"{self.source.far} streams have times that are far ahead: held back "
-                "until more samples come"
-            )
+        elif far := self.source.far:
+            self._report(far)
 
     # ------------------------------------------------------------------ samples
 
@@ -294,8 +287,10 @@ class Watch:
             self.bad += 1
             part, position = self.source.until(first)
             self._take(part.arrivals, position, part)
-            kind = BadRecordError if batch.end is None else InputError
-            raise kind(self._named(first), hint=first.error.hint)
+            if batch.end is None:
+                raise BadRecordError(self._named(first), hint=first.error.hint)
+            where = f"{self.source.name}: {self._named(first)}"
+            raise InputError(where, hint=first.error.hint)
         self._report_bad(batch.problems)
         self._taken += batch.records
         self._take(batch.arrivals, self.source.snapshot(), batch)
@@ -400,6 +395,13 @@ def watch_of(
 ) -> Watch:
     """Return a watch of one stream that keeps nothing; `options` are those of `Watch`."""
     fleet = Fleet(detector).add("", detector)
-    arriving = ArrivingSource(source, period=fleet.period_)
-    samples = OneStream(arriving, goes_back=bool(options.get("strict")))
+    samples = WatchInput(
+        SourceInput(source, is_one=True, report=report),
+        Reading(),
+        fleet.channels_,
+        fleet.period_,
+        strict=bool(options.get("strict")),
+        keep=False,
+        report=report,
+    )
     return Watch(InMemory(fleet), samples, OneStreamSink(sink), report=report, **options)

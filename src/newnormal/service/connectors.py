@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from newnormal.io.registry import find_alert_sink, find_pull_source, find_score_sink, is_score_sink
+from newnormal.io.registry import find_alert_sink, find_score_sink, find_source, is_score_sink
 from newnormal.io.sinks.alerts import AlertSink
 from newnormal.io.sinks.scores import ScoreSink
-from newnormal.io.sources.pull import PullSource
+from newnormal.io.sources.base import Source
 from newnormal.service.config import ServiceConfig, SinkConfig, SourceConfig
 
 
@@ -32,9 +32,9 @@ def make_any_sink(config: SinkConfig) -> AlertSink | ScoreSink:
     return make_score_sink(config) if is_score_sink(config.kind) else make_sink(config)
 
 
-def make_source(config: SourceConfig) -> PullSource:
+def make_source(config: SourceConfig) -> Source:
     """Return the source of a table of the configuration; errors as those of `make_sink`."""
-    return find_pull_source(config.kind)(config.name, config.options)
+    return find_source(config.kind)(config.name, config.options)
 
 
 def check_connections(config: ServiceConfig) -> None:

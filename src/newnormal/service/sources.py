@@ -1,4 +1,4 @@
-"""Pull sources: a thread for each, which asks it for samples and hands them to the service."""
+"""Sources: a thread for each, which asks it for samples and hands them to the service."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,10 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from newnormal.arrivals.arrival import Arrival
-from newnormal.io.sources.pull import PullSource, check_arrivals
+from newnormal.errors import InputError
+from newnormal.io.sources.base import Source, check_arrivals
 from newnormal.service.config import SourceConfig
 from newnormal.service.connectors import make_source
 from newnormal.service.retry import ConnectionThreads, backoff, one_line
+from newnormal.types import NO_TIME
 
 if TYPE_CHECKING:
     from newnormal.service.service import Service
@@ -38,7 +40,7 @@ class Puller:
     def __init__(
         self,
         name: str,
-        make: Callable[[], PullSource],
+        make: Callable[[], Source],
         service: "Service",
         *,
         limit: int = _LIMIT,
@@ -47,7 +49,7 @@ class Puller:
         self.name = name
         self._make, self._service, self._limit = make, service, limit
         self._positions = {} if positions is None else positions
-        self._source: PullSource | None = None
+        self._source: Source | None = None
         self._held: tuple[Sequence[Arrival], dict[str, Any], int, bool] | None = None
         self._failures = 0  # in a row
         self._reported: tuple[bool, str] | None = None
@@ -69,7 +71,7 @@ class Puller:
                 if not count:
                     self._well()
                     return _EMPTY
-                self._held = arrivals, source.snapshot(), count, source.past
+                self._held = self._named(arrivals), source.snapshot(), count, source.past
             if not self._service.ready:  # which is no fault of the source
                 return _NOT_READY
             self._push(*self._held)
@@ -79,6 +81,12 @@ class Puller:
             return self._failed(error)
         self._well()
         return 0.0
+
+    def _named(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+        """Return samples with a time each, those of no stream as that called as the source."""
+        if any((arrival.times == NO_TIME).any() for arrival in arrivals):
+            raise InputError(f"source {self.name}: expected a time for each sample, found none")
+        return [arrival._replace(stream=arrival.stream or self.name) for arrival in arrivals]
 
     def stop(self) -> None:
         """Do nothing more than this step, which is short: its thread ends after it."""
@@ -93,7 +101,7 @@ class Puller:
         except Exception as error:  # noqa: BLE001 - it is not used any more
             _log.warning("source %s: close: %s", self.name, error)
 
-    def _resumed(self) -> PullSource:
+    def _resumed(self) -> Source:
         """Return a new source at the input position that was logged last."""
         source = self._make()
         position = self._positions.get(self.name, self._service.input_position(self.name))
@@ -171,7 +179,7 @@ class Puller:
 
 
 class Sources:
-    """All pull sources of the configuration, each in a thread of its own."""
+    """All sources of the configuration, each in a thread of its own."""
 
     def __init__(self, service: "Service") -> None:
         self._service = service

@@ -11,7 +11,6 @@ from newnormal.lazy import lazy_names
 if TYPE_CHECKING:
     from newnormal.testing.decoders import check_decoder
     from newnormal.testing.models import check_model
-    from newnormal.testing.pulling import MemoryPullSource, check_pull_source
     from newnormal.testing.service_sinks import (
         MemoryAlertSink,
         MemoryScoreSink,
@@ -24,14 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MemoryAlertSink",
-    "MemoryPullSource",
     "MemoryScoreSink",
     "MemorySink",
     "MemorySource",
     "check_alert_sink",
     "check_decoder",
     "check_model",
-    "check_pull_source",
     "check_score_sink",
     "check_sink",
     "check_source",

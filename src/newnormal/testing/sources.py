@@ -2,69 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from newnormal.io.sources.base import Batch, Source, SourceOptions
+from newnormal.arrivals.arrival import Arrival
+from newnormal.errors import InputError
+from newnormal.io.sources.base import Source, check_arrivals
 from newnormal.tabular import default_channels, to_table
-from newnormal.testing.expecting import check_kind, check_other, check_snapshot, expect
+from newnormal.testing.expecting import check_connector, check_other, check_snapshot, expect
+from newnormal.types import NO_TIME
 
-_EMPTY = 1000  # empty batches in a row after which a source is taken to hang
+_QUIET = 3  # empty batches in a row after which an input has no more
+
+Sample = tuple[str, int, str, float]  # stream, time, channel, value
 
 
 class MemorySource(Source):
-    """Samples from an array.
+    """Gives out samples that it was made with, and ends.
 
     Parameters
     ----------
-    values
-        Samples by channels, (T, C).
-    times
-        The samples' times, or None.
-    channels
-        The channels' names; by default their positions.
+    samples
+        Arrivals of any streams; or samples of one, as `fit` takes them, or an array (T, C).
+    name, options
+        As of any source; the name tells one input from another.
+    times, channels
+        The samples' times, and the names of their channels, unless they have their own; channels
+        without names are called by their positions.
+
+    Attributes
+    ----------
+    acknowledged
+        How many samples were given out when `acknowledge` was last called.
 
     Examples
     --------
     >>> source = MemorySource([[1.0], [2.0], [3.0]])
-    >>> source.next_batch(2).values.tolist(), source.snapshot()
-    ([[1.0], [2.0]], {'at': 2})
+    >>> [arrival.values.tolist() for arrival in source.next_batch(2)], source.snapshot()
+    ([[[1.0], [2.0]]], {'input': 'memory', 'at': 2})
     >>> again = MemorySource([[1.0], [2.0], [3.0]])
-    >>> again.resume({"at": 2}), again.next_batch(2).values.tolist(), again.next_batch(2)
-    (True, [[3.0]], None)
+    >>> again.resume(source.snapshot()), len(again.next_batch(2)[0].times), again.next_batch(2)
+    (True, 1, None)
     """
 
-    record = "sample"
-
     def __init__(
-        self, values: ArrayLike, times: Any = None, channels: tuple[str, ...] | None = None
+        self,
+        samples: Any,
+        name: str = "memory",
+        options: Mapping[str, Any] | None = None,
+        *,
+        times: Any = None,
+        channels: Sequence[str] | None = None,
     ) -> None:
-        table = to_table(np.asarray(values), times=times)
-        names = channels or default_channels(table.values.shape[1])
-        super().__init__("memory", SourceOptions(names))
-        self._values, self._times = table.values, table.times
+        super().__init__(name, options or {})
+        self._arrivals = _arrivals(samples, times, channels)
+        self._ends = np.cumsum([len(arrival.times) for arrival in self._arrivals]).tolist()
         self._at = 0
+        self.acknowledged = 0
 
-    def next_batch(self, limit: int) -> Batch | None:
+    def next_batch(self, limit: int) -> Sequence[Arrival] | None:
         """Return the next samples."""
-        here = slice(self._at, self._at + limit)
-        values = self._values[here]
-        if not len(values):
-            return None
-        self._at += len(values)
-        return Batch(values, None if self._times is None else self._times[here])
+        begin, self._at = self._at, min(self._at + limit, max(self._ends, default=0))
+        batch = []
+        for arrival, end in zip(self._arrivals, self._ends, strict=True):
+            start = end - len(arrival.times)
+            rows = slice(max(begin - start, 0), max(self._at - start, 0))
+            if len(times := arrival.times[rows]):
+                batch.append(arrival._replace(times=times, values=arrival.values[rows]))
+        return batch or None
 
     def snapshot(self) -> dict[str, Any]:
         """Return how many samples were given out."""
-        return {"at": self._at}
+        return {"input": self.name, "at": self._at}
 
     def resume(self, snapshot: Mapping[str, Any]) -> bool:
         """Go on behind that many samples."""
+        if snapshot["input"] != self.name:
+            return False
         self._at = snapshot["at"]
         return True
+
+    def acknowledge(self) -> None:
+        """Take note of it."""
+        self.acknowledged = self._at
+
+
+def _arrivals(samples: Any, times: Any, names: Sequence[str] | None) -> list[Arrival]:
+    if isinstance(samples, Sequence) and all(isinstance(part, Arrival) for part in samples):
+        return list(samples)
+    table = to_table(np.asarray(samples) if isinstance(samples, Sequence) else samples, times=times)
+    channels = table.channels or names or default_channels(table.values.shape[1])
+    count = len(table.values)
+    moments = np.full(count, NO_TIME) if table.times is None else table.times.view(np.int64)
+    return [Arrival("", tuple(channels), moments, table.values)]
 
 
 def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | None = None) -> None:
@@ -73,8 +105,8 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     Parameters
     ----------
     make
-        Makes the source at its beginning, each time of the same input. That must end, and hold at
-        least three samples.
+        Makes the source at its beginning, each time of the same input. That must have at least
+        three samples, and then end or be quiet.
     other
         Makes a source of another input, which must not resume from a snapshot of the first.
 
@@ -83,105 +115,78 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     >>> check_source(lambda: MemorySource(np.ones((20, 2))))
     """
     source = make()
-    check_kind(source, Source)
+    check_connector(source, Source)
     _check_snapshot(source)
-    whole = _read(source, 10_000)
-    expect(len(whole[0]) >= 3, "an input of at least 3 samples", len(whole[0]))
-    expect(source.next_batch(1) is None, "None again when asked after the end", "a batch")
-    _check_snapshot(source)
+    whole, _ = _read(source, 10_000)
+    expect(len(whole) >= 3, "an input of at least 3 samples", len(whole))
     source.close()
     source.close()  # a second time does no harm
     for limit in (1, 3):
         source = make()
-        _same(whole, _read(source, limit), f"the same samples in batches of {limit}")
+        samples, snapshots = _read(source, limit)
         source.close()
-    for count in sorted({0, 1, len(whole[0]) // 2, len(whole[0])}):
-        _check_resuming(make, whole, count)
+        missing, more = len(whole - samples), len(samples - whole)
+        difference = f"{missing} values missing and {more} others"
+        expect(samples == whole, f"the same samples in batches of {limit}", difference)
+    for before, snapshot in (snapshots[0], snapshots[len(snapshots) // 2], snapshots[-1]):
+        _check_resuming(make, whole, before, snapshot)
     if other is not None:
-        source, different = make(), other()
-        source.next_batch(1)
-        check_other(different.resume(_check_snapshot(source)))
-        source.close()
+        different = other()
+        taken: Any = different.resume(snapshots[0][1])
         different.close()
+        check_other(taken)
 
 
-def _check_resuming(make: Callable[[], Source], whole: tuple[Any, Any], count: int) -> None:
-    """Check that a source resumed after `count` samples goes on with the next one."""
+def _check_resuming(
+    make: Callable[[], Source],
+    whole: set[Sample],
+    before: set[Sample],
+    snapshot: dict[str, Any],
+) -> None:
+    """Check that nothing is left out after the samples that came before a snapshot."""
     source = make()
-    read = 0
-    while read < count:
-        batch = source.next_batch(count - read)
-        expect(batch is not None, f"{count} samples", f"the end after {read}")
-        read += 0 if batch is None else len(batch)
-    snapshot = _check_snapshot(source)
+    taken: Any = source.resume(snapshot)
+    expect(taken is True, "resume to return True for a snapshot of the same input", repr(taken))
+    rest, _ = _read(source, 10_000)
     source.close()
-    resumed = make()
-    taken = resumed.resume(snapshot)
-    where = f"after {count} of {len(whole[0])} samples"
-    expect(isinstance(taken, bool), "resume to return True or False", repr(taken))
-    if taken and not resumed.repeats:
-        values, times = whole
-        rest = values[count:], None if times is None else times[count:]
-        _same(rest, _read(resumed, 10_000), f"exactly the rest when resumed {where}")
-    resumed.close()
+    where = f"after {len(before)} of {len(whole)} values"
+    expect(rest | before == whole, f"all of the rest when resumed {where}", "some are missing")
 
 
 def _check_snapshot(source: Source) -> dict[str, Any]:
-    """Return a snapshot as it comes back from a state file."""
+    """Return a snapshot as it comes back from a file."""
     back = check_snapshot(source.snapshot)
-    reserved = sorted({"kind", "zone"} & set(back))
-    expect(not reserved, "a snapshot without the reserved keys kind and zone", reserved)
+    reserved = sorted({"kind", "order", "zone"} & set(back))
+    expect(not reserved, "a snapshot without the reserved keys kind, order and zone", reserved)
     return back
 
 
-def _read(source: Source, limit: int) -> tuple[Any, Any]:
-    values, times = [np.empty((0, len(source.options.channels)))], []
-    empty = 0
-    while True:
+def _read(source: Source, limit: int) -> tuple[set[Sample], list[tuple[set[Sample], Any]]]:
+    samples: set[Sample] = set()
+    snapshots = []
+    quiet = 0
+    while quiet < _QUIET:
         if (batch := source.next_batch(limit)) is None:
+            expect(source.next_batch(limit) is None, "None again after the end", "a batch")
             break
-        expect(isinstance(batch, Batch), "a newnormal.io.Batch or None", type(batch).__name__)
-        _check_batch(batch, limit, len(source.options.channels))
-        empty = 0 if len(batch) or batch.problems else empty + 1
-        expect(empty < _EMPTY, "samples or the end", f"{_EMPTY} empty batches in a row")
-        values.append(batch.values)
-        if len(batch) and batch.times is not None:
-            times.append(batch.times)
-        all_or_none = sum(map(len, times)) in (0, sum(map(len, values)))
-        expect(all_or_none, "times in every batch or in none", "some batches without")
-    joined = np.concatenate(times) if times else None
-    if joined is not None:
-        expect(bool((joined[1:] > joined[:-1]).all()), "times that increase", "one that does not")
-    return np.concatenate(values), joined
+        try:
+            count = check_arrivals("next_batch", batch, limit)
+        except (InputError, TypeError, ValueError, AttributeError) as error:
+            raise AssertionError(
+                f"expected a sequence of newnormal.io.Arrival, found {error}"
+            ) from error
+        quiet = 0 if count else quiet + 1
+        for arrival in batch:
+            samples |= _samples(arrival)
+        snapshots.append((set(samples), _check_snapshot(source)))
+        source.acknowledge()
+    return samples, snapshots
 
 
-def _check_batch(batch: Batch, limit: int, channels: int) -> None:
-    values, times = batch.values, batch.times
-    expect(isinstance(values, np.ndarray), "values as a NumPy array", type(values).__name__)
-    expect(values.dtype == np.float64, "values as float64", values.dtype)
-    good = values.ndim == 2 and values.shape[1] == channels
-    expect(good, f"values of shape (T, {channels}), one column a channel", values.shape)
-    expect(len(values) <= limit, f"at most limit={limit} samples in a batch", len(values))
-    expect(not np.isinf(values).any(), "finite values or NaN", "an infinite one")
-    if times is not None:
-        expect(times.dtype == "datetime64[ns]", "times as datetime64[ns]", times.dtype)
-        expect(times.shape == values.shape[:1], f"{len(values)} times, one a sample", times.shape)
-        expect(not np.isnat(times).any(), "a time for every sample", "NaT")
-    if batch.numbers is not None:
-        count = len(batch.numbers)
-        expect(count == len(values), f"{len(values)} numbers, one a sample", count)
-
-
-def _same(expected: tuple[Any, Any], read: tuple[Any, Any], what: str) -> None:
-    expect(len(read[0]) == len(expected[0]), f"{what}: {len(expected[0])}", len(read[0]))
-    different = ~((read[0] == expected[0]) | (np.isnan(read[0]) & np.isnan(expected[0])))
-    expect(not different.any(), what, f"another value at sample {_first(different.any(axis=1))}")
-    if expected[1] is not None:
-        expect(read[1] is not None or not len(expected[1]), f"{what}, with times", "no times")
-        if read[1] is not None:
-            moved = read[1] != expected[1]
-            expect(not moved.any(), what, f"another time at sample {_first(moved)}")
-
-
-def _first(flags: Any) -> int:
-    return int(np.argmax(flags)) if len(flags) else 0
+def _samples(arrival: Arrival) -> set[Sample]:
+    return {
+        (arrival.stream, int(time), channel, float(value))
+        for time, row in zip(arrival.times, arrival.values, strict=True)
+        for channel, value in zip(arrival.channels, row, strict=True)
+        if not np.isnan(value)
+    }

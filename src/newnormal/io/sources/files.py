@@ -19,8 +19,8 @@ import numpy as np
 from newnormal.arrivals.arrival import Arrival
 from newnormal.arrivals.naming import fitting_name
 from newnormal.errors import InputError, NewnormalError, ParameterError, StateError
+from newnormal.io.sources.base import Source
 from newnormal.io.sources.folders import EDGE
-from newnormal.io.sources.pull import PullSource
 from newnormal.io.sources.tailing import CHUNK, Tailed, TailedLines, Tailing
 from newnormal.tabular import LineParser, ParsedSamples, Reading
 from newnormal.tabular.many.splitting import StreamNames
@@ -253,7 +253,7 @@ _READING = ("format", "encoding", "delimiter", "decimal", "date_format", "tz")
 _LISTS = ("na", "time", "columns", "drop")
 
 
-class FilesSource(PullSource):
+class FilesSource(Source):
     """Follows files of CSV or JSON lines: those that patterns name, and new ones as they come.
 
     Each complete line is a sample, given once: files are followed when they are renamed, copied and

@@ -9,6 +9,7 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError
 from newnormal.io.kafka import KafkaCluster, flattened
 from newnormal.io.payloads import Payloads, PayloadValue, together
+from newnormal.io.sources.base import Source
 from newnormal.io.sources.kafka_group import (
     BEGINNING,
     END,
@@ -18,7 +19,6 @@ from newnormal.io.sources.kafka_group import (
     partition_of,
     shown,
 )
-from newnormal.io.sources.pull import PullSource
 from newnormal.types import NO_TIME
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _count_of(values: Sequence[PayloadValue], samples: int) -> int:
     return len(values)
 
 
-class KafkaSource(PullSource):
+class KafkaSource(Source):
     """Reads topics as a member of a consumer group, from the offsets that the service's log has.
 
     Options: those of `newnormal.io.kafka.KafkaCluster` and of `newnormal.io.payloads.Payloads`;

@@ -18,7 +18,7 @@ from newnormal.arrivals.arrival import Arrival
 from newnormal.errors import InputError, ParameterError
 from newnormal.io import mqtt
 from newnormal.io.payloads import Payloads, PayloadValue, PlainTextError, together
-from newnormal.io.sources.pull import PullSource
+from newnormal.io.sources.base import Source
 from newnormal.io.topics import TopicPatterns, covers
 from newnormal.texts import counted, shortened
 
@@ -231,7 +231,7 @@ class Tries:
         return "; ".join(each for each in (self._trouble, taken) if each)
 
 
-class MqttSource(PullSource):
+class MqttSource(Source):
     """Subscribes to topics with QoS 1; a message is acknowledged once its samples are durable.
 
     The first connection fails with an error. One that ends later is made again by the source

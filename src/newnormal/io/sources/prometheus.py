@@ -14,9 +14,9 @@ from newnormal.arrivals.naming import Naming, fitting_name, series_name
 from newnormal.errors import InputError, ParameterError
 from newnormal.io.http import authorization, checked_headers
 from newnormal.io.options import Options
+from newnormal.io.sources.base import Source
 from newnormal.io.sources.prometheus_api import PrometheusApi, QueryGrid, RangeError, RangeSeries
 from newnormal.io.sources.prometheus_steps import Gaps, RangeSamples, StreamChannels, longest_range
-from newnormal.io.sources.pull import PullSource
 from newnormal.texts import counted
 
 _MILLISECOND = 1_000_000
@@ -116,7 +116,7 @@ def _naming(where: str, by: Sequence[str], without: Sequence[str], name: str) ->
         raise ParameterError(f"{where}: {error.message}", hint=error.hint) from None
 
 
-class PrometheusSource(PullSource):
+class PrometheusSource(Source):
     """Asks Prometheus, or what has its API, for the values of queries at a grid of times.
 
     All values come by range queries: the history at the first start, what was missed in an outage,

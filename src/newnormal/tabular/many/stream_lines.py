@@ -71,6 +71,8 @@ class StreamBatch:
         in a column which is no channel of its stream is a problem. If the columns are `fixed`, so
         is every sample of a stream of which a channel is no column.
         """
+        if len(self.names) == 1 and channels.get(self.names[0]) == self.channels and len(self):
+            return {self.names[0]: StreamRows(np.arange(len(self)), self.values, ())}
         order = np.argsort(self.codes, kind="stable")
         present, starts = np.unique(self.codes[order], return_index=True)
         parts = np.split(order, starts[1:])
