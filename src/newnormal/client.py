@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from newnormal.errors import InputError, MissingExtraError, NewnormalError
+from newnormal.errors import InputError, NewnormalError, extra
 from newnormal.tabular import default_channels, to_table
 from newnormal.types import Floats, Times
 
@@ -103,10 +103,8 @@ class Client:
         timeout: float = 30.0,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        try:
+        with extra("serve", "httpx"):
             import httpx
-        except ImportError:
-            raise MissingExtraError.of("serve", "httpx") from None
         self._httpx = httpx
         self._url = url.rstrip("/")
         self._wait = wait

@@ -16,6 +16,9 @@ Each message states what was expected and what was found; the hint, on its own l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = [
     "DatasetError",
     "FeedbackError",
@@ -96,6 +99,15 @@ class MissingExtraError(NewnormalError, ImportError):
             f"{package} is needed for this and is not installed",
             hint=f'pip install "newnormal[{extra}]"',
         )
+
+
+@contextmanager
+def extra(name: str, package: str) -> Iterator[None]:
+    """Raise a MissingExtraError where `package`, which the extra `name` brings, is not imported."""
+    try:
+        yield
+    except ImportError:
+        raise MissingExtraError.of(name, package) from None
 
 
 class NewnormalWarning(UserWarning):

@@ -3,13 +3,11 @@
 from typing import Any, ClassVar
 
 from newnormal.adapters.parameters import DetectorParameters
-from newnormal.errors import MissingExtraError
+from newnormal.errors import extra
 from newnormal.types import Floats
 
-try:
+with extra("aeon", "aeon"):
     from aeon.anomaly_detection.series.base import BaseSeriesAnomalyDetector
-except ImportError:
-    raise MissingExtraError.of("aeon", "aeon") from None
 
 
 class AeonDetector(DetectorParameters, BaseSeriesAnomalyDetector):

@@ -5,13 +5,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from newnormal.adapters.parameters import DetectorParameters
-from newnormal.errors import MissingExtraError
+from newnormal.errors import extra
 
-try:
+with extra("sktime", "sktime"):
     import pandas as pd  # type: ignore[import-untyped]
     from sktime.detection.base import BaseDetector as SktimeBase
-except ImportError:
-    raise MissingExtraError.of("sktime", "sktime") from None
 
 
 class SktimeDetector(DetectorParameters, SktimeBase):

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from newnormal.cli.console import FAILED, put, say
-from newnormal.errors import MissingExtraError, NewnormalError, StateError
+from newnormal.errors import NewnormalError, StateError, extra
 from newnormal.texts import number_text, number_texts, shown
 
 if TYPE_CHECKING:
@@ -65,10 +65,8 @@ def run(
 
 def _check_installed() -> None:
     for name in ("fastapi", "uvicorn", "httpx", "orjson", "prometheus_client"):
-        try:
+        with extra("serve", name):
             __import__(name)
-        except ImportError as error:
-            raise MissingExtraError.of("serve", name) from error
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.errors import DatasetError, MissingExtraError
+from newnormal.errors import DatasetError, extra
 from newnormal.types import Floats, Ints
 
 _COLUMNS = tuple(str(number) for number in range(4, 13))
@@ -32,10 +32,8 @@ def _streams(folder: Path) -> set[str]:
 
 def _year(path: Path) -> tuple[Floats, Ints]:
     """Return the rows of one year, shape (T, 9), and whether each is an attack, shape (T,)."""
-    try:
+    with extra("parquet", "polars"):
         import polars as pl
-    except ImportError:
-        raise MissingExtraError.of("parquet", "polars") from None
     if not path.is_file():
         raise DatasetError(f"expected the file {path}, found none")
     try:

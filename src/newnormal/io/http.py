@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.errors import ParameterError, extra
 from newnormal.io.options import Options
 
 if TYPE_CHECKING:
@@ -121,10 +121,8 @@ def http_client(
     authorization: str | None,
 ) -> "httpx.Client":
     """Return a client for one host; `authorization` is a header, or None."""
-    try:
+    with extra("serve", "httpx"):
         import httpx
-    except ImportError:
-        raise MissingExtraError.of("serve", "httpx") from None
     secret = {} if authorization is None else {"Authorization": authorization}
     return httpx.Client(
         timeout=timeout,

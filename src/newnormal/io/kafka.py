@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.errors import InputError, ParameterError, extra
 from newnormal.io.options import Options
 
 if TYPE_CHECKING:
@@ -108,10 +108,8 @@ class KafkaCluster:
         return made
 
     def _made(self, kind: str, fixed: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
-        try:
+        with extra("kafka", "confluent-kafka"):
             import confluent_kafka
-        except ImportError:
-            raise MissingExtraError.of("kafka", "confluent-kafka") from None
         _check_settings(self.where, self._chosen, fixed)
         settings = {
             "client.id": "newnormal",

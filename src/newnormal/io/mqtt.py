@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from newnormal.errors import MissingExtraError, NewnormalError, ParameterError
+from newnormal.errors import NewnormalError, ParameterError, extra
 from newnormal.io.options import Options, one_of
 
 if TYPE_CHECKING:
@@ -390,11 +390,9 @@ class MqttBroker:
         return made
 
     def _client(self, client_id: str, *, clean: bool | None) -> Client:
-        try:
+        with extra("mqtt", "paho-mqtt"):
             from paho.mqtt.client import Client
             from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
-        except ImportError:
-            raise MissingExtraError.of("mqtt", "paho-mqtt") from None
         versions = {"3.1.1": MQTTProtocolVersion.MQTTv311, "5": MQTTProtocolVersion.MQTTv5}
         made = Client(
             CallbackAPIVersion.VERSION2,

@@ -8,7 +8,7 @@ package `protobuf` needs no generated file for it.
 from functools import cache
 from typing import Any
 
-from newnormal.errors import InputError, MissingExtraError
+from newnormal.errors import InputError, extra
 from newnormal.io.decoders.base import TooManyError
 
 # The NaN by which Prometheus says that a series has ended.
@@ -68,10 +68,8 @@ def named_kind() -> type[Any]:
 
 
 def _kind(messages: _Messages) -> type[Any]:
-    try:
+    with extra("prometheus", "protobuf"):
         from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-    except ImportError:
-        raise MissingExtraError.of("prometheus", "protobuf") from None
     file = descriptor_pb2.FileDescriptorProto(
         name="newnormal_remote_write.proto", package="newnormal_remote_write", syntax="proto3"
     )
@@ -143,8 +141,6 @@ def _declared(body: bytes) -> int:
 
 
 def _snappy() -> Any:
-    try:
+    with extra("prometheus", "cramjam"):
         import cramjam
-    except ImportError:
-        raise MissingExtraError.of("prometheus", "cramjam") from None
     return cramjam.snappy

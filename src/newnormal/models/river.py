@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from newnormal.errors import MissingExtraError, ParameterError
+from newnormal.errors import ParameterError, extra
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Bools, Floats, Floats32
 
@@ -97,10 +97,8 @@ def adapter(name: str) -> type[RiverModel]:
 @cache
 def _detectors() -> dict[str, Any]:
     """Return River's detectors of samples without a target, by class name."""
-    try:
+    with extra("river", "river"):
         anomaly = import_module("river.anomaly")
-    except ImportError:
-        raise MissingExtraError.of("river", "river") from None
     kinds = {name: getattr(anomaly, name) for name in sorted(anomaly.__all__)}
     return {name: kind for name, kind in kinds.items() if _takes_samples_alone(kind)}
 

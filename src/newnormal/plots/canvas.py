@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from newnormal.errors import InputError, MissingExtraError
+from newnormal.errors import InputError, extra
 from newnormal.state.targets import check_file
 
 if TYPE_CHECKING:
@@ -147,7 +147,5 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> Path:
 
 def check_extra() -> None:
     """Raise `MissingExtraError` where Matplotlib is missing."""
-    try:
+    with extra("plot", "matplotlib"):
         import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise MissingExtraError.of("plot", "matplotlib") from None

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from newnormal.engine.values import COLLECTING, FAILED, FITTING, LIVE, StreamView
-from newnormal.errors import MissingExtraError
+from newnormal.errors import extra
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -37,12 +37,10 @@ def exposition(
     At most `most` streams have measurements of their own: those that need attention first. How many
     are left out is a measurement, too.
     """
-    try:
+    with extra("serve", "prometheus_client"):
         from prometheus_client import CollectorRegistry
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
         from prometheus_client.registry import Collector
-    except ImportError:
-        raise MissingExtraError.of("serve", "prometheus_client") from None
 
     class Of(Collector):
         def collect(self) -> Iterable[Metric]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
-from newnormal.errors import InputError, MissingExtraError, ParameterError
+from newnormal.errors import InputError, ParameterError, extra
 from newnormal.tabular.columns import Selection
 from newnormal.tabular.frames import frame_table
 from newnormal.tabular.ordering.arranging import arranged
@@ -150,10 +150,8 @@ def _lines_table(
 
 def parquet_frame(path: str | PathLike[str]) -> "nw.DataFrame[Any]":
     """Return a Parquet file as a frame."""
-    try:
+    with extra("parquet", "polars"):
         import polars as pl
-    except ImportError:
-        raise MissingExtraError.of("parquet", "polars") from None
     import narwhals as nw
 
     if _is_stdin(path):

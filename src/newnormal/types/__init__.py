@@ -1,91 +1,44 @@
 """The values that travel between layers: arrays, verdicts, alarms, changes, incidents, events."""
 
-from newnormal.types.alarms import (
-    ACCEPTED,
-    BACK_TO_NORMAL,
-    BECAME_CHANGE,
-    CHANGE_KINDS,
-    CHANGED,
-    CLOSED,
-    END_OF_STREAM,
-    INCIDENT,
-    INCIDENT_ENDED,
-    OPENED,
-    PENDING,
-    REJECTED,
-    REVERTED,
-    SAMPLES_AGAIN,
-    SCORE,
-    SEVERITY_WORDS,
-    SILENCE,
-    UNDONE,
-    UPDATED,
-    WEIGHTS,
-    Alarm,
-    Change,
-    Event,
-    Evidence,
-    Incident,
-    IncidentEvent,
-    Peak,
-)
-from newnormal.types.arrays import (
-    NO_TIME,
-    Bools,
-    Floats,
-    Floats32,
-    Ints,
-    Times,
-    ns_of_time,
-    time_at,
-    time_of_ns,
-    time_text,
-)
-from newnormal.types.observed import Observed
-from newnormal.types.timeline import ChangeSpan, Timeline
-from newnormal.types.verdicts import Verdict, Verdicts
-
-__all__ = [
-    "ACCEPTED",
-    "BACK_TO_NORMAL",
-    "BECAME_CHANGE",
-    "CHANGED",
-    "CHANGE_KINDS",
-    "CLOSED",
-    "END_OF_STREAM",
-    "INCIDENT",
-    "INCIDENT_ENDED",
-    "NO_TIME",
-    "OPENED",
-    "PENDING",
-    "REJECTED",
-    "REVERTED",
-    "SAMPLES_AGAIN",
-    "SCORE",
-    "SEVERITY_WORDS",
-    "SILENCE",
-    "UNDONE",
-    "UPDATED",
-    "WEIGHTS",
-    "Alarm",
-    "Bools",
-    "Change",
-    "ChangeSpan",
-    "Event",
-    "Evidence",
-    "Floats",
-    "Floats32",
-    "Incident",
-    "IncidentEvent",
-    "Ints",
-    "Observed",
-    "Peak",
-    "Timeline",
-    "Times",
-    "Verdict",
-    "Verdicts",
-    "ns_of_time",
-    "time_at",
-    "time_of_ns",
-    "time_text",
-]
+from newnormal.types.alarms import ACCEPTED as ACCEPTED
+from newnormal.types.alarms import BACK_TO_NORMAL as BACK_TO_NORMAL
+from newnormal.types.alarms import BECAME_CHANGE as BECAME_CHANGE
+from newnormal.types.alarms import CHANGE_KINDS as CHANGE_KINDS
+from newnormal.types.alarms import CHANGED as CHANGED
+from newnormal.types.alarms import CLOSED as CLOSED
+from newnormal.types.alarms import END_OF_STREAM as END_OF_STREAM
+from newnormal.types.alarms import INCIDENT as INCIDENT
+from newnormal.types.alarms import INCIDENT_ENDED as INCIDENT_ENDED
+from newnormal.types.alarms import OPENED as OPENED
+from newnormal.types.alarms import PENDING as PENDING
+from newnormal.types.alarms import REJECTED as REJECTED
+from newnormal.types.alarms import REVERTED as REVERTED
+from newnormal.types.alarms import SAMPLES_AGAIN as SAMPLES_AGAIN
+from newnormal.types.alarms import SCORE as SCORE
+from newnormal.types.alarms import SEVERITY_WORDS as SEVERITY_WORDS
+from newnormal.types.alarms import SILENCE as SILENCE
+from newnormal.types.alarms import UNDONE as UNDONE
+from newnormal.types.alarms import UPDATED as UPDATED
+from newnormal.types.alarms import WEIGHTS as WEIGHTS
+from newnormal.types.alarms import Alarm as Alarm
+from newnormal.types.alarms import Change as Change
+from newnormal.types.alarms import Event as Event
+from newnormal.types.alarms import Evidence as Evidence
+from newnormal.types.alarms import Incident as Incident
+from newnormal.types.alarms import IncidentEvent as IncidentEvent
+from newnormal.types.alarms import Peak as Peak
+from newnormal.types.arrays import NO_TIME as NO_TIME
+from newnormal.types.arrays import Bools as Bools
+from newnormal.types.arrays import Floats as Floats
+from newnormal.types.arrays import Floats32 as Floats32
+from newnormal.types.arrays import Ints as Ints
+from newnormal.types.arrays import Times as Times
+from newnormal.types.arrays import ns_of_time as ns_of_time
+from newnormal.types.arrays import time_at as time_at
+from newnormal.types.arrays import time_of_ns as time_of_ns
+from newnormal.types.arrays import time_text as time_text
+from newnormal.types.observed import Observed as Observed
+from newnormal.types.timeline import ChangeSpan as ChangeSpan
+from newnormal.types.timeline import Timeline as Timeline
+from newnormal.types.verdicts import Verdict as Verdict
+from newnormal.types.verdicts import Verdicts as Verdicts

@@ -1,8 +1,6 @@
 """PyTorch models (the extra `deep`), one file each."""
 
-from newnormal.errors import MissingExtraError
+from newnormal.errors import extra
 
-try:
+with extra("deep", "torch"):
     import torch  # noqa: F401 - here, so that each model reports a missing torch alike
-except ImportError:
-    raise MissingExtraError.of("deep", "torch") from None

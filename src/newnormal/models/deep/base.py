@@ -16,20 +16,15 @@ from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from newnormal.core.windows import starts
-from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import StepOut, StepParams
 from newnormal.kernels.stream import ModelState
 from newnormal.models.base import Block, Model, Training
 from newnormal.types import Bools, Floats, Floats32
-
-try:
-    import torch
-    from torch import Tensor, nn
-except ImportError:
-    raise MissingExtraError.of("deep", "torch") from None
 
 # A network is shared by all streams of one fit, and bound to one stream's weights at a time.
 _BOUND = threading.RLock()

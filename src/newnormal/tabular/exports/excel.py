@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from typing import Any, BinaryIO
 
-from newnormal.errors import InputError, MissingExtraError
+from newnormal.errors import InputError, extra
 from newnormal.tabular.exports.wide import csv_line
 from newnormal.texts import listed
 
@@ -37,10 +37,8 @@ def translate(file: BinaryIO, sheet: str | None) -> tuple[str, Iterator[bytes]]:
             hint="if it is text, leave out --input-format excel (format=)",
         )
     _check_archive(content)
-    try:
+    with extra("excel", "openpyxl"):
         import openpyxl
-    except ImportError:
-        raise MissingExtraError.of("excel", "openpyxl") from None
     try:
         with warnings.catch_warnings():  # of styles and extensions, which do not matter here
             warnings.simplefilter("ignore")

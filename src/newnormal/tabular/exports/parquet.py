@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO
 
-from newnormal.errors import InputError, MissingExtraError
+from newnormal.errors import InputError, extra
 from newnormal.tabular.reading import Reading
 from newnormal.texts import listed
 
@@ -25,10 +25,8 @@ def translate(file: BinaryIO, reading: Reading, by: Sequence[str]) -> Iterator[b
     content = file.read()
     if content.startswith(_ENCRYPTED):
         raise InputError("expected Parquet, found an encrypted file", hint="save it unencrypted")
-    try:
+    with extra("parquet", "polars"):
         import polars as pl
-    except ImportError:
-        raise MissingExtraError.of("parquet", "polars") from None
     try:
         frame = pl.read_parquet(BytesIO(content))
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from newnormal.errors import InputError, MissingExtraError
+from newnormal.errors import InputError, extra
 
 # Returns the next bytes; b"" if none have come yet, None at the end.
 Poll = Callable[[], "bytes | None"]
@@ -146,10 +146,8 @@ class _Zstd(_Decompression):
 
     def __init__(self, poll: Poll) -> None:
         super().__init__(poll)
-        try:
+        with extra("zstd", "zstandard"):
             import zstandard
-        except ImportError:
-            raise MissingExtraError.of("zstd", "zstandard") from None
         self._zstandard = zstandard
 
     def _start(self) -> Any:
