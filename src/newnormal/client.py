@@ -242,9 +242,9 @@ class Client:
         """Comment an item."""
         return self._object("POST", f"items/{quote(key, safe='')}/comments", body={"text": text})
 
-    def undo(self, stream: str, comment: str = "") -> dict[str, Any]:
+    def undo(self, stream: str, comment: str = "") -> None:
         """Undo the last acceptance of a stream."""
-        return self._decide(f"streams/{self.stream(stream)['id']}/undo", comment)
+        self._decide(f"streams/{self.stream(stream)['id']}/undo", comment)
 
     def refit(self, stream: str, **span: int) -> dict[str, Any]:
         """Fit a stream again, on its newest samples or on those from `first` to `last`."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from newnormal.service.config import TokenConfig, hash_token
-from tests.service.fake_service import FakeService, fake_config, served
+from newnormal.service.service import Service
+from tests.service.asgi import served
+from tests.service.plant import plant
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request
@@ -71,23 +73,15 @@ def close() -> None:
 
 
 @contextmanager
-def running(streams: int = 20, **options: Any) -> Iterator[tuple[FakeService, str]]:
-    """Serve a service whose time stands still until the test lets it pass."""
-    service = FakeService(streams, **options)
-    with served(service) as address:
+def running(**changes: Any) -> Iterator[tuple[Service, str]]:
+    """Serve a plant whose time stands still until the test lets it pass."""
+    with plant(**changes) as service, served(service) as address:
         try:
             yield service, address
         finally:
             close()  # before the service is gone, which they would say
 
 
-def quiet(service: FakeService) -> int:
-    """Return the number of a live stream without anything open."""
-    return next(
-        each.id for each in service.streams() if each.state == "live" and not each.attention
-    )
-
-
 def with_token(role: str = "operate") -> Any:
-    """Return the configuration of a service that asks for `TOKEN`."""
-    return fake_config(tokens=(TokenConfig("anna", role, hash_token(TOKEN)),))
+    """Return the tokens of a service that asks for `TOKEN`."""
+    return {"tokens": (TokenConfig("anna", role, hash_token(TOKEN)),)}

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from tests.service.fake_service import FakeService, served
+from newnormal.arrivals.arrival import Arrival
+from newnormal.service.service import Service
+from tests.service.asgi import served
+from tests.service.plant import QUIET, open_alarm, plant
+from tests.service.running import START, push
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -43,13 +50,23 @@ SCROLL = """() => new Promise(done => {
 })"""
 
 
+@contextmanager
+def many() -> Iterator[Service]:
+    """Give a plant among many streams that have sent a sample."""
+    sample = np.array([START]), np.array([[1.0, 2.0]])
+    with plant() as service:
+        some = range(len(service.streams()), STREAMS)
+        push(service, *(Arrival(f"press-{number}", ("a", "b"), *sample) for number in some))
+        yield service
+
+
 def nodes(page: Page) -> int:
     count: int = page.evaluate("document.querySelectorAll('*').length")
     return count
 
 
 def test_two_thousand_streams_are_soon_there_and_scroll_without_a_stop(browser: Browser) -> None:
-    with served(FakeService(STREAMS)) as address:
+    with many() as service, served(service) as address:
         context = browser.new_context(viewport={"width": 1280, "height": 860})
         page = context.new_page()
         page.goto(f"{address}/#/health")  # the browser and the server have started
@@ -84,16 +101,12 @@ def scrolled_through(context: BrowserContext, address: str) -> tuple[float, floa
 
 
 def test_an_alarm_among_two_thousand_streams_is_on_top_at_once(browser: Browser) -> None:
-    service = FakeService(STREAMS)
-    number = next(
-        each.id for each in service.streams() if each.state == "live" and not each.attention
-    )
-    with served(service) as address:
+    with many() as service, served(service) as address:
         context = browser.new_context(viewport={"width": 1280, "height": 860})
         page = context.new_page()
         page.goto(address)
         page.locator("[data-stream]").first.wait_for()
-        service.inject_alarm(number, ratio=9)
-        page.locator(f".nn-row-alarm[data-row='{number}']").wait_for()
-        assert page.locator("[data-row]").first.get_attribute("data-row") == str(number)
+        open_alarm(service)
+        page.locator(f".nn-row-alarm[data-row='{QUIET}']").wait_for()
+        assert page.locator("[data-row]").first.get_attribute("data-row") == str(QUIET)
         context.close()

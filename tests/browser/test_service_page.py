@@ -10,8 +10,29 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from tests.browser.service_pages import DRAWN, TOKEN, Open, quiet, running, with_token
-from tests.service.fake_service import PERIOD, FakeService, served
+from newnormal.engine.log import entries as log
+from newnormal.errors import FeedbackError
+from tests.browser.service_pages import DRAWN, TOKEN, Open, running, with_token
+from tests.service.asgi import served
+from tests.service.plant import (
+    ALARM,
+    ALARMED,
+    COLLECTING,
+    FAILED,
+    FITTING,
+    PENDING,
+    PERIOD,
+    QUIET,
+    close_alarm,
+    feed,
+    item,
+    open_alarm,
+    open_change,
+    plant,
+    put,
+    stream_name,
+)
+from tests.service.running import logged, number
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -30,18 +51,18 @@ def rows(page: Page) -> list[str]:
 
 
 def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -> None:
-    with running() as (service, address):
+    with running() as (_, address):
         page = visited(address)
         page.locator("[data-stream]").first.wait_for()
-        need = sum(bool(each.attention) for each in service.streams())
+        need = 8  # six in alarm, one with a change, one that failed
         assert page.locator("h1").inner_text() == f"{need} of 20 streams need attention"
         assert page.title() == f"({need}) Streams · newnormal"
         first = page.locator(".nn-row[data-row]").first.inner_text()
         assert "In alarm" in first  # in words, not by colour alone
-        assert "temperature" in first
+        assert "pressure" in first
         assert "since" in first
         assert len(rows(page)) >= 14
-        page.get_by_role("region", name="Incidents").get_by_text("5 streams").wait_for()
+        page.get_by_role("region", name="Incidents").get_by_text("5 of 17 streams").wait_for()
 
 
 @pytest.mark.parametrize(
@@ -49,46 +70,47 @@ def test_the_overview_shows_what_needs_attention_first_in_words(visited: Open) -
 )
 def test_what_is_over_is_not_told_as_if_it_were_now(visited: Open, state: str, lead: str) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        change = service.inject_change(number, state=state)
-        page = visited(address, f"#/?search={service.views[number].name}")
-        what = page.locator(f"[data-row='{number}'] .nn-what")
+        change = item(service, f"change-{PENDING}-1-1")
+        if state == "accepted":
+            service.decide(change.key, "accept").result()
+        elif state == "reverted":
+            change = open_change(service)
+            feed(service, QUIET, 200)
+        change = item(service, change.key)
+        assert change.state == state
+        page = visited(address, f"#/?search={stream_name(change.stream or 0)}")
+        what = page.locator(f"[data-row='{change.stream}'] .nn-what")
         what.wait_for()
-        assert what.inner_text() == f"{lead}{change.sentence}"
+        assert what.inner_text() == lead + change.sentence.partition(" since ")[0].rstrip(",")
 
 
 def test_streams_are_searched_filtered_and_sorted_and_a_reload_keeps_it(visited: Open) -> None:
-    with running(60) as (service, address):
+    with running() as (_, address):
         page = visited(address)
         page.locator("[data-stream]").first.wait_for()
-        page.get_by_label("Find a stream").fill("press-003")
+        page.get_by_label("Find a stream").fill("press-1")
         page.get_by_text("10 streams found").wait_for()
         page.get_by_label("Order of streams").select_option("name")
         page.wait_for_function("() => location.hash.includes('sort=name')")
         page.reload()
         page.get_by_text("10 streams found").wait_for()
-        assert page.get_by_label("Find a stream").input_value() == "press-003"
+        assert page.get_by_label("Find a stream").input_value() == "press-1"
         until(lambda: len(rows(page)) == 10, "10 rows")
         assert (found := rows(page)) == sorted(found)
         page.get_by_label("Find a stream").fill("")
         page.get_by_role("button", name="change pending").click()
         page.wait_for_function("() => location.hash.includes('status=change')")
-        wanted = {each.name for each in service.streams() if each.attention == "change"}
-        page.wait_for_function(
-            "n => document.querySelectorAll('[data-stream]').length === n", arg=len(wanted)
-        )
-        assert set(rows(page)) == wanted
+        until(lambda: rows(page) == [stream_name(PENDING)], "the stream with a change")
 
 
 def test_an_alarm_arrives_without_reload_is_accepted_and_closes(visited: Open) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        name = service.views[number].name
+        name = stream_name(QUIET)
         page = visited(address, "#/inbox")
         page.locator("[data-item]").first.wait_for()
         page.evaluate("self.stays = true")
         assert page.get_by_role("link", name=name).count() == 0
-        key = service.inject_alarm(number, ratio=5.0).key
+        key = open_alarm(service).key
         entry = page.locator(f"[data-item='{key}']")
         entry.wait_for()
         assert name in entry.inner_text()
@@ -103,27 +125,27 @@ def test_an_alarm_arrives_without_reload_is_accepted_and_closes(visited: Open) -
         dialog.get_by_label("Comment").fill("a new recipe")
         dialog.get_by_role("button", name="Accept as normal").click()
         entry.wait_for(state="detached")
-        assert service.item(key).state == "closed"
-        assert service.item(key).body["reason"] == "accepted"
+        assert item(service, key).state == "closed"
+        assert item(service, key).body["reason"] == "accepted"
         page.get_by_text("a new recipe").wait_for()
         assert page.evaluate("self.stays")  # it was never loaded again
 
 
 def test_the_inbox_is_used_with_the_keyboard_alone(visited: Open) -> None:
     with running() as (service, address):
-        change = service.inject_change(quiet(service), back=50)
+        key = f"change-{PENDING}-1-1"
         page = visited(address, "#/inbox?kind=change")
-        page.locator(f"[data-item='{change.key}']").wait_for()
+        page.locator(f"[data-item='{key}']").wait_for()
         page.keyboard.press("j")
         page.wait_for_function(
-            "k => document.querySelector('.nn-picked')?.dataset.item === k", arg=change.key
+            "k => document.querySelector('.nn-picked')?.dataset.item === k", arg=key
         )
         page.keyboard.press("r")
         page.get_by_role("dialog").wait_for()
         page.keyboard.press("Control+Enter")
         page.get_by_role("dialog").wait_for(state="detached")
         page.get_by_text("rejected, still there").first.wait_for()
-        assert service.item(change.key).state == "rejected"
+        assert item(service, key).state == "rejected"
         page.keyboard.press("?")
         assert "next, previous item" in page.get_by_role("dialog").inner_text()
         page.keyboard.press("Escape")
@@ -148,7 +170,7 @@ def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Op
         page.locator(".nn-headline").get_by_text("What to do:").first.wait_for()
         text = page.locator(".nn-headline").inner_text()
         assert re.search(r"In alarm since .*\d\d:\d\d", text)
-        assert "temperature 40, expected 8 to 11" in text
+        assert "temperature 17.16, expected 7.5 to 9.77" in text
         assert "What to do:" in text
         assert page.locator(".nn-panel h3").all_inner_texts()[:2] == [
             "Ratio to the limit",
@@ -161,21 +183,21 @@ def test_a_streams_page_says_what_happened_since_when_and_what_to_do(visited: Op
 
 def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visited: Open) -> None:
     with running() as (service, address):
-        page = visited(address, f"#/stream/{quiet(service)}")
+        page = visited(address, f"#/stream/{QUIET}")
         page.wait_for_function(DRAWN)
         picture = "NN.current.view.picture"
         end = page.evaluate(f"{picture}.view[1]")
-        service.tick(30)
+        feed(service, QUIET, 30)
         page.wait_for_function(f"t => {picture}.view[1] >= t", arg=end + 30 * PERIOD / 1e9 - 1)
         assert page.get_by_role("button", name="Live").get_attribute("aria-pressed") == "true"
         page.wait_for_function(  # the range moves first, its samples are read after
             f"t => {picture}.found.x.at(-1) >= t", arg=end + 30 * PERIOD / 1e9 - 1
         )
-        page.get_by_role("button", name="6 h").click()
+        page.get_by_role("button", name="1 h").click()
         page.keyboard.press("ArrowLeft")
         page.wait_for_function("() => location.hash.includes('from=')")
         view = page.evaluate(f"{picture}.view")
-        service.tick(30)
+        feed(service, QUIET, 30)
         page.wait_for_function(f"t => {picture}.full[1] >= t", arg=end + 60 * PERIOD / 1e9 - 1)
         assert page.evaluate(f"{picture}.view") == view
         page.reload()
@@ -186,104 +208,110 @@ def test_the_picture_follows_the_newest_samples_until_one_looks_elsewhere(visite
 
 
 def test_months_are_thinned_and_no_extreme_is_lost(visited: Open) -> None:
-    with running(samples=400_000) as (_, address):
-        page = visited(address, "#/stream/17")
+    with running() as (service, address):
+        for _ in range(8):
+            feed(service, ALARMED, 50_000)
+        page = visited(address, f"#/stream/{ALARMED}")
         page.wait_for_function(DRAWN)
         page.get_by_role("button", name="All").click()
         page.wait_for_function("() => +document.querySelector('.nn-picture').dataset.per > 50")
         page.get_by_text("extremes kept").wait_for()
         found = page.evaluate("NN.current.view.picture.found")
         assert len(found["x"]) < 8_000
-        assert max(each for each in found["columns"]["ratio"] if each is not None) == 4
+        most = max(each for each in found["columns"]["ratio"] if each is not None)
+        assert most == pytest.approx(item(service, ALARM).ratio, abs=0.01)
 
 
 def test_an_alarm_that_opens_is_seen_in_the_picture_and_closes_by_itself(visited: Open) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        page = visited(address, f"#/stream/{number}")
+        page = visited(address, f"#/stream/{QUIET}")
         page.wait_for_function(DRAWN)
         assert page.locator("h1").inner_text().splitlines()[-1].startswith("Normal")
-        key = service.inject_alarm(number, back=20, length=20).key
+        open_alarm(service)
         page.locator("h1 .nn-is-alarm").wait_for()
         page.locator(".nn-event.nn-alarm.nn-open").last.wait_for()
-        service.close_alarm(key)
+        close_alarm(service)
         page.locator("h1 .nn-is-normal").wait_for()
         page.locator(".nn-event.nn-alarm.nn-open").first.wait_for(state="detached")
 
 
 def test_streams_that_are_silent_together_are_one_incident(visited: Open) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        calm = [each.id for each in service.streams() if each.state == "live"]
-        calm = [each for each in calm if not service.views[each].attention]
-        item = service.inject_outage(calm)
-        page = visited(address, f"#/stream/{number}")
+        calm = [each for each in service.streams() if each.state == "live" and not each.attention]
+        (first, since), *others = [(each.id, each.newest or 0) for each in calm]
+        silent = log.Silent(first, since, since + 100 * PERIOD, tuple(others))
+        service._engine.submit(silent, internal=True).applied.result()
+        key = "incident-silence-1"
+        page = visited(address, f"#/stream/{QUIET}")
         page.locator("h1").get_by_text("Silent since").wait_for()
         text = page.locator(".nn-headline").inner_text()
         assert f"Incident: no samples of {len(calm)} streams of source plant" in text
         assert "What to do: Check what sends these streams" in text
         page.locator(".nn-headline").get_by_role("link", name="Incident").click()
-        page.locator(f".nn-item[data-key='{item.key}']").wait_for()
+        page.locator(f".nn-item[data-key='{key}']").wait_for()
         page.locator(".nn-item-head").get_by_text("Incident", exact=True).wait_for()
         assert page.locator(".nn-streams a").count() == len(calm)
         page.goto(f"{address}/#/inbox")
-        page.locator(f"[data-item='{item.key}']").wait_for()
+        page.locator(f"[data-item='{key}']").wait_for()
         page.goto(f"{address}/#/")
         page.get_by_role("region", name="Incidents").get_by_text("of source plant").wait_for()
 
 
 def test_streams_that_are_not_live_say_how_far_they_are(visited: Open) -> None:
-    with running(60) as (_, address):
-        page = visited(address, "#/stream/50")
-        page.get_by_text("Collecting history: 400 of 1,000 samples").wait_for()
+    with running() as (_, address):
+        page = visited(address, f"#/stream/{COLLECTING}")
+        page.get_by_text("Collecting history: 100 of 400 samples").wait_for()
         assert page.get_by_role("progressbar").is_visible()
-        page = visited(address, "#/stream/51")
+        page = visited(address, f"#/stream/{FITTING}")
         page.get_by_text("Learning what is normal").wait_for()
-        page = visited(address, "#/stream/52")
+        page = visited(address, f"#/stream/{FAILED}")
         page.get_by_text("expected 2 channels that vary").wait_for()
 
 
 def test_removing_and_undoing_are_confirmed(visited: Open) -> None:
-    with running(80) as (service, address):
-        page = visited(address, "#/stream/37", expected="409")
+    with running() as (service, address):
+        service.decide(f"change-{PENDING}-1-1", "accept").result()
+        before = service.log.last
+        page = visited(address, f"#/stream/{PENDING}", expected="409")
         page.get_by_role("button", name="Undo the newest").click()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
-        assert service.item("change-37-1-1").state == "accepted"
+        assert service.log.last == before
         page.get_by_role("button", name="Undo the newest").click()
         page.get_by_role("dialog").get_by_role("button", name="Undo").click()
         page.get_by_text("is undone").wait_for()
-        assert service.item("change-37-1-1").state == "rejected"
+        with pytest.raises(FeedbackError, match="expected an accepted new normal to go back from"):
+            service.decide(None, "undo", stream=PENDING).result()
         page.get_by_role("button", name="Remove the stream").click()
         dialog = page.get_by_role("dialog")
         assert "deleted for good" in dialog.inner_text()
         page.keyboard.press("Escape")
         dialog.wait_for(state="detached")
-        assert service.stream(37) is not None
+        assert service.stream(PENDING) is not None
         page.get_by_role("button", name="Remove the stream").click()
         dialog.get_by_role("button", name="Remove for good").click()
         page.locator("[data-stream]").first.wait_for()
-        assert service.stream(37) is None
+        assert service.stream(PENDING) is None
 
 
 def test_names_are_shown_as_text(visited: Open) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        service.rename(number, ODD)
-        item = service.inject_alarm(number, back=10, length=10)
+        put(service, ODD)
+        feed(service, number(service, ODD), 100)
+        key = open_alarm(service, number(service, ODD)).key
         page = visited(address)
         page.get_by_role("link", name=ODD).wait_for()
         assert page.locator("img").count() == 0
         page.get_by_role("link", name=ODD).click()
         page.wait_for_function(DRAWN)
         assert ODD in page.locator("h1").inner_text()
-        page.goto(f"{address}/#/item/{item.key}")
+        page.goto(f"{address}/#/item/{key}")
         page.locator(".nn-item-stream").wait_for()
         assert page.locator(".nn-item-stream").inner_text() == ODD
         assert page.locator("img").count() == 0
 
 
 def test_scripts_inside_the_page_are_forbidden(visited: Open) -> None:
-    with running(3) as (_, address):
+    with running(empty=True) as (_, address):
         page = visited(address, expected="Content Security Policy")
         found = page.evaluate(
             """() => {
@@ -298,7 +326,7 @@ def test_scripts_inside_the_page_are_forbidden(visited: Open) -> None:
 
 
 def test_login_and_logout(visited: Open) -> None:
-    with running(config=with_token()) as (service, address):
+    with running(**with_token()) as (service, address):
         page = visited(address, "#/stream/17", expected="401")
         field = page.get_by_label("Token")
         field.fill("wrong")
@@ -313,8 +341,8 @@ def test_login_and_logout(visited: Open) -> None:
         page.wait_for_function(DRAWN)
         page.get_by_role("button", name="Accept as normal").first.click()
         page.get_by_role("dialog").get_by_role("button", name="Accept as normal").click()
-        page.get_by_text("Accepted: hall-05/press-0017").wait_for()
-        assert service.item("alarm-17-1-1").state == "closed"
+        page.get_by_text(f"Accepted: {stream_name(ALARMED)}").wait_for()
+        assert item(service, ALARM).state == "closed"
         page.get_by_role("button", name="Log out").click()
         page.get_by_label("Token").wait_for()
         page.reload()
@@ -324,7 +352,7 @@ def test_login_and_logout(visited: Open) -> None:
 
 
 def test_who_may_only_read_sees_no_buttons_that_decide(visited: Open) -> None:
-    with running(config=with_token("read")) as (_, address):
+    with running(**with_token("read")) as (_, address):
         page = visited(address, "#/stream/17", expected="401")
         page.get_by_label("Token").fill(TOKEN)
         page.keyboard.press("Enter")
@@ -334,7 +362,7 @@ def test_who_may_only_read_sees_no_buttons_that_decide(visited: Open) -> None:
 
 
 def test_the_first_start_shows_how_to_push(visited: Open) -> None:
-    with running(0) as (service, address):
+    with running(empty=True, now=None) as (service, address):
         page = visited(address)
         page.get_by_text("Ready for the first samples").wait_for()
         text = page.locator("main").inner_text()
@@ -344,29 +372,28 @@ def test_the_first_start_shows_how_to_push(visited: Open) -> None:
         names: dict[str, Any] = {}
         exec(lines.partition("client.upload_history")[0], names)  # as a reader would
         names["client"].close()
-        [(arrivals, history)] = service.pushed
-        assert arrivals[0].stream == "press-1"
-        assert arrivals[0].channels == ("temperature", "pressure")
-        assert not history
+        [entry] = logged(service)
+        assert entry.arrivals[0].stream == "press-1"
+        assert entry.arrivals[0].channels == ("temperature", "pressure")
+        assert not entry.history
         page.locator("[data-stream='press-1']").wait_for()
 
 
 def test_a_lost_connection_is_said_and_the_page_recovers_by_itself(visited: Open) -> None:
-    service = FakeService(20)
-    with served(service) as address:
-        page = visited(address, expected="ERR_|Failed to load")
-        page.locator("[data-stream]").first.wait_for()
-        port = int(address.rsplit(":", 1)[1])
-        page.evaluate("self.stays = true")
-    banner = page.get_by_role("alert").filter(has_text="No connection to the service since")
-    banner.wait_for()
-    with served(service, port):
-        banner.wait_for(state="hidden", timeout=30_000)
-        key = service.inject_alarm(quiet(service)).key
-        page.wait_for_function("n => document.querySelector('h1').innerText.startsWith(n)", arg="")
-        page.goto(f"{address}/#/item/{key}")
-        page.get_by_text("What to do:").wait_for()
-        assert page.evaluate("self.stays")
+    with plant() as service:
+        with served(service) as address:
+            page = visited(address, expected="ERR_|Failed to load")
+            page.locator("[data-stream]").first.wait_for()
+            port = int(address.rsplit(":", 1)[1])
+            page.evaluate("self.stays = true")
+        banner = page.get_by_role("alert").filter(has_text="No connection to the service since")
+        banner.wait_for()
+        with served(service, port):
+            banner.wait_for(state="hidden", timeout=30_000)
+            key = open_alarm(service).key
+            page.goto(f"{address}/#/item/{key}")
+            page.get_by_text("What to do:").wait_for()
+            assert page.evaluate("self.stays")
 
 
 def test_health_is_said_in_sentences(visited: Open) -> None:
@@ -384,12 +411,10 @@ def test_health_is_said_in_sentences(visited: Open) -> None:
 )
 def test_on_a_phone_nothing_is_wider_than_the_screen(visited: Open, place: str) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        service.rename(
-            number,
-            "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery",
-        )
-        service.inject_alarm(number)
+        long = "building 7/floor 12/air handling unit 3/supply air temperature after heat recovery"
+        put(service, long)
+        feed(service, number(service, long), 100)
+        open_alarm(service, number(service, long))
         page = visited(address, place, width=390, height=844, has_touch=True, is_mobile=True)
         page.wait_for_function("() => !/reading …|Reading the/.test(document.body.innerText)")
         assert page.evaluate("document.documentElement.scrollWidth") == 390

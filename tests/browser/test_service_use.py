@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,29 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
-from newnormal.engine.values import Item
-from tests.browser.service_pages import DRAWN, TOKEN, Open, quiet, running, with_token
+from newnormal.engine.values import Item, ThinnedSeries
+from tests.browser.service_pages import DRAWN, TOKEN, Open, running, with_token
+from tests.service.plant import (
+    ALARM,
+    ALARMED,
+    PENDING,
+    QUIET,
+    close_alarm,
+    feed,
+    item,
+    open_alarm,
+    open_change,
+    put,
+    rewrite,
+    stream_name,
+)
+from tests.service.running import number
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-PLACES = ["#/", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/item/incident-1", "#/health"]
+PLACES = ["#/", "#/stream/17", "#/inbox", "#/item/alarm-17-1-1", "#/item/incident-2", "#/health"]
 SAID = "text => document.querySelector('.nn-counts').textContent.includes(text)"
 
 
@@ -30,14 +45,14 @@ def test_buttons_keep_the_focus_and_a_click_while_samples_come(visited: Open) ->
         button = page.get_by_role("button", name="Reject as a fault")
         button.focus()
         page.evaluate("self.focused = document.activeElement")
-        service.tick(30)
-        page.wait_for_function(SAID, arg="20,030 samples")
+        feed(service, ALARMED, 10, fault=9.0)
+        page.wait_for_function(SAID, arg="2,010 samples")
         assert page.evaluate("document.activeElement === self.focused")
-        assert "for 12 min" in page.locator("h1").inner_text()
+        assert "for 8 min" in page.locator("h1").inner_text()
         button.hover()
         page.mouse.down()
-        service.tick(30)
-        page.wait_for_function(SAID, arg="20,060 samples")
+        feed(service, ALARMED, 10, fault=9.0)
+        page.wait_for_function(SAID, arg="2,020 samples")
         page.mouse.up()
         page.get_by_role("dialog").wait_for()
 
@@ -58,13 +73,13 @@ def test_samples_that_come_while_others_are_read_are_shown(visited: Open) -> Non
 
         page.route("**/streams/17", answer)
         for ticks in (1, 2):
-            service.tick()
+            feed(service, ALARMED, 1, fault=9.0)
             page.wait_for_function("ticks => self.ticks === ticks", arg=ticks)
             while not answers:
                 page.wait_for_timeout(1)
         (route, found), *_ = answers
         route.fulfill(response=found)
-        page.wait_for_function(SAID, arg="20,002 samples")
+        page.wait_for_function(SAID, arg="2,002 samples")
 
 
 def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) -> None:
@@ -72,51 +87,47 @@ def test_a_sentence_that_changes_is_written_into_the_same_card(visited: Open) ->
         page = visited(address, "#/stream/17")
         page.wait_for_function(DRAWN)
         page.get_by_role("button", name="Accept as normal").focus()
-        item = service.item("alarm-17-1-1")
-        service.put(replace(item, sentence="temperature 50", updated=item.updated + 1))
-        service.inject_change(17)  # all is read again
-        page.locator("[data-now='alarm-17-1-1']").get_by_text("temperature 50").wait_for()
-        page.locator(".nn-entry").get_by_text("temperature 50").wait_for()
+        feed(service, ALARMED, 5, fault=9.0, channels=slice(2))
+        page.locator(f"[data-now='{ALARM}']").get_by_text("also pressure").wait_for()
+        page.locator(".nn-entry").get_by_text("also pressure").wait_for()
         assert page.evaluate("document.activeElement.dataset.verb") == "accept"
 
 
 def test_an_alarm_and_the_change_that_began_with_it_are_decided_once(visited: Open) -> None:
     with running() as (service, address):
-        change = service.inject_change(17, back=50)
-        service.put(replace(change, body={**change.body, "alarm": 1}))
-        page = visited(address, "#/stream/17")
+        open_change(service)
+        page = visited(address, f"#/stream/{QUIET}")
         page.wait_for_function(DRAWN)
-        card = page.locator("[data-now='alarm-17-1-1 change-17-1-1']")
-        assert "temperature 40" in card.inner_text()
-        assert "Change waiting for a decision: vibration from 12 to 15" in card.inner_text()
+        card = page.locator(f"[data-now='alarm-{QUIET}-1-1 change-{QUIET}-1-1']")
+        assert "temperature 19." in card.inner_text()
+        assert "Change waiting for a decision: temperature from 1" in card.inner_text()
         names = page.locator("[data-verb]").evaluate_all("all => all.map(e => e.ariaLabel)")
         assert names == ["Accept as normal: change 1", "Reject as a fault: change 1"]
 
 
 def test_buttons_of_two_items_have_two_names(visited: Open) -> None:
     with running() as (service, address):
-        service.inject_change(17, back=50)
-        page = visited(address, "#/stream/17")
+        open_alarm(service, PENDING)
+        page = visited(address, f"#/stream/{PENDING}")
         page.wait_for_function(DRAWN)
-        assert page.get_by_role("button", name="Accept as normal: alarm 1").count() == 1
+        assert page.get_by_role("button", name="Accept as normal: alarm 2").count() == 1
         assert page.get_by_role("button", name="Accept as normal: change 1").count() == 1
 
 
 def test_channels_that_were_rejected_wait_for_nobody(visited: Open) -> None:
     with running() as (service, address):
-        number = quiet(service)
         now = service.clock()
         body = {"new": ["torque"], "gone": [], "channels": ["torque"]}
-        item = Item(
-            f"channels-{number}-1-1", "channels", number, 1, 1, "rejected", now, now, now, 0.0,
+        channels = Item(
+            f"channels-{QUIET}-1-1", "channels", QUIET, 1, 1, "rejected", now, now, now, 0.0,
             "1 new channel: torque", body, 1,
         )  # fmt: skip
-        service.put(item)
-        page = visited(address, f"#/item/{item.key}")
+        rewrite(service, channels)
+        page = visited(address, f"#/item/{channels.key}")
         page.locator(".nn-chip").get_by_text("rejected", exact=True).wait_for()
         assert page.locator("[data-verb]").count() == 0
         assert page.get_by_text("What to do").count() == 0
-        page.goto(f"{address}/#/stream/{number}")
+        page.goto(f"{address}/#/stream/{QUIET}")
         page.wait_for_function(DRAWN)
         assert "Normal" in page.locator("h1").inner_text()
         assert page.locator("[data-verb]").count() == 0
@@ -139,7 +150,7 @@ def test_a_decision_is_asked_for_in_its_colour_and_no_key_confirms_it_by_chance(
         assert button.evaluate("e => getComputedStyle(e).backgroundColor") == coloured(page, colour)
         page.keyboard.press("Enter")
         assert dialog.is_visible()
-        assert service.item("alarm-17-1-1").state == "open"
+        assert item(service, ALARM).state == "open"
 
 
 def coloured(page: Page, name: str) -> str:
@@ -164,35 +175,33 @@ def test_what_cannot_be_undone_is_not_confirmed_by_a_key_that_comes_early(visite
 
 def test_an_incident_says_what_happened_in_each_stream(visited: Open) -> None:
     with running() as (service, address):
-        alarms = service.store.items.page(kinds=["incident"]).items[0].body["streams"]
-        first = next(each for each in service.streams() if each.name in alarms)
-        key = f"alarm-{first.id}-1-{alarms[first.name]}"
-        service.close_alarm(key)
-        page = visited(address, "#/item/incident-1")
+        close_alarm(service, 1)
+        name = stream_name(1)
+        page = visited(address, "#/item/incident-2")
         lines = page.get_by_role("list", name="Streams").get_by_role("listitem")
         until(lambda: lines.count() == 5, "a line for each stream")
-        line = lines.filter(has_text=first.name).inner_text()
-        assert "temperature 30, expected 8 to 11" in line
-        assert "lasted 3 min" in line
+        line = lines.filter(has_text=name).inner_text()
+        assert "pressure 14.6, expected 20.3 to 22.5" in line
+        assert "lasted 2 min" in line
         assert "open" in lines.last.inner_text()
-        lines.filter(has_text=first.name).get_by_role("link").click()
-        page.wait_for_function("k => location.hash.includes(`item=${k}`)", arg=key)
+        lines.filter(has_text=name).get_by_role("link").click()
+        page.wait_for_function("k => location.hash.includes(`item=${k}`)", arg="alarm-1-1-1")
 
 
 def test_an_incident_that_has_ended_says_from_when_to_when(visited: Open) -> None:
     with running() as (service, address):
-        item = service.item("incident-1")
-        end = item.opened + 600 * 10**9
-        service.put(replace(item, state="closed", updated=end, ended=end))
-        page = visited(address, "#/item/incident-1")
-        page.locator(".nn-facts").get_by_text("2026-01-03 08:28 to 2026-01-03 08:38").wait_for()
+        incident = item(service, "incident-2")
+        end = incident.opened + 600 * 10**9
+        rewrite(service, replace(incident, state="closed", updated=end, ended=end))
+        page = visited(address, "#/item/incident-2")
+        page.locator(".nn-facts").get_by_text("2026-01-01 07:39 to 2026-01-01 07:49").wait_for()
 
 
 def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
     with running() as (service, address):
-        item = service.item("incident-1")
         names = ", ".join(f"hall-{k:02d}/press-{k:04d}" for k in range(40))
-        service.put(replace(item, sentence=f"alarms opened in {names}"))
+        incident = item(service, "incident-2")
+        rewrite(service, replace(incident, sentence=f"alarms opened in {names}"))
         card = visited(address, width=360).locator(".nn-incident")
         card.wait_for()
         assert card.evaluate("e => e.clientHeight") <= 3 * 23 + 2 * 11
@@ -200,7 +209,7 @@ def test_the_card_of_an_incident_has_three_lines(visited: Open) -> None:
 
 @pytest.mark.parametrize("width", [320, 360])
 def test_on_a_phone_nothing_is_too_wide_for_who_is_logged_in(visited: Open, width: int) -> None:
-    with running(config=with_token()) as (_, address):
+    with running(**with_token()) as (_, address):
         page = visited(address, "#/login", width=width, height=740, has_touch=True, expected="401")
         page.get_by_label("Token").fill(TOKEN)
         page.keyboard.press("Enter")
@@ -214,7 +223,7 @@ def test_on_a_phone_nothing_is_too_wide_for_who_is_logged_in(visited: Open, widt
 
 
 def test_a_wrong_token_is_told_to_those_who_do_not_see_the_page(visited: Open) -> None:
-    with running(config=with_token()) as (_, address):
+    with running(**with_token()) as (_, address):
         page = visited(address, "#/login", expected="401")
         field = page.get_by_label("Token")
         assert field.get_attribute("aria-invalid") is None
@@ -284,16 +293,16 @@ def test_nothing_moves_while_a_page_is_read(measured: Page, place: str, width: i
 
 def test_without_values_no_axis_is_invented(visited: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     with running() as (service, address):
-        number = quiet(service)
-        samples: Any = service.store.samples
-        made = samples._values
+        samples = service.store.samples
+        made = samples.series
 
-        def missing(view: object, numbers: Sequence[int]) -> object:
-            values, expected = made(view, numbers)
-            return np.full_like(values, np.nan), np.full_like(expected, np.nan)
+        def missing(*asked: Any) -> ThinnedSeries:
+            found = made(*asked)
+            none = np.full_like(found.low, np.nan)
+            return replace(found, low=none, high=none, expected=none, least=none, most=none)
 
-        monkeypatch.setattr(samples, "_values", missing)
-        page = visited(address, f"#/stream/{number}")
+        monkeypatch.setattr(samples, "series", missing)
+        page = visited(address, f"#/stream/{QUIET}")
         page.wait_for_function(DRAWN)
         page.locator("[data-channel='0']").get_by_text("no values").wait_for()
         drawn = "NN.current.view.picture.panels[0].u.axes[1]._values"  # the labels of the axis
@@ -305,9 +314,9 @@ def test_without_values_no_axis_is_invented(visited: Open, monkeypatch: pytest.M
 def test_a_name_from_right_to_left_changes_nothing_around_it(visited: Open) -> None:
     name = "\u05ea\u05e0\u05d5\u05e8 1"
     with running() as (service, address):
-        number = quiet(service)
-        service.rename(number, name)
-        service.inject_alarm(number, back=10, length=10)
+        put(service, name)
+        feed(service, number(service, name), 100)
+        open_alarm(service, number(service, name))
         page = visited(address)
         page.locator("a > bdi").get_by_text(name).wait_for()
         page.get_by_role("link", name=name).click()

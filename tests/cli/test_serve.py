@@ -23,7 +23,7 @@ from newnormal.service.config import ServiceConfig, TokenConfig, hash_token
 from tests.cli.conftest import Command
 from tests.processes import python
 from tests.service.asgi import Client
-from tests.service.fake_service import FakeService, fake_config
+from tests.service.plant import plant
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("service_folder")
@@ -352,11 +352,10 @@ def test_the_address_of_a_client_is_taken_of_proxies_that_are_named_alone(
 ) -> None:
     """Logins that fail are counted by client."""
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # uvicorn's own way to say it
-    config = fake_config(
-        trusted_proxies=trusted, tokens=(TokenConfig("me", "read", hash_token("a")),)
-    )
-    service: Any = FakeService(1, config=config)
-    with Client(service) as client:
+    tokens = (TokenConfig("me", "read", hash_token("a")),)
+    changes: Any = {"trusted_proxies": trusted, "tokens": tokens}
+    with plant(empty=True, **changes) as service, Client(service) as client:
+        config = service.config
         running = serving_module._Running(service, client.app, config, lambda: config)
         running._gate.open = True
         running._server.config.load()

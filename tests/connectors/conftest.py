@@ -11,19 +11,20 @@ from tests.connectors.mqtt_peers import FakeBroker
 from tests.http_server import Listener
 
 if TYPE_CHECKING:
+    from newnormal.service.service import Service
     from tests.service.asgi import Client
-    from tests.service.fake_service import FakeService
 
 
 @pytest.fixture
-def service() -> FakeService:
-    from tests.service.fake_service import FakeService
+def service() -> Iterator[Service]:
+    from tests.service.plant import plant
 
-    return FakeService(1)
+    with plant(empty=True, now=None) as made:
+        yield made
 
 
 @pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
+def client(service: Service) -> Iterator[Client]:
     from tests.service import asgi
 
     with asgi.Client(service) as made:

@@ -17,12 +17,13 @@ from newnormal.errors import InputError
 from newnormal.io.decoders.base import QUERY, Decoder, DecoderLimits, Refusal, TooManyError
 from newnormal.io.decoders.influx import InfluxDecoder
 from newnormal.service.limits import LimitError
+from newnormal.service.service import Service
 from newnormal.testing import check_decoder
 from tests.connectors.naive_line_protocol import Values, naive_points, naive_values
 from tests.connectors.programs import Newnormal
 from tests.errors import raised
 from tests.service.asgi import Client
-from tests.service.fake_service import FakeService
+from tests.service.running import logged
 from tests.service.seeds import each_seed
 from tests.waiting import until
 
@@ -300,28 +301,28 @@ def test_it_keeps_what_decoders_promise() -> None:
     "path",
     ["/write?db=plant", "/api/v2/write?org=me&bucket=plant&precision=ns", "/api/v3/write_lp?db=p"],
 )
-def test_each_version_has_its_address(client: Client, service: FakeService, path: str) -> None:
+def test_each_version_has_its_address(client: Client, service: Service, path: str) -> None:
     sent = client.post(path, content=b"cpu,host=a v=1" + AT)
     assert (sent.status_code, sent.content) == (204, b"")
     text = gzip.compress(b"cpu,host=b v=1" + AT, mtime=0)
     assert client.post(path, content=text, headers={"content-encoding": "gzip"}).status_code == 204
-    assert [each[0].stream for each, _ in service.pushed] == ["a", "b"]
+    assert [each.arrivals[0].stream for each in logged(service)] == ["a", "b"]
     assert client.post(path, content=b"").status_code == 204  # as Home Assistant tries it
 
 
-def test_a_bad_line_is_answered_with_400(client: Client, service: FakeService) -> None:
+def test_a_bad_line_is_answered_with_400(client: Client, service: Service) -> None:
     sent = client.post("/write", content=b"cpu,host=a v=1\nbad\n")
     assert sent.status_code == 400 and sent.headers["content-type"] == "application/json"
     said = "partial write: line 2: expected a field as name=value, found ''; dropped=1"
     assert sent.json() == {"error": said, "code": "invalid", "message": said, "line": 2}
-    assert len(service.pushed) == 1
+    assert len(logged(service)) == 1
     sent = client.post("/api/v3/write_lp?accept_partial=false", content=b"cpu v=1\nbad\n")
-    assert sent.status_code == 400 and len(service.pushed) == 1
+    assert sent.status_code == 400 and len(logged(service)) == 1
     assert sent.json()["error"] == "line 2: expected a field as name=value, found ''"
 
 
 def test_streams_that_are_refused_are_named(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push = service.push
 
@@ -334,7 +335,7 @@ def test_streams_that_are_refused_are_named(
     sent = client.post("/write", content=b"cpu,host=a v=1\ncpu,host=b v=1\n")
     said = "partial write: expected at most 5 streams, found 6; dropped=1"
     assert (sent.status_code, sent.json()["error"]) == (400, said)
-    assert [each[0].stream for each, _ in service.pushed] == ["a"]
+    assert [each.arrivals[0].stream for each in logged(service)] == ["a"]
     sent = client.post("/write", content=b"cpu,host=b v=1\n")
     assert sent.json()["error"] == "refused: expected at most 5 streams, found 6; dropped=1"
 

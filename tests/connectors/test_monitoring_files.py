@@ -19,7 +19,7 @@ from newnormal.service import metrics
 from tests.connectors.feeding import Plant
 from tests.connectors.programs import Newnormal, Prometheus, found
 from tests.errors import raised
-from tests.service.fake_service import FakeService
+from tests.service.plant import plant
 from tests.waiting import until
 
 FILES = Path(metrics.__file__).parent / "monitoring"
@@ -58,8 +58,8 @@ def filled(query: str) -> str:
 
 
 def test_every_metric_of_dashboard_and_rules_is_in_metrics() -> None:
-    service: Any = FakeService(20)
-    text, _ = metrics.exposition(service)
+    with plant() as service:
+        text, _ = metrics.exposition(service)
     there = {
         name
         for family in text_string_to_metric_families(text.decode())

@@ -22,13 +22,14 @@ from newnormal.errors import InputError
 from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyError, UnknownFormError
 from newnormal.io.decoders.otlp import OtlpDecoder
 from newnormal.service.limits import LimitError, ServiceBusy
+from newnormal.service.service import Service
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import Otlp, Row, odd
 from tests.connectors.test_remote_write import rows
 from tests.counts import count
 from tests.errors import raised
 from tests.service.asgi import Client
-from tests.service.fake_service import FakeService
+from tests.service.running import logged
 from tests.service.seeds import each_seed
 
 SECOND = 10**9
@@ -540,7 +541,7 @@ def test_it_keeps_what_a_decoder_promises() -> None:
 # --- through the service's interface
 
 
-def test_metrics_are_answered_once_they_are_durable(client: Client, service: FakeService) -> None:
+def test_metrics_are_answered_once_they_are_durable(client: Client, service: Service) -> None:
     sent = Sent()
     sent.gauge("a", 0, 1.0)
     found = client.post("/v1/metrics", content=sent.body(), headers=PROTOBUF)
@@ -550,11 +551,11 @@ def test_metrics_are_answered_once_they_are_durable(client: Client, service: Fak
     found = client.post("/v1/metrics", content=packed, headers={**JSON, "content-encoding": "gzip"})
     assert (found.status_code, found.json()) == (200, {})
     assert found.headers["content-type"] == "application/json"
-    assert [arrivals[0].stream for arrivals, _ in service.pushed] == ["shop/web1"] * 2
+    assert [each.arrivals[0].stream for each in logged(service)] == ["shop/web1"] * 2
 
 
 def test_what_is_good_is_durable_where_a_stream_is_refused(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def push(arrivals: Sequence[Arrival], **_: object) -> Future[int]:
         if any(each.stream == "shop/web1" for each in arrivals):
@@ -579,7 +580,7 @@ def test_what_is_good_is_durable_where_a_stream_is_refused(
 
 
 def test_a_service_that_is_behind_has_metrics_sent_again(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def push(arrivals: object, **_: object) -> Future[int]:
         raise ServiceBusy("behind")

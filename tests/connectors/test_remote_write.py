@@ -24,11 +24,13 @@ from newnormal.io.decoders.base import QUERY, DecoderLimits, Refusal, TooManyErr
 from newnormal.io.decoders.remote_write import RemoteWriteDecoder
 from newnormal.service.config import TokenConfig, hash_token
 from newnormal.service.limits import LimitError, ServiceBusy
+from newnormal.service.service import Service
 from newnormal.testing import check_decoder
 from tests.connectors.naive_series import RemoteWrite, Row, odd
 from tests.counts import count
 from tests.service.asgi import API, Client
-from tests.service.fake_service import FakeService, fake_config
+from tests.service.plant import plant
+from tests.service.running import logged
 from tests.service.seeds import each_seed
 
 BEGIN = 1_767_225_600_000  # ms
@@ -561,16 +563,16 @@ def post(client: Client, sent: bytes, query: str = "", **headers: str) -> Any:
     return client.post(path, content=sent, headers={**remote_write.HEADERS, **headers})
 
 
-def test_samples_are_answered_with_204_once_kept(client: Client, service: FakeService) -> None:
+def test_samples_are_answered_with_204_once_kept(client: Client, service: Service) -> None:
     found = post(client, body(("a", NODE, [(0, 1.0)])), "by=instance")
     assert (found.status_code, found.content) == (204, b"")
-    (((arrival,), _),) = service.pushed
+    ((arrival,),) = (each.arrivals for each in logged(service))
     assert (arrival.stream, arrival.channels) == ("db1:9100", ('a{job="node"}',))
-    assert post(client, body()).status_code == 204 and len(service.pushed) == 1
+    assert post(client, body()).status_code == 204 and len(logged(service)) == 1
 
 
 def test_what_is_good_is_durable_where_a_stream_is_refused(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[str] = []
 
@@ -594,7 +596,7 @@ def test_what_is_good_is_durable_where_a_stream_is_refused(
 
 @pytest.mark.parametrize("error", [ServiceBusy("behind"), StateError("the disk is full")])
 def test_a_service_that_cannot_take_samples_now_has_them_sent_again(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch, error: StateError
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch, error: StateError
 ) -> None:
     def push(arrivals: object, **_: object) -> Future[int]:
         raise error
@@ -606,7 +608,7 @@ def test_a_service_that_cannot_take_samples_now_has_them_sent_again(
         found = post(client, body(("a_total", NODE, [(10, 21.0)])))
         assert found.status_code == 503 and found.headers["retry-after"] == "1"
     assert post(client, body(("a_total", NODE, [(10, 21.0)]))).status_code == 204
-    ((arrival,), _) = service.pushed[-1]
+    (arrival,) = logged(service)[-1].arrivals
     assert arrival.values.tolist() == [[2.0]]  # no counter was kept of what failed
 
 
@@ -627,9 +629,11 @@ def test_victoriametrics_is_answered_so_that_its_agent_uses_snappy(client: Clien
 )
 def test_a_token_is_sent_as_programs_can(header: str) -> None:
     tokens = (TokenConfig("a", "write", hash_token("nn_write")),)
-    service = FakeService(1, config=fake_config(tokens=tokens, host="0.0.0.0"))
     sent = body(("a", NODE, [(0, 1.0)]))
-    with Client(service) as client:
+    with (
+        plant(empty=True, now=None, tokens=tokens, host="0.0.0.0") as service,
+        Client(service) as client,
+    ):
         assert post(client, sent, Authorization=header).status_code == 204
         wrong = header[:-2] + "00"
         assert post(client, sent, Authorization=wrong).status_code == 401

@@ -1,16 +1,56 @@
-"""Requests to an app without a network: whole answers, or a stream of events piece by piece."""
+"""The app of a service: requests without a network, events piece by piece, or served on a port."""
 
 import asyncio
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 import httpx
+from fastapi import FastAPI
 
-from tests.service.fake_service import FakeService, app_of
+from newnormal.service.api.app import make_app
+from newnormal.service.service import Service
+from tests.waiting import until
 
 API = "/api/v1"
 _T = TypeVar("_T")
+
+
+@contextmanager
+def app_of(service: Service) -> Iterator[FastAPI]:
+    """Give the app of a service."""
+    app = make_app(service)
+    try:
+        yield app
+    finally:
+        app.state.reading.close()
+
+
+@contextmanager
+def served(service: Service, port: int = 0) -> Iterator[str]:
+    """Serve the API and the page of a service on 127.0.0.1; give its address."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        make_app(service),
+        host="127.0.0.1",
+        port=port,
+        log_level="critical",
+        timeout_graceful_shutdown=1,  # a page that follows events is cut off
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until(lambda: server.started or not thread.is_alive(), "the server to start")
+    if not server.started:
+        raise RuntimeError("the server has not started")
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def run_apart(coroutine: Coroutine[Any, Any, _T]) -> _T:
@@ -39,13 +79,14 @@ class Client:
 
     def __init__(
         self,
-        service: FakeService,
+        service: Service,
         *,
         base_url: str = "http://127.0.0.1:8765",
         address: str = "127.0.0.1",
         headers: dict[str, str] | None = None,
     ) -> None:
-        self.app = app_of(service)
+        self.service = service
+        self.app = make_app(service)
         self.runner = Runner()
         self.base_url = base_url
         self.address = address
@@ -75,6 +116,25 @@ class Client:
 
     def delete(self, path: str, **given: Any) -> httpx.Response:
         return self.request("DELETE", path, **given)
+
+
+def get(client: Client, path: str, status: int = 200, **parameters: Any) -> Any:
+    """Return what the API answers, which has this status."""
+    found = client.get(API + path, params=parameters)
+    assert found.status_code == status, found.text
+    return found.json()
+
+
+def everything(client: Client, path: str, **parameters: Any) -> list[Any]:
+    """Return the entries of all pages of a list."""
+    found: list[Any] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = get(client, path, 200, **parameters, **cursor)
+        found += page["items"]
+        if page["cursor"] is None:
+            return found
+        cursor = {"cursor": page["cursor"]}
 
 
 class Following:

@@ -14,7 +14,6 @@ from tests.service.running import Start, config_of, running
 
 if TYPE_CHECKING:
     from tests.service.asgi import Client
-    from tests.service.fake_service import FakeService
 
 
 @pytest.fixture
@@ -31,11 +30,21 @@ def service(start: Start) -> Iterator[Service]:
 
 
 @pytest.fixture
-def client(service: FakeService) -> Iterator[Client]:
+def client(service: Service) -> Iterator[Client]:
     """A client of the service of a module, without a network."""
     from tests.service import asgi
 
     with asgi.Client(service) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[Client]:
+    """A client of the plant for all tests of a module that change nothing in it."""
+    from tests.service import asgi
+    from tests.service.plant import plant
+
+    with plant() as service, asgi.Client(service) as made:
         yield made
 
 

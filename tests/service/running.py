@@ -73,15 +73,23 @@ def config_of(folder: Path, **changes: Any) -> ServiceConfig:
 
 
 @contextmanager
-def running(config: ServiceConfig, patch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """Give a service that runs, with held fits, and stop it."""
+def running(
+    config: ServiceConfig, patch: pytest.MonkeyPatch, now: int | None = None
+) -> Iterator[Service]:
+    """Give a service that runs, with held fits, and stop it; its clock may stand still."""
     patch.setattr(module, "FitPool", HeldFits)
-    service = Service(config)
+    service = Service(config) if now is None else Service(config, clock=lambda: now)
     service.start()
     try:
         yield service
     finally:
         service.stop()
+
+
+def logged(service: Service, after: int = 0) -> list[log.SamplesArrived]:
+    """Return the samples that were handed in, as the log has them, behind a position of it."""
+    entries = [entry for _, record in service.log.read(after) for entry in log.unpack(record)]
+    return [each for each in entries if isinstance(each, log.SamplesArrived) and each.arrivals]
 
 
 def fits(service: Service) -> HeldFits:

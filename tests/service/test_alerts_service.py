@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -10,7 +10,7 @@ from newnormal.client import Client
 from newnormal.service.config import SinkConfig, SourceConfig
 from newnormal.service.service import Service
 from newnormal.testing import MemorySource
-from tests.service.fake_service import FakeService, served
+from tests.service.asgi import served
 from tests.service.receiver import Receiver
 from tests.service.running import (
     HISTORY,
@@ -100,7 +100,7 @@ def test_a_source_feeds_a_stream_and_goes_on_where_it_was(start: Start) -> None:
 def test_the_client_works_with_the_service_itself(start: Start) -> None:
     with (
         start() as service,
-        served(cast("FakeService", service)) as address,
+        served(service) as address,
         Client(address) as client,
     ):
         history = arrival(0, samples(0, HISTORY))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ from fastapi.routing import APIRoute
 
 from newnormal.service.api import access
 from newnormal.service.config import TokenConfig, hash_token
-from tests.service.asgi import API, Client
-from tests.service.fake_service import FakeService, app_of, fake_config
+from newnormal.service.service import Service
+from tests.service.asgi import API, Client, app_of
+from tests.service.plant import ALARM, ALARMED, plant, stream_name
 
 ROLES = ("read", "write", "operate")
 TOKENS = tuple(TokenConfig(f"a-{role}", role, hash_token(f"nn_{role}")) for role in ROLES)
@@ -52,8 +54,8 @@ NEEDED = {
 def routes() -> list[tuple[str, str]]:
     """Return method and path of every route."""
     found = []
-    app = app_of(FakeService(1))
-    waiting: list[Any] = [(route, "") for route in app.routes]
+    with plant(empty=True) as service, app_of(service) as app:
+        waiting: list[Any] = [(route, "") for route in app.routes]
     while waiting:
         route, prefix = waiting.pop()
         if isinstance(route, APIRoute):
@@ -64,24 +66,38 @@ def routes() -> list[tuple[str, str]]:
         context = getattr(route, "include_context", None)
         more = prefix + (context.prefix if context is not None else "")
         waiting += [(each, more) for each in inner.routes]
-    app.state.reading.close()
     return found
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService(20, config=fake_config(tokens=TOKENS, host="0.0.0.0"))
+def service() -> Iterator[Service]:
+    with plant(tokens=TOKENS, host="0.0.0.0") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def roles() -> Iterator[Client]:
+    """A client of one service for all routes, which may remove what the others ask for."""
+    with plant(tokens=TOKENS, host="0.0.0.0") as made, Client(made) as client:
+        yield client
+
+
+@contextmanager
+def client_of(**changes: Any) -> Iterator[Client]:
+    """Give a client of a service without streams."""
+    with plant(empty=True, **changes) as service, Client(service) as made:
+        yield made
 
 
 def path_of(template: str) -> str:
-    for name, value in {
-        "{name:path}": "hall-05/press-0017",
-        "{id}": "17",
-        "{key}": "alarm-17-1-1",
+    for part, value in {
+        "{name:path}": stream_name(ALARMED),
+        "{id}": str(ALARMED),
+        "{key}": ALARM,
         "{generation}": "1",
         "{name}": "0123456789ab",
     }.items():
-        template = template.replace(name, value)
+        template = template.replace(part, value)
     assert "{" not in template
     return template
 
@@ -95,16 +111,16 @@ def test_every_route_is_public_or_needs_a_role() -> None:
 
 
 @pytest.mark.parametrize(("method", "template"), sorted(NEEDED))
-def test_a_route_answers_its_roles_alone(client: Client, method: str, template: str) -> None:
+def test_a_route_answers_its_roles_alone(roles: Client, method: str, template: str) -> None:
     path = path_of(template)
     if path.endswith("/events"):
         path += "?after=bad"  # else it goes on for ever
-    assert client.request(method, path).status_code == 401
-    wrong = client.request(method, path, headers={"authorization": "Bearer nn_none"})
+    assert roles.request(method, path).status_code == 401
+    wrong = roles.request(method, path, headers={"authorization": "Bearer nn_none"})
     assert wrong.status_code == 401 and wrong.headers["www-authenticate"] == "Bearer"
     for role in ROLES:
         allowed = ROLES.index(role) >= ROLES.index(NEEDED[method, template])
-        found = client.request(method, path, headers=bearer(role))
+        found = roles.request(method, path, headers=bearer(role))
         assert (found.status_code not in (401, 403)) == allowed, found.text
         if not allowed:
             expected = (
@@ -113,13 +129,13 @@ def test_a_route_answers_its_roles_alone(client: Client, method: str, template: 
             assert found.status_code == 403 and found.json()["error"] == expected
 
 
-def test_a_refused_request_changes_nothing(client: Client, service: FakeService) -> None:
+def test_a_refused_request_changes_nothing(client: Client, service: Service) -> None:
+    before = service.log.last
     body = {"stream": "a", "time": 0, "values": {"x": 1}}
     client.post(f"{API}/samples", json=body, headers=bearer("read"))
     client.delete(f"{API}/streams/17", headers=bearer("write"))
-    client.post(f"{API}/items/alarm-17-1-1/accept", headers=bearer("write"))
-    assert service.pushed == [] and 17 in service.views
-    assert service.item("alarm-17-1-1").open
+    client.post(f"{API}/items/{ALARM}/accept", headers=bearer("write"))
+    assert service.log.last == before
 
 
 def test_public_routes_need_no_token_and_tell_nothing(client: Client) -> None:
@@ -142,7 +158,7 @@ def test_only_a_bearer_token_that_is_known_counts(client: Client, header: str) -
 
 
 def test_a_token_of_the_store_counts_until_it_is_revoked(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "_STALE", 0.0)
     headers = {"authorization": "Bearer nn_stored"}
@@ -156,10 +172,9 @@ def test_a_token_of_the_store_counts_until_it_is_revoked(
 
 
 def test_without_a_token_an_address_that_others_reach_answers_nobody() -> None:
-    with Client(FakeService(3, config=fake_config(host="0.0.0.0"))) as client:
+    with client_of(host="0.0.0.0") as client:
         assert client.get(f"{API}/streams").status_code == 401
-    insecure = fake_config(host="0.0.0.0", insecure=True)
-    with Client(FakeService(3, config=insecure)) as client:
+    with client_of(host="0.0.0.0", insecure=True) as client:
         assert client.get(f"{API}/streams").status_code == 200
 
 
@@ -187,8 +202,7 @@ def test_a_login_gives_a_cookie_that_scripts_and_other_sites_do_not_get(client: 
 
 
 def test_the_cookie_is_for_https_alone_where_the_page_is_reached_by_it() -> None:
-    config = fake_config(tokens=TOKENS, public_url="https://watch.example")
-    with Client(FakeService(3, config=config)) as client:
+    with client_of(tokens=TOKENS, public_url="https://watch.example") as client:
         found = client.post(f"{API}/login", json={"token": "nn_read"})
         assert "Secure" in found.headers["set-cookie"]
 
@@ -198,14 +212,14 @@ def test_a_session_reads_and_changes_with_its_csrf_token_alone(client: Client) -
     assert client.get(f"{API}/streams").status_code == 200
     for missing in ({}, {"x-csrf-token": "x"}, {"x-csrf-token": b"\xe9"}):
         sent = {"origin": client.base_url, "x-newnormal": "page", **missing}
-        refused = client.post(f"{API}/items/alarm-17-1-1/accept", headers=sent)
+        refused = client.post(f"{API}/items/{ALARM}/accept", headers=sent)
         assert refused.status_code == 403 and "X-CSRF-Token" in refused.json()["error"]
-    assert client.post(f"{API}/items/alarm-17-1-1/accept", headers=headers).status_code == 200
+    assert client.post(f"{API}/items/{ALARM}/accept", headers=headers).status_code == 200
 
 
 def test_a_session_has_the_role_of_its_token(client: Client) -> None:
     headers = login(client, "read")
-    found = client.post(f"{API}/items/alarm-17-1-1/accept", headers=headers)
+    found = client.post(f"{API}/items/{ALARM}/accept", headers=headers)
     assert found.status_code == 403 and "role operate" in found.json()["error"]
 
 
@@ -218,7 +232,7 @@ def test_a_logout_ends_the_session_for_the_cookie_too(client: Client) -> None:
     assert client.get(f"{API}/streams", headers=stolen).status_code == 401
 
 
-def test_a_session_outlives_a_restart_without_cookies(client: Client, service: FakeService) -> None:
+def test_a_session_outlives_a_restart_without_cookies(client: Client, service: Service) -> None:
     login(client)
     cookie = client.client.cookies["newnormal_session"]
     assert cookie not in repr(service.store.settings.all("sessions"))
@@ -228,7 +242,7 @@ def test_a_session_outlives_a_restart_without_cookies(client: Client, service: F
 
 
 def test_a_session_ends_with_its_token_and_after_a_week(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login(client)
     now = [0.0]
@@ -245,7 +259,7 @@ def test_a_session_ends_with_its_token_and_after_a_week(
 
 
 def test_sessions_are_limited_in_number(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access, "_MOST_SESSIONS", 3)
     for _ in range(5):
@@ -276,9 +290,9 @@ def test_a_login_needs_a_token(client: Client, body: Any) -> None:
 # --- other sites
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def local() -> Iterator[Client]:
-    with Client(FakeService(20)) as made:
+    with client_of() as made:
         yield made
 
 
@@ -319,10 +333,17 @@ def test_what_a_page_of_another_site_reads_is_refused(local: Client) -> None:
 
 
 def test_the_page_behind_a_proxy_changes_things_by_its_public_address() -> None:
-    config = fake_config(public_url="https://watch.example")
-    with Client(FakeService(3, config=config)) as client:
+    with client_of(public_url="https://watch.example") as client:
         sent = {"origin": "https://watch.example", "x-newnormal": "1"}
         assert client.post(f"{API}/samples", content=SAMPLE, headers=sent).status_code == 200
+
+
+@pytest.fixture(scope="module")
+def named() -> Iterator[Client]:
+    """A client of a service that has names."""
+    url = "https://watch.example:8443/x"
+    with client_of(allowed_hosts=("plant.example",), public_url=url) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -336,21 +357,18 @@ def test_the_page_behind_a_proxy_changes_things_by_its_public_address() -> None:
         *((host, 421) for host in ("localhost:port", "", "[::1", "a" * 5000)),
     ],
 )
-def test_a_name_that_was_pointed_at_this_machine_is_refused(host: str, status: int) -> None:
-    config = fake_config(
-        allowed_hosts=("plant.example",), public_url="https://watch.example:8443/x"
-    )
-    with Client(FakeService(3, config=config)) as client:
-        for path in ("/", f"{API}/streams", "/metrics"):
-            assert client.get(path, headers={"host": host}).status_code == status
-        assert client.get("/healthz", headers={"host": host}).status_code == 200
+def test_a_name_that_was_pointed_at_this_machine_is_refused(
+    named: Client, host: str, status: int
+) -> None:
+    for path in ("/", f"{API}/streams", "/metrics"):
+        assert named.get(path, headers={"host": host}).status_code == status
+    assert named.get("/healthz", headers={"host": host}).status_code == 200
 
 
 def test_with_tokens_any_host_will_do_unless_some_are_named(client: Client) -> None:
     sent = {"host": "newnormal.internal:8765", **bearer("read")}
     assert client.get(f"{API}/streams", headers=sent).status_code == 200
-    config = fake_config(tokens=TOKENS, allowed_hosts=("plant.example",))
-    with Client(FakeService(3, config=config)) as other:
+    with client_of(tokens=TOKENS, allowed_hosts=("plant.example",)) as other:
         assert other.get(f"{API}/streams", headers=sent).status_code == 421
 
 

@@ -1,45 +1,47 @@
 """Routes of the inbox."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.service.asgi import API, Client
-from tests.service.fake_service import PERIOD, SECOND, START, FakeService
+from newnormal.service.service import Service
+from tests.service.asgi import API, Client, everything, get
+from tests.service.plant import ALARM, ALARMED, CLOSED, INCIDENT, PENDING, plant, stream_name
+from tests.service.running import SECOND, START
+
+COMMENTS = f"{API}/items/{ALARM}/comments"
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService(120)
+def service() -> Iterator[Service]:
+    with plant() as made:
+        yield made
 
 
-def everything(client: Client, **parameters: Any) -> list[Any]:
-    found: list[Any] = []
-    cursor: str | None = None
-    while True:
-        more: dict[str, str] = {} if cursor is None else {"cursor": cursor}
-        page = client.get(f"{API}/items", params={**parameters, **more}).json()
-        found += page["items"]
-        cursor = page["cursor"]
-        if cursor is None:
-            return found
-
-
-def test_pages_have_each_item_once_newest_first(client: Client, service: FakeService) -> None:
-    found = everything(client, limit=7)
-    assert sorted(each["key"] for each in found) == sorted(item.key for item in service.items())
-    assert found == everything(client, limit=500)
+def test_pages_have_each_item_once_newest_first(reader: Client) -> None:
+    found = everything(reader, "/items", limit=3)
+    assert sorted(each["key"] for each in found) == sorted(
+        [
+            *(f"alarm-{number}-1-1" for number in {*INCIDENT, *CLOSED, PENDING, ALARMED}),
+            *("alarm-3-1-2", f"change-{PENDING}-1-1", "incident-1", "incident-2"),
+        ]
+    )
+    assert found == everything(reader, "/items", limit=500)
     times = [each["updated"] for each in found]
     assert times == sorted(times, reverse=True)
 
 
-def test_items_are_filtered_by_kind_state_stream_and_whether_they_are_open(client: Client) -> None:
-    assert {each["kind"] for each in everything(client, kind="alarm,change")} == {"alarm", "change"}
-    assert {each["state"] for each in everything(client, state="accepted")} == {"accepted"}
-    assert {each["stream"] for each in everything(client, stream=17)} == {17}
-    assert all(each["open"] for each in everything(client, open="true"))
-    early = everything(client, to=(START + 19_000 * PERIOD) // SECOND)
-    assert early and all(each["opened"] < "2026-01-03T04:46:41Z" for each in early)
+def test_items_are_filtered_by_kind_state_stream_and_whether_they_are_open(reader: Client) -> None:
+    def shown(what: str, **parameters: Any) -> set[Any]:
+        return {each[what] for each in everything(reader, "/items", **parameters)}
+
+    assert shown("kind", kind="alarm,change") == {"alarm", "change"}
+    assert shown("state", state="pending") == {"pending"}
+    assert shown("stream", stream=ALARMED) == {ALARMED}
+    assert shown("open", open="true") == {True}
+    early = shown("opened", to=START // SECOND + 14_000)
+    assert early and max(early) < "2026-01-01T03:53:21Z"
 
 
 @pytest.mark.parametrize(
@@ -55,58 +57,61 @@ def test_items_are_filtered_by_kind_state_stream_and_whether_they_are_open(clien
     ],
 )
 def test_a_list_of_items_says_what_is_wrong_with_its_parameters(
-    client: Client, parameters: dict[str, str], status: int, message: str
+    reader: Client, parameters: dict[str, str], status: int, message: str
 ) -> None:
-    found = client.get(f"{API}/items", params=parameters)
-    assert found.status_code == status and message in found.json()["error"]
+    assert message in get(reader, "/items", status, **parameters)["error"]
 
 
-def test_an_item_has_evidence_and_comments(client: Client, service: FakeService) -> None:
-    service.inject_change(17, back=40)
-    found = client.get(f"{API}/items/alarm-17-1-1").json()
-    assert found["stream_name"] == "hall-05/press-0017" and found["open"]
+def test_an_item_has_evidence_comments_and_what_belongs_to_it(reader: Client) -> None:
+    found = get(reader, f"/items/{ALARM}")
+    assert found["stream_name"] == stream_name(ALARMED) and found["open"]
     assert found["body"]["evidence"][0]["channel"] == "temperature"
     assert found["comments"] == []
-    assert [each["key"] for each in found["related"]] == ["change-17-1-1"]
+    alarm = get(reader, f"/items/alarm-{PENDING}-1-1")
+    assert [each["key"] for each in alarm["related"]] == [f"change-{PENDING}-1-1"]
 
 
-def test_an_incident_has_its_alarms_and_each_of_them_the_incident(client: Client) -> None:
-    found = client.get(f"{API}/items/incident-1").json()
+def test_an_incident_has_its_alarms_and_each_of_them_the_incident(reader: Client) -> None:
+    found = get(reader, "/items/incident-2")
     alarms = [each["key"] for each in found["related"]]
     assert len(alarms) == 5
-    alarm = client.get(f"{API}/items/{alarms[0]}").json()
-    assert "incident-1" in [each["key"] for each in alarm["related"]]
+    alarm = get(reader, f"/items/{alarms[0]}")
+    assert "incident-2" in [each["key"] for each in alarm["related"]]
 
 
 @pytest.mark.parametrize("verb", ["accept", "reject", "comments"])
 @pytest.mark.parametrize("key", ["alarm-1-1-999", "x", "..%2F..", "%00", "a" * 200])
-def test_an_unknown_item_is_not_found(client: Client, key: str, verb: str) -> None:
-    assert client.get(f"{API}/items/{key}").status_code == 404
-    found = client.post(f"{API}/items/{key}/{verb}", json={"text": "a"})
+def test_an_unknown_item_is_not_found(reader: Client, key: str, verb: str) -> None:
+    assert reader.get(f"{API}/items/{key}").status_code == 404
+    found = reader.post(f"{API}/items/{key}/{verb}", json={"text": "a"})
     assert found.status_code == 404 and found.json()["hint"]
 
 
-def test_an_alarm_is_accepted_and_closes(client: Client, service: FakeService) -> None:
-    found = client.post(f"{API}/items/alarm-17-1-1/accept", json={"comment": "a new tool"}).json()
+def test_an_alarm_is_accepted_and_closes(client: Client, service: Service) -> None:
+    found = client.post(f"{API}/items/{ALARM}/accept", json={"comment": "a new tool"}).json()
     assert (found["item"]["state"], found["item"]["open"]) == ("closed", False)
-    assert service.store.items.comments("alarm-17-1-1")[0].text == "a new tool"
-    again = client.post(f"{API}/items/alarm-17-1-1/accept")
-    assert again.status_code == 409 and "expected an open alarm" in again.json()["error"]
+    assert service.store.items.comments(ALARM)[0].text == "a new tool"
 
 
 @pytest.mark.parametrize(("verb", "state"), [("accept", "accepted"), ("reject", "rejected")])
-def test_a_change_is_accepted_or_rejected(
-    client: Client, service: FakeService, verb: str, state: str
-) -> None:
-    item = service.inject_change(17)
-    assert client.post(f"{API}/items/{item.key}/{verb}").json()["item"]["state"] == state
-    assert client.get(f"{API}/items/{item.key}").json()["state"] == state
+def test_a_change_is_accepted_or_rejected_once(client: Client, verb: str, state: str) -> None:
+    path = f"/items/change-{PENDING}-1-1"
+    assert client.post(f"{API}{path}/{verb}").json()["item"]["state"] == state
+    assert get(client, path)["state"] == state
+    again = client.post(f"{API}{path}/accept")
+    assert again.status_code == (409 if verb == "accept" else 200)
+
+
+def test_an_incident_is_decided_by_its_alarms(reader: Client) -> None:
+    refused = reader.post(f"{API}/items/incident-2/accept")
+    assert refused.status_code == 409
+    assert "expected an alarm or a change of a stream" in refused.json()["error"]
 
 
 def test_a_comment_is_kept_with_who_wrote_it(client: Client) -> None:
-    made = client.post(f"{API}/items/alarm-17-1-1/comments", json={"text": " pump 3 \U0001f600"})
+    made = client.post(COMMENTS, json={"text": " pump 3 \U0001f600"})
     assert made.status_code == 201 and made.json()["who"] == "local"
-    (found,) = client.get(f"{API}/items/alarm-17-1-1").json()["comments"]
+    (found,) = get(client, f"/items/{ALARM}")["comments"]
     assert found == made.json() and found["text"] == "pump 3 \U0001f600"
 
 
@@ -121,6 +126,6 @@ def test_a_comment_is_kept_with_who_wrote_it(client: Client) -> None:
         *((body, 400, "expected a body of JSON") for body in (b"{", b"\xff", b"[" * 30_000)),
     ],
 )
-def test_a_body_is_a_json_object(client: Client, body: bytes, status: int, error: str) -> None:
-    found = client.post(f"{API}/items/alarm-17-1-1/comments", content=body)
+def test_a_body_is_a_json_object(reader: Client, body: bytes, status: int, error: str) -> None:
+    found = reader.post(COMMENTS, content=body)
     assert found.status_code == status and found.json()["error"].startswith(error)

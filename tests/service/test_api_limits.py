@@ -15,7 +15,7 @@ from newnormal.service.api.problems import HttpProblem
 from newnormal.service.limits import Lease, SharedLimit
 from tests.errors import raised
 from tests.service.asgi import API, Client, run_apart
-from tests.service.fake_service import FakeService, fake_config
+from tests.service.plant import ALARM, plant
 
 LIMITS = {"max_body": 2_000, "decompressed": 5_000, "samples_per_request": 10, "channels": 4}
 SAMPLE = {"stream": "a", "time": 0, "values": {"x": 1}}
@@ -23,7 +23,7 @@ SAMPLE = {"stream": "a", "time": 0, "values": {"x": 1}}
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with Client(FakeService(3, config=fake_config(limits=LIMITS))) as made:
+    with plant(empty=True, limits=LIMITS) as service, Client(service) as made:
         yield made
 
 
@@ -139,8 +139,8 @@ def test_a_request_may_bring_so_many_samples_and_channels(client: Client) -> Non
     assert found.status_code == 413 and "at most 4 channels, found 5" in found.json()["error"]
 
 
-def test_a_small_body_is_limited_by_itself(client: Client) -> None:
-    assert client.post(f"{API}/items/alarm-3-1-1/accept", content=b" " * 70_000).status_code == 413
+def test_a_small_body_is_limited_by_itself(reader: Client) -> None:
+    assert reader.post(f"{API}/items/{ALARM}/accept", content=b" " * 70_000).status_code == 413
 
 
 @pytest.mark.parametrize(("goes", "status"), [(False, 408), (True, 400)])
@@ -162,7 +162,7 @@ def test_a_body_that_does_not_come_is_given_up_and_a_client_that_goes_is_no_erro
 def test_members_that_hold_nothing_do_not_keep_it_busy(client: Client) -> None:
     body = gzip.compress(b"", mtime=0) * 10_001
     limits = {**LIMITS, "max_body": 1 << 20}
-    with Client(FakeService(3, config=fake_config(limits=limits))) as other:
+    with plant(empty=True, limits=limits) as service, Client(service) as other:
         found = push(other, body, **{"content-encoding": "gzip"})
     assert found.status_code == 413
     assert found.json()["error"] == "expected gzip of at most 10,000 members, found more"
@@ -170,16 +170,15 @@ def test_members_that_hold_nothing_do_not_keep_it_busy(client: Client) -> None:
 
 def test_a_request_that_would_take_too_much_memory_is_refused_before_it_is_decoded() -> None:
     limits = {"memory": 1 << 20}
-    with Client(FakeService(3, config=fake_config(limits=limits))) as client:
+    with plant(empty=True, limits=limits) as service, Client(service) as client:
         found = push(client, b"[" + b"0," * 10_000 + b"0]")
         assert found.status_code == 413 and "raise limits.memory" in found.json()["hint"]
         assert push(client, json.dumps(SAMPLE)).status_code == 200
-        assert client.app.state.service.bodies.taken == 0
+        assert service.bodies.taken == 0
 
 
 def test_where_others_take_the_memory_the_same_request_is_asked_for_again() -> None:
-    with Client(FakeService(3)) as client:
-        service = client.app.state.service
+    with plant(empty=True) as service, Client(service) as client:
         with service.bodies.lease("127.0.0.1", service.config.limits.memory) as other:
             other.take(service.config.limits.memory // 4)
             body = json.dumps([{**SAMPLE, "time": at} for at in range(2_000)])
@@ -194,8 +193,8 @@ def test_where_others_take_the_memory_the_same_request_is_asked_for_again() -> N
 
 
 def test_a_client_may_make_so_many_requests_a_second_and_others_are_not_concerned() -> None:
-    config = fake_config(limits={"requests_per_second": 5})
-    with Client(FakeService(3, config=config)) as client:
+    limits = {"requests_per_second": 5}
+    with plant(empty=True, limits=limits) as service, Client(service) as client:
         now = [0.0]
         _guard(client)._clock = lambda: now[0]
         statuses = [client.get(f"{API}/session").status_code for _ in range(15)]
@@ -219,7 +218,7 @@ def test_clients_that_are_counted_are_limited_in_number(monkeypatch: pytest.Monk
     from newnormal.service.api import access
 
     monkeypatch.setattr(access, "_MOST_CLIENTS", 3)
-    with Client(FakeService(3)) as client:
+    with plant(empty=True) as service, Client(service) as client:
         for last in range(6):
             other = client.another(f"10.0.0.{last}")
             client.runner.run(other.get("/healthz"))

@@ -12,8 +12,7 @@ import pytest
 
 from newnormal.service.config import Limits
 from tests.fuzz.requests import ROUTES, Request, ask, request_of
-from tests.service.asgi import run_apart
-from tests.service.fake_service import app_of, served
+from tests.service.asgi import app_of, run_apart, served
 from tests.service.running import HISTORY, Start, arrival, go_live, push, samples
 
 _GROWTH = 300_000  # bytes of the API's own objects
@@ -65,16 +64,14 @@ def test_malformed_requests_are_refused_in_a_sentence_and_leave_nothing_behind(
             if seed in (cases[len(cases) // 2], cases[-1]):
                 sizes.append(size())
 
-    with start(limits=LIMITS) as service:
+    with start(limits=LIMITS) as service, app_of(service) as app:
         go_live(service, "m/1")
         push(service, arrival(HISTORY, samples(HISTORY, 60) + 9.0, "m/1"))  # an alarm, and a change
-        app = app_of(service)
         tracemalloc.start()
         try:
             run_apart(run())
         finally:
             tracemalloc.stop()
-            app.state.reading.close()
         assert sizes[1] - sizes[0] < _GROWTH
         assert len(service.hub) == 0 and app.state.seats == set()
         health = service.health()

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,28 +16,32 @@ from newnormal.errors import StateError
 from newnormal.io.decoders.base import QUERY, Decoder
 from newnormal.io.registry import DECODERS
 from newnormal.service.limits import LimitError, ServiceBusy
+from newnormal.service.service import Service
 from tests.service.asgi import API, Client
-from tests.service.fake_service import FakeService
+from tests.service.plant import ALARMED, plant, stream_name
+from tests.service.running import logged
 
-SAMPLE = {"stream": "press-1", "time": "2026-01-31T12:00:00Z", "values": {"temperature": 21.5}}
+SAMPLE = {"stream": "press-1", "time": "2026-01-01T06:00:00Z", "values": {"temperature": 21.5}}
 
 
 @pytest.fixture
-def service() -> FakeService:
-    return FakeService(5)
+def service() -> Iterator[Service]:
+    with plant(empty=True) as made:
+        yield made
 
 
-def test_a_sample_is_acknowledged_when_it_is_durable(client: Client, service: FakeService) -> None:
+def test_a_sample_is_acknowledged_when_it_is_durable(client: Client, service: Service) -> None:
     found = client.post(f"{API}/samples", json=SAMPLE)
-    assert found.json() == {"samples": 1, "streams": 1, "position": service.position}
-    ((arrivals, history),) = service.pushed
-    (arrival,) = arrivals
-    assert (arrival.stream, arrival.channels, history) == ("press-1", ("temperature",), False)
-    assert arrival.values.tolist() == [[21.5]] and arrival.times.tolist() == [1769860800 * 10**9]
+    assert found.json() == {"samples": 1, "streams": 1, "position": service.log.last}
+    (entry,) = logged(service)
+    (arrival,) = entry.arrivals
+    assert (arrival.stream, arrival.channels) == ("press-1", ("temperature",))
+    assert not entry.history and entry.writer == "127.0.0.1"
+    assert arrival.values.tolist() == [[21.5]] and arrival.times.tolist() == [1767247200 * 10**9]
 
 
 def test_nothing_is_acknowledged_before_the_log_has_it(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     future: Future[int] = Future()
 
@@ -58,19 +64,20 @@ def test_nothing_is_acknowledged_before_the_log_has_it(
     assert client.runner.run(both()) == 77
 
 
-def test_a_large_body_is_decoded_in_another_thread(client: Client, service: FakeService) -> None:
+def test_a_large_body_is_decoded_in_another_thread(client: Client, service: Service) -> None:
     body = [{**SAMPLE, "time": at} for at in range(2_000)]
     text = json.dumps(body).encode()
     assert len(text) > 1 << 15
     sent = client.post(
         f"{API}/samples", content=gzip.compress(text, mtime=0), headers={"content-encoding": "gzip"}
     )
-    assert sent.json()["samples"] == 2_000 and len(service.pushed[0][0][0].times) == 2_000
+    assert sent.json()["samples"] == 2_000
+    assert len(logged(service)[0].arrivals[0].times) == 2_000
 
 
-def test_the_stream_can_be_named_in_the_address(client: Client, service: FakeService) -> None:
+def test_the_stream_can_be_named_in_the_address(client: Client, service: Service) -> None:
     found = client.post(f"{API}/samples?stream=oven%201", content=b"time,load\n0,1\n1,2\n")
-    assert found.json()["samples"] == 2 and service.pushed[0][0][0].stream == "oven 1"
+    assert found.json()["samples"] == 2 and logged(service)[0].arrivals[0].stream == "oven 1"
 
 
 @pytest.mark.parametrize(
@@ -82,9 +89,12 @@ def test_the_stream_can_be_named_in_the_address(client: Client, service: FakeSer
     ],
 )
 def test_a_busy_service_a_full_disk_and_a_limit_are_said_in_a_sentence(
-    client: Client, service: FakeService, error: Any, status: int
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch, error: Any, status: int
 ) -> None:
-    service.fails = error
+    def push(arrivals: object, **_: object) -> Future[int]:
+        raise error
+
+    monkeypatch.setattr(service, "push", push)
     found = client.post(f"{API}/samples", json=SAMPLE)
     assert found.status_code == status
     assert found.json() == {"error": error.message, "hint": error.hint}
@@ -92,7 +102,7 @@ def test_a_busy_service_a_full_disk_and_a_limit_are_said_in_a_sentence(
 
 
 def test_an_error_of_the_log_itself_is_a_503(
-    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     future: Future[int] = Future()
     future.set_exception(StateError("expected room, found none"))
@@ -119,7 +129,7 @@ class Words(Decoder):
 
 
 @pytest.fixture
-def words(monkeypatch: pytest.MonkeyPatch, service: FakeService) -> Iterator[Client]:
+def words(monkeypatch: pytest.MonkeyPatch, service: Service) -> Iterator[Client]:
     monkeypatch.setitem(DECODERS, "words", f"{__name__}:Words")
     monkeypatch.setattr(Words, "seen", [])
     import sys
@@ -135,13 +145,13 @@ def _this() -> Any:
     return SimpleNamespace(Words=Words)
 
 
-def test_a_strangers_decoder_has_its_own_answer(words: Client, service: FakeService) -> None:
+def test_a_strangers_decoder_has_its_own_answer(words: Client, service: Service) -> None:
     found = words.post("/words?db=a", content=b"one two", headers={"content-encoding": "snappy"})
     assert (found.status_code, found.content) == (204, b"")
-    assert [each.stream for each in service.pushed[0][0]] == ["one", "two"]
+    assert [each.stream for each in logged(service)[0].arrivals] == ["one", "two"]
     assert Words.seen[0][QUERY] == "db=a" and Words.seen[0]["content-encoding"] == "snappy"
     assert words.post("/words", content=b"").status_code == 204
-    assert len(service.pushed) == 1
+    assert len(logged(service)) == 1
 
 
 def test_what_a_strangers_decoder_fails_on_is_refused(words: Client, caplog: Any) -> None:
@@ -160,28 +170,29 @@ def upload(client: Client, body: bytes, query: str = "stream=oven", **headers: s
 @pytest.mark.parametrize(
     "body",
     [
-        b"time,load\n2026-12-31T00:00:00Z,0.5\n2027-01-01T00:00:00Z,0.75\n",
-        "time;load\n31.12.2026;0,5\n01.01.2027;0,75\n".encode("utf-16"),
-        b'{"time": "2026-12-31", "load": 0.5}\n{"time": "2027-01-01", "load": 0.75}\n',
-        gzip.compress(b"time\tload\n2026-12-31\t0.5\n2027-01-01\t0.75\n", mtime=0),
+        b"time,load\n2024-12-31T00:00:00Z,0.5\n2025-01-01T00:00:00Z,0.75\n",
+        "time;load\n31.12.2024;0,5\n01.01.2025;0,75\n".encode("utf-16"),
+        b'{"time": "2024-12-31", "load": 0.5}\n{"time": "2025-01-01", "load": 0.75}\n',
+        gzip.compress(b"time\tload\n2024-12-31\t0.5\n2025-01-01\t0.75\n", mtime=0),
     ],
 )
-def test_history_is_taken_in_any_form(client: Client, service: FakeService, body: bytes) -> None:
+def test_history_is_taken_in_any_form(client: Client, service: Service, body: bytes) -> None:
     found = upload(client, body)
     assert found.status_code == 200, found.text
     assert (found.json()["samples"], found.json()["streams"]) == (2, 1)
-    (((arrival,), history),) = service.pushed
-    assert history and arrival.stream == "oven" and arrival.channels == ("load",)
+    (entry,) = logged(service)
+    (arrival,) = entry.arrivals
+    assert entry.history and arrival.stream == "oven" and arrival.channels == ("load",)
     assert arrival.values.tolist() == [[0.5], [0.75]]
-    assert arrival.times.tolist() == [1798675200 * 10**9, 1798761600 * 10**9]
+    assert arrival.times.tolist() == [1735603200 * 10**9, 1735689600 * 10**9]
 
 
-def test_history_of_several_streams_has_columns(client: Client, service: FakeService) -> None:
-    body = b"host,time,load\na,2026-01-01,1\nb,2026-01-01,2\na,2026-01-02,3\n"
+def test_history_of_several_streams_has_columns(client: Client, service: Service) -> None:
+    body = b"host,time,load\na,2024-01-01,1\nb,2024-01-01,2\na,2025-01-01,3\n"
     assert upload(client, body, "by=host").json()["streams"] == 2
-    long = b"host,time,tag,value\na,2026-01-01,x,1\na,2026-01-01,y,2\nb,2026-01-01,x,3\n"
+    long = b"host,time,tag,value\nc,2026-01-01,x,1\nc,2026-01-01,y,2\nd,2026-01-01,x,3\n"
     assert upload(client, long, "by=host&long=true").json()["samples"] == 2
-    assert service.pushed[1][0][0].channels == ("x", "y")
+    assert logged(service)[1].arrivals[0].channels == ("x", "y")
 
 
 @pytest.mark.parametrize(
@@ -199,26 +210,27 @@ def test_history_of_several_streams_has_columns(client: Client, service: FakeSer
         (gzip.compress(bytes(70 << 20), mtime=0), "stream=a", 413, "once it is decompressed"),
         (b"time,load\nx,y\n", "stream=a&zone=Mars", 400, "time zone"),
         (b"time,load\n2026-01-01,1\n", "by=host", 400, "host"),
-        (
-            b"time,load\n2026-01-01,1\n",
-            "stream=hall-03/press-0003",
-            409,
-            "found 'hall-03/press-0003', which is live",
-        ),
     ],
 )
 def test_history_that_cannot_be_read_is_refused_with_the_reason(
-    client: Client, service: FakeService, body: bytes, query: str, status: int, message: str
+    client: Client, service: Service, body: bytes, query: str, status: int, message: str
 ) -> None:
     found = upload(client, body, query)
     assert found.status_code == status, found.text
     assert message in found.json()["error"] and "newnormal-history" not in found.text
-    assert service.pushed == []
+    assert logged(service) == []
 
 
-def test_no_file_is_left_behind(client: Client, tmp_path: Any, monkeypatch: Any) -> None:
-    import tempfile
+def test_history_of_a_live_stream_is_refused() -> None:
+    with plant() as service, Client(service) as client:
+        before = service.log.last
+        found = upload(client, b"time,load\n2026-01-01,1\n", f"stream={stream_name(ALARMED)}")
+        assert found.status_code == 409
+        assert f"found {stream_name(ALARMED)!r}, which is live" in found.json()["error"]
+        assert logged(service, before) == []
 
+
+def test_no_file_is_left_behind(client: Client, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     upload(client, b"time,load\n2026-01-01,1\n")
     upload(client, b"\x00\x00\x00\x00\x00")

@@ -8,12 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
+from newnormal.arrivals.arrival import Arrival
 from newnormal.client import Client, ServiceError
 from newnormal.engine.hub import Resync
 from newnormal.errors import InputError, MissingExtraError
+from newnormal.service.service import Service
 from tests.http_server import HttpServer, Request
-from tests.present import present
-from tests.service.fake_service import FakeService, served
+from tests.service.asgi import served
+from tests.service.plant import (
+    ALARMED,
+    PENDING,
+    QUIET,
+    close_alarm,
+    feed,
+    open_alarm,
+    plant,
+    stream_name,
+)
+from tests.service.running import fits, logged
+from tests.waiting import until
 
 
 def no_wait(_: float) -> None:
@@ -21,28 +34,28 @@ def no_wait(_: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[tuple[FakeService, str]]:
-    service = FakeService(20)
-    with served(service) as address:
+def running() -> Iterator[tuple[Service, str]]:
+    with plant(now=None) as service, served(service) as address:
         yield service, address
 
 
 @pytest.fixture
-def service(running: tuple[FakeService, str]) -> FakeService:
+def service(running: tuple[Service, str]) -> Service:
     return running[0]
 
 
 @pytest.fixture
-def client(running: tuple[FakeService, str]) -> Iterator[Client]:
+def client(running: tuple[Service, str]) -> Iterator[Client]:
     with Client(running[1], wait=no_wait) as client:
         yield client
 
 
-def pushed(service: FakeService, stream: str) -> list[Any]:
-    return [each for arrivals, _ in service.pushed for each in arrivals if each.stream == stream]
+def pushed(service: Service, stream: str) -> list[Arrival]:
+    entries = logged(service)
+    return [each for entry in entries for each in entry.arrivals if each.stream == stream]
 
 
-def test_one_sample_is_pushed_as_a_mapping(service: FakeService, client: Client) -> None:
+def test_one_sample_is_pushed_as_a_mapping(service: Service, client: Client) -> None:
     time = "2026-01-01T00:00:00.000000001Z"
     assert client.push("one", {"temp": 71.5, "flow": None}, time) == 1
     [found] = pushed(service, "one")
@@ -51,13 +64,13 @@ def test_one_sample_is_pushed_as_a_mapping(service: FakeService, client: Client)
     assert found.values[0, 0] == 71.5 and np.isnan(found.values[0, 1])
 
 
-def test_a_sample_without_a_time_has_the_clocks(service: FakeService, client: Client) -> None:
+def test_a_sample_without_a_time_has_the_clocks(service: Service, client: Client) -> None:
     client.push("untimed", {"temp": 71.5})
     [found] = pushed(service, "untimed")
     assert found.times.shape == (1,)
 
 
-def test_many_samples_are_columns_an_array_or_a_frame(service: FakeService, client: Client) -> None:
+def test_many_samples_are_columns_an_array_or_a_frame(service: Service, client: Client) -> None:
     import pandas as pd  # type: ignore[import-untyped]
 
     times = pd.date_range("2026-01-01", periods=2500, freq="s", tz="UTC")
@@ -77,7 +90,7 @@ def test_many_samples_are_columns_an_array_or_a_frame(service: FakeService, clie
         np.testing.assert_array_equal(np.concatenate([each.values for each in found]), values)
 
 
-def test_times_may_be_datetimes(service: FakeService, client: Client) -> None:
+def test_times_may_be_datetimes(service: Service, client: Client) -> None:
     client.push("dated", {"a": 1.0}, datetime(2026, 1, 1, tzinfo=UTC))
     assert pushed(service, "dated")[0].times.tolist() == [1_767_225_600 * 10**9]
 
@@ -87,9 +100,7 @@ def test_many_samples_need_times(client: Client) -> None:
         client.push("array", [[1.0], [2.0]])
 
 
-def test_history_is_uploaded_from_a_file(
-    service: FakeService, client: Client, tmp_path: Path
-) -> None:
+def test_history_is_uploaded_from_a_file(service: Service, client: Client, tmp_path: Path) -> None:
     rows = [f"2026-01-01T00:{m:02}:{s:02}Z,{m + s}" for m in range(10) for s in range(60)]
     path = tmp_path / "history.csv"
     path.write_text("time,temp\n" + "\n".join(rows))
@@ -100,48 +111,46 @@ def test_history_is_uploaded_from_a_file(
 
 
 def test_streams_and_items_come_page_after_page(
-    service: FakeService, client: Client, monkeypatch: pytest.MonkeyPatch
+    service: Service, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("newnormal.client._PAGE", 7)
     ids = [each["id"] for each in client.streams(sort="name")]
     assert sorted(ids) == sorted(each.id for each in service.streams())
     keys = [each["key"] for each in client.items(open=True)]
-    assert sorted(keys) == sorted(each.key for each in service.items() if each.open)
-    assert [each["kind"] for each in client.items(kind="incident")] == ["incident"]
+    assert sorted(keys) == sorted(
+        each.key for each in service.store.items.page(limit=500).items if each.open
+    )
+    assert [each["kind"] for each in client.items(kind="incident")] == ["incident"] * 2
 
 
-def test_a_stream_is_found_by_its_name(service: FakeService, client: Client) -> None:
+def test_a_stream_is_found_by_its_name(service: Service, client: Client) -> None:
     client.push("line 1/press?#", {"a": 1.0})
     assert client.stream("line 1/press?#")["name"] == "line 1/press?#"
 
 
-def test_an_item_has_its_comments(service: FakeService, client: Client) -> None:
-    item = service.inject_alarm(3)
-    client.comment(item.key, "the pump, again")
-    assert [each["text"] for each in client.item(item.key)["comments"]] == ["the pump, again"]
+def test_an_item_has_its_comments(client: Client) -> None:
+    client.comment("alarm-3-1-1", "the pump, again")
+    assert [each["text"] for each in client.item("alarm-3-1-1")["comments"]] == ["the pump, again"]
 
 
 def test_health_is_returned(client: Client) -> None:
     assert client.health()["status"] == "ok"
 
 
-def test_items_are_accepted_and_rejected(service: FakeService, client: Client) -> None:
-    alarm, change = service.inject_alarm(4), service.inject_change(4)
-    assert client.accept(alarm.key, "a test")["state"] == "closed"
-    assert client.reject(change.key)["state"] == "rejected"
+def test_items_are_rejected_and_accepted_and_an_acceptance_is_undone(client: Client) -> None:
+    alarm, change = f"alarm-{ALARMED}-1-1", f"change-{PENDING}-1-1"
+    assert client.accept(alarm, "a test")["state"] == "closed"
+    assert client.reject(change)["state"] == "rejected"
+    assert client.accept(change)["state"] == "accepted"
+    client.undo(stream_name(PENDING))
+    with pytest.raises(ServiceError, match="expected an accepted new normal to go back from"):
+        client.undo(stream_name(PENDING))
 
 
-def test_an_acceptance_is_undone(service: FakeService, client: Client) -> None:
-    change = service.inject_change(5)
-    client.accept(change.key)
-    assert client.undo(present(service.stream(5)).name)["key"] == change.key
-
-
-def test_a_stream_is_fitted_again(service: FakeService, client: Client) -> None:
-    view = present(service.stream(6))
-    client.refit(view.name, first=0, last=1500)
-    after = service.stream(6)
-    assert after is not None and after.generation == view.generation + 1
+def test_a_stream_is_fitted_again(service: Service, client: Client) -> None:
+    client.refit(stream_name(6), first=0, last=1500)
+    job = until(lambda: [job for job in fits(service).jobs if job.stream == 6], "a fit")[0]
+    assert len(job.history.values) == 1501
 
 
 def test_an_error_has_the_sentence_and_the_hint_of_the_service(client: Client) -> None:
@@ -235,18 +244,20 @@ def test_without_httpx_the_error_names_the_extra(without: Callable[..., None]) -
         Client()
 
 
-def test_events_after_one_that_was_seen_come_in_order(service: FakeService, client: Client) -> None:
-    item = service.inject_alarm(7)
-    before = service.store.events.read()[-1].id
-    service.close_alarm(item.key)
-    again = service.inject_alarm(7)
+def test_events_after_one_that_was_seen_come_in_order(service: Service, client: Client) -> None:
+    feed(service, QUIET, 60)  # so that the incident is over
+    before = service.store.events.read(limit=500)[-1].id
+    first = open_alarm(service)
+    close_alarm(service)
+    again = open_alarm(service)
     events = client.events(after=before)
-    found = [next(events), next(events)]
+    found = [next(events) for _ in range(3)]
     assert [(each.kind, each.body["item"]) for each in found] == [
-        ("closed", item.key),
+        ("opened", first.key),
+        ("closed", first.key),
         ("opened", again.key),
     ]
-    service.close_alarm(again.key)  # now, while it listens
+    close_alarm(service)  # now, while it listens
     assert next(events).kind == "closed"
     events.close()
 
@@ -299,12 +310,11 @@ def test_ticks_come_if_they_are_asked_for() -> None:
         events.close()
 
 
-def test_a_slow_reader_of_events_loses_none(service: FakeService, client: Client) -> None:
-    item = service.inject_alarm(8)
-    events = client.events(after=service.store.events.read()[-1].id)
-    service.close_alarm(item.key)
-    assert next(events).kind == "closed"
-    service.hub.publish(Resync())
-    service.inject_alarm(8)
+def test_a_slow_reader_of_events_loses_none(service: Service, client: Client) -> None:
+    events = client.events(after=service.store.events.read(limit=500)[-1].id)
+    alarm = open_alarm(service, 15)
     assert next(events).kind == "opened"
+    service.hub.publish(Resync())
+    close_alarm(service, 15)
+    assert (closed := next(events)).kind == "closed" and closed.body["item"] == alarm.key
     events.close()

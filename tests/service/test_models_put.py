@@ -15,7 +15,7 @@ from newnormal.service.service import Service
 from newnormal.tabular import Table
 from newnormal.types import Floats
 from tests.present import present
-from tests.service.fake_service import served
+from tests.service.asgi import served
 from tests.service.running import (
     HISTORY,
     PERIOD,

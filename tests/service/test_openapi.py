@@ -1,6 +1,6 @@
 """The service answers as its own OpenAPI document says, to whatever schemathesis sends."""
 
-from typing import Any, cast
+from typing import Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -10,7 +10,6 @@ from newnormal.service.config import Limits
 from tests.fuzz.requests import SAMPLES
 from tests.service import running
 from tests.service.asgi import API, Client
-from tests.service.fake_service import FakeService
 from tests.service.running import Start, fits, go_live, number, push, settle
 from tests.service.seeds import each_seed
 
@@ -80,7 +79,7 @@ def test_every_answer_is_as_the_document_says(start: Start, cases: range) -> Non
             fits(service).fit()
             settle(service)
 
-    with start(limits=limits) as service, Client(cast("FakeService", service)) as client:
+    with start(limits=limits) as service, Client(service) as client:
         go_live(service, "m", "n")
         begin = running.HISTORY
         push(service, running.arrival(begin, running.samples(begin, 60) + 9.0))
