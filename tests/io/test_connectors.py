@@ -36,7 +36,7 @@ class Arrivals(MemorySource):
 
 
 def test_the_seams_are_part_of_the_package() -> None:
-    for name in newnormal.io.__all__:
+    for name in dir(newnormal.io):
         assert getattr(newnormal.io, name) is not None
 
 

@@ -9,89 +9,46 @@ where it has none; `report` gives NaN there. Numbers named ``best_…`` are orac
 is chosen with the labels.
 """
 
-from newnormal.metrics.alarms import AlarmCounts, AlarmTrace, count_alarms, trace_alarms
-from newnormal.metrics.evaluation import Evaluation, evaluate
-from newnormal.metrics.point import (
-    Confusion,
-    accuracy,
-    adjusted_accuracy,
-    adjusted_confusion,
-    adjusted_f1,
-    adjusted_precision,
-    adjusted_recall,
-    confusion,
-    f1,
-    point_adjust,
-    precision,
-    recall,
-)
-from newnormal.metrics.range import (
-    Volumes,
-    affiliation_f1,
-    affiliation_precision,
-    affiliation_recall,
-    range_auc_pr,
-    range_auc_roc,
-    vus,
-    vus_pr,
-    vus_roc,
-)
-from newnormal.metrics.ranking import (
-    BestF1,
-    auprc,
-    auroc,
-    average_precision,
-    best_f1,
-    best_f1_adjusted,
-)
-from newnormal.metrics.report import Report, report
-from newnormal.metrics.timing import (
-    DetectionDelay,
-    Period,
-    detection_delay,
-    false_alarms,
-    false_alarms_per_day,
-)
+from newnormal.lazy import lazy_names
+from newnormal.metrics.alarms import AlarmCounts as AlarmCounts
+from newnormal.metrics.alarms import AlarmTrace as AlarmTrace
+from newnormal.metrics.alarms import count_alarms as count_alarms
+from newnormal.metrics.alarms import trace_alarms as trace_alarms
+from newnormal.metrics.evaluation import Evaluation as Evaluation
+from newnormal.metrics.evaluation import evaluate as evaluate
+from newnormal.metrics.point import Confusion as Confusion
+from newnormal.metrics.point import accuracy as accuracy
+from newnormal.metrics.point import adjusted_accuracy as adjusted_accuracy
+from newnormal.metrics.point import adjusted_confusion as adjusted_confusion
+from newnormal.metrics.point import adjusted_f1 as adjusted_f1
+from newnormal.metrics.point import adjusted_precision as adjusted_precision
+from newnormal.metrics.point import adjusted_recall as adjusted_recall
+from newnormal.metrics.point import confusion as confusion
+from newnormal.metrics.point import f1 as f1
+from newnormal.metrics.point import point_adjust as point_adjust
+from newnormal.metrics.point import precision as precision
+from newnormal.metrics.point import recall as recall
+from newnormal.metrics.range import Volumes as Volumes
+from newnormal.metrics.range import affiliation_f1 as affiliation_f1
+from newnormal.metrics.range import affiliation_precision as affiliation_precision
+from newnormal.metrics.range import affiliation_recall as affiliation_recall
+from newnormal.metrics.range import range_auc_pr as range_auc_pr
+from newnormal.metrics.range import range_auc_roc as range_auc_roc
+from newnormal.metrics.range import vus as vus
+from newnormal.metrics.range import vus_pr as vus_pr
+from newnormal.metrics.range import vus_roc as vus_roc
+from newnormal.metrics.ranking import BestF1 as BestF1
+from newnormal.metrics.ranking import auprc as auprc
+from newnormal.metrics.ranking import auroc as auroc
+from newnormal.metrics.ranking import average_precision as average_precision
+from newnormal.metrics.ranking import best_f1 as best_f1
+from newnormal.metrics.ranking import best_f1_adjusted as best_f1_adjusted
+from newnormal.metrics.report import Report as Report
+from newnormal.metrics.report import report as report
+from newnormal.metrics.timing import DetectionDelay as DetectionDelay
+from newnormal.metrics.timing import Period as Period
+from newnormal.metrics.timing import detection_delay as detection_delay
+from newnormal.metrics.timing import false_alarms as false_alarms
+from newnormal.metrics.timing import false_alarms_per_day as false_alarms_per_day
 
-__all__ = [
-    "AlarmCounts",
-    "AlarmTrace",
-    "BestF1",
-    "Confusion",
-    "DetectionDelay",
-    "Evaluation",
-    "Period",
-    "Report",
-    "Volumes",
-    "accuracy",
-    "adjusted_accuracy",
-    "adjusted_confusion",
-    "adjusted_f1",
-    "adjusted_precision",
-    "adjusted_recall",
-    "affiliation_f1",
-    "affiliation_precision",
-    "affiliation_recall",
-    "auprc",
-    "auroc",
-    "average_precision",
-    "best_f1",
-    "best_f1_adjusted",
-    "confusion",
-    "count_alarms",
-    "detection_delay",
-    "evaluate",
-    "f1",
-    "false_alarms",
-    "false_alarms_per_day",
-    "point_adjust",
-    "precision",
-    "range_auc_pr",
-    "range_auc_roc",
-    "recall",
-    "report",
-    "trace_alarms",
-    "vus",
-    "vus_pr",
-    "vus_roc",
-]
+__getattr__, __dir__ = lazy_names(__name__)
