@@ -12,10 +12,14 @@ from benchmarks.report import Row, Section, Target
 from benchmarks.series import correlated
 from newnormal import Detector, Fleet
 from newnormal.base import BaseDetector
+from newnormal.core.state import StreamState
 from newnormal.detector import from_state
 from newnormal.fleet.processors import cores
+from newnormal.kernels.committee import CommitteeParams, CommitteeState
+from newnormal.kernels.stream import FitArrays
 from newnormal.models.committee import Committee
 from newnormal.types import Floats, Times
+from newnormal.types.tables import Array, declared
 
 CASES = ((10_000, 5), (1_000, 38))  # streams and channels of each
 TIMES_THE_BOUND = 1.3
@@ -24,65 +28,8 @@ LEAD = 300  # samples before the clock starts, so that no review is the first
 _STEP = np.timedelta64(60, "s")
 _BEGIN = np.datetime64("2026-01-01", "ns")
 
-# What a tick touches. A window of 5 samples: the weights are written after each fifth. A position
-# is measured every 8 samples, and a stream reviewed every 60; what a search reads is a few lines.
-_EVERY_TICK_READ = (
-    "model.step.samples",
-    "model.step.weights",
-    "model.step.counts",
-    "model.own.levels",
-    "model.own.past_trends",
-    "model.own.residuals",
-    "model.own.counts",
-    "model.own.members.recent",
-    "model.own.accepted.used",
-    "times.times",
-    "alarm.levels",
-    "alarm.counts",
-    "alarm.raised",
-    "drift.levels",
-    "drift.steps",
-    "drift.unchanged_for",
-    "drift.last",
-    "drift.missing",
-    "drift.distances",
-    "changes.counts",
-)
-_EVERY_TICK_WRITTEN = (
-    "model.step.samples",
-    "model.step.counts",
-    "model.own.levels",
-    "model.own.past_trends",
-    "model.own.residuals",
-    "model.own.counts",
-    "model.own.members.recent",
-    "times.times",
-    "alarm.levels",
-    "alarm.counts",
-    "alarm.raised",
-    "drift.levels",
-    "drift.steps",
-    "drift.unchanged_for",
-    "drift.last",
-    "drift.missing",
-)
-_EVERY_TICK_FITTED = (
-    "step.numbers",
-    "model.numbers",
-    "alarm.numbers",
-    "step.mean",
-    "step.scale",
-    "model.scales",
-    "model.bases",
-    "model.residual_scale",
-    "model.members.forecast",
-    "model.members.level_inverse",
-    "model.members.windows_mean",
-    "model.members.windows_basis",
-    "model.members.shapes",
-    "drift.mean",
-    "drift.scale",
-)
+_STATE = declared(StreamState) | declared(CommitteeState, "model.own.")
+_FIT = declared(FitArrays) | declared(CommitteeParams, "model.")
 _WINDOW = 5
 _REVIEW = 60
 
@@ -102,19 +49,26 @@ def tick_bytes(fleet: Fleet) -> float:
     stream = next(iter(fleet.blocks()))
     state = {field.name: field.nbytes for field in stream.shape.layout.fields}
     fitted = {field.name: field.nbytes for field in stream.fit.layout.fields}
-    found = float(sum(state[name] for name in (*_EVERY_TICK_READ, *_EVERY_TICK_WRITTEN)))
+    weights = state["model.step.weights"]
     # Half of the units are at zero, and their weights are not read: of all layers but the first.
     model = stream.fitted.model
     assert isinstance(model, Committee)
     first = 4 * len(model.plan.memories) * int(model.network.padded[0] * model.network.padded[1])
-    found -= (state["model.step.weights"] - first) / 2
-    found += sum(fitted[name] for name in _EVERY_TICK_FITTED)
-    found += state["model.own.members.means"] // 10  # one row in ten
-    weights = state["model.step.weights"]
+    found = (weights + first) / 2 + 2 * (_often(_STATE, state) - weights) + _often(_FIT, fitted)
     learning = weights / _WINDOW
     quiet = sum(size for name, size in state.items() if name.startswith("last_quiet."))
     review = (2 * weights + fitted["step.fitted"] + quiet) / _REVIEW
     return found + learning + review
+
+
+def _often(table: dict[str, Array], sizes: dict[str, int]) -> int:
+    """Return the bytes of the arrays that most samples of a quiet stream touch."""
+    hidden = "observed.", "last_quiet."
+    return sum(
+        size
+        for name, size in sizes.items()
+        if name in table and not table[name].seldom and not name.startswith(hidden)
+    )
 
 
 def fleet_of(streams: int, channels: int, *, distinct: bool = True) -> tuple[Fleet, BaseDetector]:

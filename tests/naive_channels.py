@@ -17,7 +17,9 @@ class NaiveChannel:
     def __init__(self, c: int, params: channels.ChannelParams, first: float, base: float) -> None:
         self.c, self.params = c, params
         start = 0.0 if math.isnan(first) else min(max(first, params.lows[c]), params.highs[c])
-        self.level, self.past = start - base, [0.0] * PAST
+        level = 0.0 if math.isnan(first - base) else first - base
+        self.level = min(max(level, params.low_levels[c]), params.high_levels[c])
+        self.past = [0.0] * PAST
         self.episode = NaiveEpisode(GAP, params.day)
         self.hidden, self.raised, self.peak, self.seen = 4 * LONGEST, 1.0, 0.0, 0
         self.steady, self.slow = 0, 0

@@ -278,3 +278,33 @@ def test_joint_score_takes_no_filled_window_for_a_fault_that_goes_on() -> None:
     values[5_400:5_430, 0] += 6
     (alarm,) = told(values[:5_000], values[5_000:5_600], 400, 430)
     assert (alarm.start, alarm.end) == (400, 429)
+
+
+@pytest.mark.parametrize("gap", [0, 100])
+@pytest.mark.parametrize("amplitude", [0.0, 20.0], ids=["flat", "daily"])
+def test_fault_of_the_first_samples_is_told_beside_what_history_had(
+    amplitude: float, gap: int
+) -> None:
+    """The level is not taken from them: neither the fault nor its end is told by it."""
+    a_day, history, fault = 288, 10 * 288, 60
+    sample = np.arange(history + gap + 3 * fault)
+    times = np.datetime64("2026-01-01T00:00", "ns") + sample * np.timedelta64(5, "m")
+    normal = 50 + amplitude * np.sin(2 * np.pi * sample / a_day)
+    values = normal + np.random.default_rng(0).normal(0, 1, len(sample))
+    begin = history + gap
+    values[begin : begin + fault] += 15
+    parts = [
+        to_table(values[rows, None], times=times[rows], channels=["load"])
+        for rows in (slice(history), slice(begin, None))
+    ]
+    detector = Detector().fit(parts[0])
+    detector.run(parts[1])
+    told = [present(event.alarm) for event in detector.take_events()]
+    opened, *_, closed = alarms = [alarm for alarm in told if alarm.number == 1]
+    assert opened.start == 0 and fault - 1 <= closed.end <= fault + GAP
+    for alarm in alarms:
+        (part,) = alarm.evidence
+        assert part.direction == "high"
+        at = begin + present(part.sample)
+        assert present(part.low) <= normal[at] <= present(part.high)
+        assert part.expected == pytest.approx(normal[at], abs=1)

@@ -407,8 +407,10 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
         floats(base + at[44], dims.channels),
         floats(base + at[45], dims.channels),
         floats(base + at[46], dims.channels),
-        ints(base + at[47], dims.channels),
-        ints(base + at[48], dims.channels),
+        floats(base + at[47], dims.channels),
+        floats(base + at[48], dims.channels),
+        ints(base + at[49], dims.channels),
+        ints(base + at[50], dims.channels),
         channelparams_numbers[0],
         channelparams_numbers[1],
         channelparams_numbers[2],
@@ -418,13 +420,13 @@ def channel_params_at(base: int, at: Ints, dims: Dims) -> ChannelParams:
 @inlined
 def watched_at(base: int, at: Ints, dims: Dims) -> Bools:
     """Return `watched` of a FitArrays."""
-    return bools(base + at[49], dims.channels)
+    return bools(base + at[51], dims.channels)
 
 
 @inlined
 def limits_at(base: int, at: Ints, dims: Dims) -> StreamLimits:  # noqa: ARG001
     """Return `limits` of a FitArrays."""
-    streamlimits_numbers = floats(base + at[50], 4)
+    streamlimits_numbers = floats(base + at[52], 4)
     return StreamLimits(
         streamlimits_numbers[0],
         streamlimits_numbers[1],

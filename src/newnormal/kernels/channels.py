@@ -168,6 +168,9 @@ class ChannelParams(NamedTuple):
     widths: Annotated[Floats, Array("C", HORIZONS, range=NOT_NEGATIVE, seldom=True)]
     lows: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]  # history's least and largest
     highs: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]
+    # The least and the largest level on history, without the rhythm
+    low_levels: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]
+    high_levels: Annotated[Floats, Array("C", range=KNOWN, seldom=True)]
     steps: Annotated[Floats, Array("C", range=ABOVE)]  # the mean step on history
     rhythmic: Annotated[Ints, Array("C", range=BINARY)]  # 1: the rhythm's level is subtracted
     # 1: a flag or a command, which has no limit of its own
@@ -333,18 +336,18 @@ def _begin(
     scale: Floats,
     rhythm: Floats32,
 ) -> None:
-    """Begin each level at the first sample, as far as history had such a value."""
+    """Begin each level at the first sample, as far as history had such a level."""
     for c in range(len(sample)):
         z = _scaled(sample[c], mean[c], scale[c])
-        z = 0.0 if np.isnan(z) else min(max(z, params.lows[c]), params.highs[c])
         base = rhythm_level(phase, rhythm, c) if params.rhythmic[c] else 0.0
-        state.last[c] = z
-        base = z if np.isnan(base) else base
-        state.levels[c] = state.before[c] = z - base
+        level = 0.0 if np.isnan(z - base) else z - base
+        level = min(max(level, params.low_levels[c]), params.high_levels[c])
+        state.last[c] = 0.0 if np.isnan(z) else min(max(z, params.lows[c]), params.highs[c])
+        state.levels[c] = state.before[c] = level
         state.steps[c] = params.steps[c]
         state.counts[c, HIDDEN] = UNKNOWN
         for k in range(RECENT):
-            state.recent[k, c] = z - base
+            state.recent[k, c] = level
 
 
 @inner

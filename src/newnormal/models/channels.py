@@ -81,12 +81,8 @@ def fit_channels(
     kinds = left, rest, smoothed(rest, widths[:, -1].copy())
     tails = np.array([[_tail(part[PAST:, c]) for c in range(C)] for part in kinds])
     limits = limits_of(tails, flags, rate)
-    lows, highs = np.nanmin(history, axis=0), np.nanmax(history, axis=0)
-    for c in range(C):
-        grows = growth(history[:, c])
-        margin = MARGIN * (highs[c] - lows[c])
-        lows[c] = -np.inf if grows < 0 else lows[c] - margin
-        highs[c] = np.inf if grows > 0 else highs[c] + margin
+    lows, highs = _range_of(history, history)
+    low_levels, high_levels = _range_of(np.where(flags, history, plain - rest), history)
     return ChannelParams(
         lags=lags,
         others=others,
@@ -97,6 +93,8 @@ def fit_channels(
         widths=widths,
         lows=lows,
         highs=highs,
+        low_levels=low_levels,
+        high_levels=high_levels,
         steps=_steps(history),
         rhythmic=(rhythmic & ~flags).astype(
             np.int64
@@ -106,6 +104,13 @@ def fit_channels(
         day=day,
         period=period,
     )
+
+
+def _range_of(values: Floats, history: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the largest values (C,), with a margin; infinity where history grows."""
+    lows, highs = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    margins, grow = MARGIN * (highs - lows), np.array([growth(column) for column in history.T])
+    return np.where(grow < 0, -np.inf, lows - margins), np.where(grow > 0, np.inf, highs + margins)
 
 
 def without_levels(plain: Floats) -> Floats:
