@@ -162,7 +162,7 @@ def test_kinds_of_events_and_what_each_is_about(story: list[Event]) -> None:
         if event.kind in ("opened", "updated", "closed"):
             assert event.alarm is not None and event.change is None
         elif event.kind == "undone":
-            assert event.alarm is None and event.change is None
+            assert event.alarm is None
         else:
             assert event.change is not None
             assert event.kind == "changed" or event.alarm is None

@@ -6,7 +6,7 @@ One module because an event has all of them, and all have one form in JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +43,13 @@ CHANGE_KINDS = ("level", "still", "never")  # what changed
 SEVERITY_WORDS = ("low", "medium", "high", "critical")  # from 0, 25, 50 and 75 on
 
 WEIGHTS = "the model's weights"  # what a change is about that no channel shows
+
+
+# What the JSON form of an alarm has, in this order; that of the others has their attributes.
+_OF_AN_ALARM = (
+    *("number", "start", "start_time", "end", "end_time", "peak", "open", "reason", "cause"),
+    *("evidence", "severity", "severity_word", "sentence"),
+)
 
 
 @dataclass(frozen=True)
@@ -229,44 +236,14 @@ class Alarm:
         `ratio`, `pace`, `unit`, `unusual` and `direction`; `severity`, from 0 to 100, and
         `severity_word`; `sentence`.
         """
-        return {
-            "number": self.number,
-            "start": self.start,
-            "start_time": text_of_time(self.start_time, self.zone),
-            "end": self.end,
-            "end_time": text_of_time(self.end_time, self.zone),
-            "peak": {
-                **vars(self.peak),
-                "time": text_of_time(self.peak.time, self.zone),
-                "channels": dict(self.peak.channels),
-            },
-            "open": self.open,
-            "reason": self.reason,
-            "cause": self.cause,
-            "evidence": [part.as_dict() for part in self.evidence],
-            "severity": self.severity,
-            "severity_word": self.severity_word,
-            "sentence": self.sentence,
-        }
+        return _as_dict(self, self.zone, _OF_AN_ALARM)
 
     @classmethod
     def from_dict(cls, alarm: Mapping[str, Any]) -> Alarm:
         """Return what `as_dict` was made from; votes only where there are any."""
-        return cls(
-            number=alarm["number"],
-            start=alarm["start"],
-            start_time=time_of_text(alarm["start_time"]),
-            end=alarm["end"],
-            end_time=time_of_text(alarm["end_time"]),
-            peak=Peak(**{**alarm["peak"], "time": time_of_text(alarm["peak"]["time"])}),
-            reason=alarm["reason"],
-            cause=alarm["cause"],
-            evidence=tuple(map(Evidence.from_dict, alarm["evidence"])),
-            severity=alarm["severity"],
-            sentence=alarm["sentence"],
-            votes=tuple(alarm.get("votes", ())),
-            zone=zone_of_text(alarm["start_time"]),
-        )
+        peak = Peak(**_values(Peak, alarm["peak"]))
+        evidence = tuple(map(Evidence.from_dict, alarm["evidence"]))
+        return cls(**{**_values(cls, alarm), "peak": peak, "evidence": evidence})
 
 
 @dataclass(frozen=True)
@@ -328,26 +305,12 @@ class Change:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
-        return {
-            **{name: value for name, value in vars(self).items() if name != "zone"},
-            "start_time": text_of_time(self.start_time, self.zone),
-            "channels": list(self.channels),
-            "before": dict(self.before),
-            "after": dict(self.after),
-            "units": dict(self.units),
-        }
+        return _as_dict(self, self.zone)
 
     @classmethod
     def from_dict(cls, change: Mapping[str, Any]) -> Change:
         """Return what `as_dict` was made from; what else was added, as by a service, is left."""
-        return cls(
-            **{
-                **{name: change[name] for name in cls.__dataclass_fields__ if name in change},
-                "start_time": time_of_text(change["start_time"]),
-                "channels": tuple(change["channels"]),
-                "zone": zone_of_text(change["start_time"]),
-            }
-        )
+        return cls(**_values(cls, change))
 
 
 @dataclass(frozen=True)
@@ -462,25 +425,12 @@ class Incident:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the documented JSON form as plain Python values: the attributes by name."""
-        return {
-            **{name: value for name, value in vars(self).items() if name != "zone"},
-            "start_time": text_of_time(self.start_time, self.zone),
-            "end_time": text_of_time(self.end_time, self.zone),
-            "streams": dict(self.streams),
-        }
+        return _as_dict(self, self.zone)
 
     @classmethod
     def from_dict(cls, incident: Mapping[str, Any]) -> Incident:
         """Return what `as_dict` was made from."""
-        return cls(
-            **{
-                **incident,
-                "start_time": time_of_text(incident["start_time"]),
-                "end_time": time_of_text(incident["end_time"]),
-                "streams": dict(incident["streams"]),
-                "zone": zone_of_text(incident["start_time"]),
-            }
-        )
+        return cls(**_values(cls, incident))
 
 
 @dataclass(frozen=True)
@@ -507,3 +457,32 @@ class IncidentEvent:
     def to_json(self) -> str:
         """Return the event as one line of JSON."""
         return json.dumps(self.as_dict(), ensure_ascii=False, allow_nan=False)
+
+
+def _as_dict(item: object, zone: str | None, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return attributes, or all but the zone, as plain Python values."""
+    names = names or [name for name in vars(item) if name != "zone"]
+    return {name: _plain(getattr(item, name), zone) for name in names}
+
+
+def _plain(value: Any, zone: str | None) -> Any:
+    if isinstance(value, np.datetime64):
+        return text_of_time(value, zone)
+    if isinstance(value, Evidence):
+        return value.as_dict()
+    if isinstance(value, Peak):
+        return _as_dict(value, zone)
+    if isinstance(value, tuple):
+        return [_plain(each, zone) for each in value]
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _values(kind: Any, item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a kind in `_as_dict`'s form as they are; what else is there not."""
+    known = {name: item[name] for name in kind.__dataclass_fields__ if name in item}
+    for name, value in known.items():
+        if name in ("start_time", "end_time", "time"):
+            known[name] = time_of_text(value)
+        elif isinstance(value, list):
+            known[name] = tuple(value)
+    return known | ({"zone": zone_of_text(item["start_time"])} if "start_time" in item else {})
