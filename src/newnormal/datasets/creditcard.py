@@ -3,13 +3,9 @@
 from pathlib import Path
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.datasets.reading import as_labels, present, read_header, read_numbers
+from newnormal.datasets.reading import as_labels, one_stream, read_header, read_numbers
 
 _FILE = "creditcard.csv"
-
-
-def _streams(folder: Path) -> set[str]:
-    return {""} if present(folder / _FILE) else set()
 
 
 def _read(folder: Path, stream: str) -> Dataset:  # noqa: ARG001 - there is only one
@@ -36,6 +32,6 @@ ENTRY = Entry(
     split="Time dropped; the first half of the rows is train, its frauds included",
     files=(_FILE,),
     folders=("CreditCard",),
-    list_streams=_streams,
+    list_streams=one_stream(_FILE),
     read=_read,
 )

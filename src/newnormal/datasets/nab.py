@@ -1,15 +1,14 @@
 """NAB, the Numenta Anomaly Benchmark: 58 series of one channel, with anomaly windows."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 
 from newnormal.datasets.base import Dataset, Entry
-from newnormal.datasets.reading import open_text, present, read_header
+from newnormal.datasets.reading import open_text, present, read_timed
 from newnormal.errors import DatasetError
-from newnormal.types import Floats, Ints, Times
+from newnormal.types import Ints, Times
 
 _WINDOWS = "labels/combined_windows.json"
 
@@ -32,21 +31,6 @@ def _streams(folder: Path) -> set[str]:
     return {file.removesuffix(".csv") for file in files}
 
 
-def _series(path: Path) -> tuple[Times, Floats]:
-    names = read_header(path, ("timestamp", "value"))
-    with open_text(path) as file:
-        rows = list(csv.reader(file))[1:]
-    time, value = names.index("timestamp"), names.index("value")
-    try:
-        times = np.array([row[time] for row in rows], dtype="datetime64[s]")
-        values = np.array([row[value] for row in rows], dtype=np.float64)
-    except (ValueError, IndexError) as error:
-        raise DatasetError(
-            f"{path}: expected a time and a number in each row, found otherwise: {error}"
-        ) from error
-    return times, values
-
-
 def _labels(times: Times, windows: list[list[str]]) -> Ints:
     labels = np.zeros(len(times), dtype=np.int64)
     for window in windows:
@@ -62,7 +46,7 @@ def _read(folder: Path, stream: str, cap: int | None = 750) -> Dataset:
     (`getProbationPeriod` in its `nab/util.py`). That period is train here.
     """
     file = f"{stream}.csv"
-    times, values = _series(folder / "data" / file)
+    times, values = read_timed(folder / "data" / file, "timestamp", ("value",), "a number")
     windows = _windows(folder)
     if file not in windows:
         raise DatasetError(f"{folder / _WINDOWS}: expected windows for {file}, found none")
@@ -73,8 +57,8 @@ def _read(folder: Path, stream: str, cap: int | None = 750) -> Dataset:
     ordered = bool((steps > np.timedelta64(0, "s")).all())
     return Dataset(
         name=f"NAB/{stream}",
-        train=values[:split, None],
-        test=values[split:, None],
+        train=values[:split],
+        test=values[split:],
         labels=_labels(times, windows[file])[split:],
         channels=("value",),
         period=np.median(steps.astype(np.int64)).astype("timedelta64[s]") if len(steps) else None,

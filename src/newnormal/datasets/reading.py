@@ -4,7 +4,7 @@ import csv
 import gzip
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TextIO, cast
 import numpy as np
 
 from newnormal.errors import DatasetError
-from newnormal.types import Floats, Ints
+from newnormal.types import Floats, Ints, Times
 
 _HEADER_WITHIN = 5  # lines; WADI's attack file has one line above its header
 
@@ -46,6 +46,11 @@ def stems(folder: Path, pattern: str) -> set[str]:
     before, after = pattern.split("*")
     names = {path.name.removesuffix(".gz") for path in folder.glob(f"{pattern}*")}
     return {name.removeprefix(before).removesuffix(after) for name in names if name.endswith(after)}
+
+
+def one_stream(*files: str) -> Callable[[Path], set[str]]:
+    """Return what lists the only stream of a data set's folder: it needs all of these files."""
+    return lambda folder: {""} if all(present(folder / file) for file in files) else set()
 
 
 def read_numbers(path: Path, *, skip: int = 0, columns: Iterable[int] | None = None) -> Floats:
@@ -91,6 +96,24 @@ def read_header(path: Path, needed: Iterable[str], *, delimiter: str = ",") -> l
             f"{path}: expected the columns {', '.join(missing)}, found {', '.join(names) or 'none'}"
         )
     return names
+
+
+def read_timed(
+    path: Path, time: str, columns: Sequence[str], found: str, *, delimiter: str = ","
+) -> tuple[Times, Floats]:
+    """Read a column of times and columns of numbers, shape (T, C); `found` says what they hold."""
+    names = read_header(path, (time, *columns), delimiter=delimiter)
+    at, *numbers = map(names.index, (time, *columns))
+    with open_text(path) as file:
+        rows = list(csv.reader(file, delimiter=delimiter))[1:]
+    try:
+        times = np.array([row[at] for row in rows], dtype="datetime64[s]")
+        values = np.array([[row[column] for column in numbers] for row in rows], dtype=np.float64)
+    except (ValueError, IndexError) as error:
+        raise DatasetError(
+            f"{path}: expected a time and {found} in each row, found otherwise: {error}"
+        ) from error
+    return times, values
 
 
 def as_labels(values: Floats, path: Path) -> Ints:
@@ -157,15 +180,6 @@ def _number(cell: str) -> float:
         return float(cell or "nan")
     except ValueError:
         return math.nan
-
-
-def check_same_columns(sheet: Sheet, normal: Sheet, path: Path, name: str) -> None:
-    """Raise a DatasetError unless a sheet at a path has the columns of the normal one."""
-    if sheet.names != normal.names:
-        raise DatasetError(
-            f"{path}: expected the columns of {name}, found otherwise: "
-            f"{', '.join(sorted(set(normal.names) ^ set(sheet.names))) or 'another order'}"
-        )
 
 
 def fill_forward(values: Floats) -> None:

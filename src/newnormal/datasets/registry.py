@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from newnormal.datasets import anoshift, creditcard, nab, skab, swat, ucr, wadi, yahoo
+from newnormal.datasets import anoshift, creditcard, nab, skab, ucr, yahoo
 from newnormal.datasets.base import Dataset, Entry, numbered
+from newnormal.datasets.itrust import SWAT, WADI
 from newnormal.datasets.nasa import MSL, SMAP
 from newnormal.datasets.servers import ASD, JUMPSTARTER, SMD
 from newnormal.errors import DatasetError, ParameterError
 
 _ENTRIES = (
     *(SMD, SMAP, MSL, creditcard.ENTRY, nab.ENTRY, ASD, JUMPSTARTER),
-    *(skab.ENTRY, ucr.ENTRY, swat.ENTRY, wadi.ENTRY, yahoo.ENTRY, anoshift.ENTRY),
+    *(skab.ENTRY, ucr.ENTRY, SWAT, WADI, yahoo.ENTRY, anoshift.ENTRY),
 )
 
 
