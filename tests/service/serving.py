@@ -1,11 +1,6 @@
 """`newnormal serve` as a program of its own, people and machines that use it, and kills."""
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -15,18 +10,14 @@ import numpy as np
 
 from newnormal.client import Client, ServiceError
 from newnormal.types import Floats
+from tests.connectors.programs import Newnormal
 from tests.service.killing import SINK, URL
-from tests.waiting import until
 
 START = 1_700_000_000  # s: behind every clock
 CHANNELS = ("a", "b", "c")
 
-_CONFIG = """
-port = {port}
-data = "{data}"
+_TABLES = """
 public_url = "{url}"
-workers = 1
-checkpoint_every = "1s"
 [streams]
 history = 100
 accept_after = "10m"
@@ -43,60 +34,9 @@ url = "{hook}"
 """
 
 
-class Serving:
-    """The program, which can be killed and started again on the same folder and port."""
-
-    def __init__(self, folder: Path, hook: str) -> None:
-        self.data = folder / "data"
-        self._log = folder / "serve.txt"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self._config = folder / "service.toml"
-        text = _CONFIG.format(port=port, data=self.data, url=URL, sink=SINK, hook=hook)
-        self._config.write_text(text)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; `wait_until_ready` says when it takes samples."""
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "newnormal", "serve", str(self._config)],
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
-            )
-
-    def wait_until_ready(self, seconds: float = 180.0) -> None:
-        until(self._is_ready, f"the service to be ready; see {self._log}", seconds=seconds)
-
-    def _is_ready(self) -> bool:
-        assert self._process is not None
-        assert self._process.poll() is None, self._log.read_text()[-3000:]
-        with suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/readyz", timeout=2.0).status_code == 200
-        return False
-
-    def kill(self) -> None:
-        """End it at once, wherever it is."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def end(self) -> int:
-        """End it in order; return its exit code."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(60.0)
-
-    def close(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text()
+def serving(folder: Path, hook: str) -> Newnormal:
+    """Return the program, with a webhook and all that follows from its log kept."""
+    return Newnormal(folder, _TABLES.format(url=URL, sink=SINK, hook=hook))
 
 
 def sample_values(stream: int, first: int, count: int) -> Floats:

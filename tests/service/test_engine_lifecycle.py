@@ -19,7 +19,7 @@ from newnormal.engine.values import Item
 from newnormal.errors import FeedbackError, InputError, NewnormalError
 from newnormal.service.api.pictures import picture_json
 from newnormal.service.config import Limits, SinkConfig
-from newnormal.service.limits import LimitError, ServiceBusy
+from newnormal.service.limits import ServiceBusy
 from newnormal.service.metrics import exposition
 from newnormal.service.service import Service
 from tests.present import present
@@ -459,15 +459,6 @@ class Holding:
     def __call__(self, *given: Any) -> Any:
         assert self.go_on.wait(60.0)
         return self._apply(*given)
-
-
-def test_limits_on_streams_and_channels_are_kept(start: Start) -> None:
-    with start(limits=Limits(streams=1, channels=2)) as service:
-        push(service, arrival(0, samples(0, 2), "one"))
-        with pytest.raises(LimitError, match="expected at most 1 streams, found 2"):
-            service.push([arrival(0, samples(0, 2), "two")])
-        with pytest.raises(LimitError, match="'one': expected at most 2 channels, found 3"):
-            service.push([arrival(2, samples(2, 2, width=3), "one")])
 
 
 def test_values_that_wait_to_be_judged_have_a_limit_and_wide_samples_count_more(

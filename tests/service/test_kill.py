@@ -20,13 +20,14 @@ from tests.waiting import until
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
 from benchmarks.service_folder import prepare
+from tests.connectors.programs import Newnormal
 from tests.service.serving import (
     CHANNELS,
     START,
     Machine,
     Person,
-    Serving,
     sample_values,
+    serving,
     stream_name,
 )
 
@@ -45,10 +46,10 @@ def receiver() -> Iterator[Receiver]:
         yield found
 
 
-def is_settled(serving: Serving) -> bool:
+def is_settled(service: Newnormal) -> bool:
     """Whether all that was acknowledged is judged, no fit waits, and all alerts are delivered."""
-    health = httpx.get(f"{serving.url}/api/v1/health", timeout=10.0).json()
-    alerts = httpx.get(f"{serving.url}/api/v1/alerts", timeout=10.0).json()
+    health = httpx.get(f"{service.url}/api/v1/health", timeout=10.0).json()
+    alerts = httpx.get(f"{service.url}/api/v1/alerts", timeout=10.0).json()
     waiting = sum(each["waiting"] for each in alerts["sinks"].values())
     fitting = health["parts"]["fitting"]
     return (
@@ -90,41 +91,42 @@ def test_after_kills_under_load_nothing_is_lost_and_nothing_differs(
     record_property: Callable[[str, object], None],
 ) -> None:
     rng = np.random.default_rng(cases.start)
-    serving = Serving(tmp_path, receiver.url)
+    service = serving(tmp_path, receiver.url)
+    data = service.folder / "data"
     many = "NEWNORMAL_SOAK" in os.environ
-    streams, begun = (MANY, prepare(serving.data, MANY, history)) if many else (STREAMS, 0)
+    streams, begun = (MANY, prepare(data, MANY, history)) if many else (STREAMS, 0)
     parts = (range(at, streams, 3) for at in range(3))
-    machines = [Machine(serving.url, part, 0.02, begun) for part in parts]
-    person = Person(serving.url, streams)
+    machines = [Machine(service.url, part, 0.02, begun) for part in parts]
+    person = Person(service.url, streams)
     try:
-        serving.start()
-        serving.wait_until_ready()
+        service.launch()
+        service.wait_until_ready()
         users: list[Machine | Person] = [*machines, person]
         for each in users:
             each.start()
         for _ in cases:
             if rng.random() < 0.7:
-                serving.wait_until_ready()
+                service.wait_until_ready()
             person.join(rng.uniform(0.0, 3.0))  # it goes on: this is time that passes
-            serving.kill()
-            serving.start()
-        serving.wait_until_ready()
+            service.kill()
+            service.launch()
+        service.wait_until_ready()
         enough = begun or 400
         until(lambda: min(min(m.acknowledged.values()) for m in machines) >= enough, "samples")
         for each in users:
             each.end()
-        until(lambda: is_settled(serving), "all alerts to be delivered", seconds=120.0)
+        until(lambda: is_settled(service), "all alerts to be delivered", seconds=120.0)
     finally:
-        serving.close()
-    assert "Traceback" not in serving.output, serving.output
+        service.kill()
+    assert "Traceback" not in service.output, service.output
 
     copied = tmp_path / "copy"
-    shutil.copytree(serving.data, copied)
-    with closing(SqliteLog(serving.data / "log.sqlite")) as log, opened(serving.data, log) as kept:
+    shutil.copytree(data, copied)
+    with closing(SqliteLog(data / "log.sqlite")) as log, opened(data, log) as kept:
         found = contents(kept)
     again = tmp_path / "again"
     again.mkdir()
-    assert_same(found, replayed(serving.data / "log.sqlite", serving.data / "models", again))
+    assert_same(found, replayed(data / "log.sqlite", data / "models", again))
     total = check_samples(found, copied, machines)
 
     keys = {key for key, _ in found["alerts"]}
