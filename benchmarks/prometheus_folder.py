@@ -38,7 +38,7 @@ def prepare(
     history
         Gives the samples of a stream, by its number, that its model is fitted on.
     source, place
-        The name of a pull source, and where it goes on.
+        The name of a source, and where it goes on.
     """
     folder.mkdir(parents=True)
     kept = SqliteLog(folder / "log.sqlite", sync=False)

@@ -586,7 +586,7 @@ def test_the_paths_may_change(tmp_path: Path) -> None:
 )
 def test_a_place_that_is_none_is_refused(snapshot: dict[str, Any]) -> None:
     assert raised(StateError, lambda: following("x").resume(snapshot)).message == (
-        "source plant: expected the places of files, found something else"
+        "source plant: expected the positions of files, found something else"
     )
 
 

@@ -1,7 +1,6 @@
 """Files and pipes of every kind as sources: places, resuming, following, FIFOs."""
 
 import gzip
-import hashlib
 import os
 import sys
 import threading
@@ -148,29 +147,10 @@ def test_a_place_with_no_sample_before_it_belongs_to_its_path(tmp_path: Path) ->
             again.close()
 
 
-def test_a_place_of_an_earlier_version_is_resumed(tmp_path: Path) -> None:
-    data = b"\xef\xbb\xbf" + TEXT.encode()
-    path = file(tmp_path, data)
-    offset = data.index(LINES[101].encode())
-    place = {
-        "path": path,
-        "head": min(offset, 4096),
-        "sha256": hashlib.sha256(data[: min(offset, 4096)]).hexdigest(),
-        "tail_sha256": hashlib.sha256(data[max(offset - 4096, 0) : offset]).hexdigest(),
-        "offset": offset,
-        "line": 101,
-        "layout": {"opened_by": LINES[0], "settled_by": LINES[1]},
-    }
-    source = FileInput(path, OPTIONS)
-    assert source.resume(place)
-    assert rest(source) == list(range(100, 400))
-    source.close()
-
-
 @pytest.mark.parametrize("wrong", [{"encoding": 3}, {"newline": "x"}, {"encoding": "no such"}])
 def test_a_place_that_cannot_be_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     source = FileInput(file(tmp_path, TEXT.encode()), OPTIONS)
-    with pytest.raises(StateError, match=r"place: .*expected an encoding") as caught:
+    with pytest.raises(StateError, match=r"position: .*expected an encoding") as caught:
         source.resume({**taken(source, 5), **wrong})
     assert "delete the folder to" in str(caught.value)
     source.close()
@@ -304,7 +284,7 @@ def test_a_fifo_is_read_like_a_pipe_and_has_no_place(fifo: Path) -> None:
     source.close()
     again = FileInput(str(fifo), OPTIONS)
     assert again.resume(place)
-    assert not again.resume({"path": str(fifo), "offset": 0, "head": 0, "line": 0})
+    assert not again.resume({"path": str(fifo), "offset": 0, "line": 0})
     again.close()
 
 

@@ -344,7 +344,7 @@ def test_facts_of_older_versions_are_restored() -> None:
     again.restore({"opened_by": "1,2", "settled_by": "1,2"})
     assert again.parse(["3,4"], 2).values.tolist() == [[3, 4]]
     for wrong in (None, {}, {"opened_by": 5, "settled_by": None}, {"opened_by": "a,b"}):
-        with pytest.raises(StateError, match="place: expected layout with the lines"):
+        with pytest.raises(StateError, match="position: expected layout with the lines"):
             layout().restore(wrong)
 
 

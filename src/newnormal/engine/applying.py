@@ -68,7 +68,7 @@ class Applier:
         self.position = 0  # of the last record that was applied
         self.streams = StreamRecords()
         self.outages = Outages()  # streams that are silent together
-        # the newest snapshot of each pull source
+        # the newest snapshot of each source
         self.input_positions: dict[str, Mapping[str, Any]] = {}
         self.patterns: tuple[Any, ...] = ()
         self.touched: dict[int, StreamRecord] = {}  # streams that the last record concerned

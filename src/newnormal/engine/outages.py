@@ -1,7 +1,7 @@
 """Streams that fell silent at the same moment: one incident with one alert, not one for each.
 
 A stream that stopped did so between its newest sample and the one after it that did not come.
-Streams of the same pull source, or that are pushed, for which the same moment may be meant are
+Streams of the same source, or that are pushed, for which the same moment may be meant are
 silent together. Once one of them sends again, those that stay silent are reported anew: what they
 had in common is over.
 """

@@ -74,7 +74,7 @@ class StreamRecord:
     items: dict[str, Item] = field(default_factory=dict)  # those that are open, by key
     # The incident of streams that are silent together, if it is one of them.
     outage: Item | None = None
-    source: str = ""  # the pull source that its newest samples came from; "" if they were pushed
+    source: str = ""  # the source that its newest samples came from; "" if they were pushed
     period_given: bool = False  # by the settings: models do not change it
     # The newest time of before its source was first started, in ns; `NO_PAST` once that is over.
     past: int = NO_PAST

@@ -472,7 +472,7 @@ class StreamOrders:
     def restore(self, facts: object) -> None:
         """Restore what `facts` returned."""
         if not isinstance(facts, Mapping):
-            raise StateError(f"place: expected orders as an object, found {facts!r}", hint=FRESH)
+            raise StateError(f"position: expected orders as an object, found {facts!r}", hint=FRESH)
         for name, of_stream in facts.items():
             if name in self._channels:
                 live = self._by_stream[name] = self._new(name)

@@ -89,7 +89,7 @@ def _continued(
         report(f"{folder} continues another fit than {model}: delete it to start from {model}")
     source = make_source(engine.fleet)
     if position is None:
-        report(f"{folder} has no place in an input: reading this one from the start")
+        report(f"{folder} has no position in an input: reading this one from the start")
         return WatchStart(engine, source, elsewhere=False)
     snapshot = {name: part for name, part in position.items() if name not in ("kind", "zone")}
     if position.get("kind") == source.kind and resumed(source, snapshot, folder):
@@ -110,7 +110,7 @@ def resumed(source: WatchInput, snapshot: dict[str, Any], folder: Path) -> bool:
     except (AttributeError, IndexError, KeyError, TypeError) as error:  # of a source of others
         source.close()
         raise StateError(
-            f"{folder}: {source.kind} cannot resume from the place {snapshot!r}: "
+            f"{folder}: {source.kind} cannot resume from the position {snapshot!r}: "
             f"{type(error).__name__}: {error}",
             hint=FRESH,
         ) from error

@@ -228,7 +228,7 @@ class Service:
         return submitted
 
     def input_position(self, source: str) -> Mapping[str, Any] | None:
-        """Return where a pull source is, as the log has it."""
+        """Return where a source is, as the log has it."""
         return self._engine.applier.input_positions.get(source)
 
     # ------------------------------------------------------------------ people

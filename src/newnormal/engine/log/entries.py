@@ -21,17 +21,17 @@ _LEAST_VALUES = 50
 
 @dataclass(frozen=True, eq=False)
 class SamplesArrived:
-    """Samples came: pushed, of a pull source, or uploaded as history."""
+    """Samples came: pushed, of a source, or uploaded as history."""
 
     kind: ClassVar[str] = "arrived"
     arrivals: tuple[Arrival, ...]  # the samples
-    # The name of a pull source, and its snapshot behind these samples; "" and None if pushed.
+    # The name of a source, and its snapshot behind these samples; "" and None if pushed.
     source: str = ""
     input_position: Mapping[str, Any] | None = None
     # Whether they are the whole history of their streams, to be fitted at once.
     history: bool = False
     past: bool = False  # whether they are of the time before their source was first started
-    writer: str = ""  # who sent them: a token, an address, or a pull source
+    writer: str = ""  # who sent them: a token, an address, or a source
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Files and folders that grow, rotated ones included.
 
-One module because what the columns of a file are is found out once, and goes with its place.
+One module because what the columns of a file are is found out once, and goes with its position.
 """
 
 import base64
@@ -423,7 +423,7 @@ class FilesSource(Source):
             self._tailing.files.restore(content["files"])
         except (TypeError, ValueError, KeyError, IndexError, zlib.error) as error:
             raise StateError(
-                f"source {self.name}: expected the places of files, found something else",
+                f"source {self.name}: expected the positions of files, found something else",
                 hint="give the source another name to read the files from the beginning",
             ) from error
         return True

@@ -3,7 +3,6 @@
 One module because bytes, lines and what the columns are go to one position together.
 """
 
-import hashlib
 import os
 import time
 from abc import ABC, abstractmethod
@@ -12,12 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from newnormal.errors import InputError, ParameterError, StateError
 from newnormal.io.sources.base import FRESH
+from newnormal.io.sources.folders import EDGE, digest
 from newnormal.tabular import (
     LineParser,
     Long,
@@ -165,7 +165,7 @@ class LineLayout:
             raise self._named(error) from None
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise StateError(
-                f"place: expected layout with the lines opened_by and settled_by, {error}",
+                f"position: expected layout with the lines opened_by and settled_by, {error}",
                 hint=FRESH,
             ) from error
         self._parser = parser
@@ -438,16 +438,11 @@ class Recent:
             self._pieces.popleft()
 
 
-_HEAD = 4096  # bytes of a text's beginning, and before a position, that tell it from others
-
-
-@dataclass(frozen=True)
-class _FilePosition:
+class _FilePosition(NamedTuple):
     """The position of a snapshot."""
 
     path: str | None
     offset: int
-    head: int
     line: int
     encoding: str | None
     newline: bytes | None
@@ -455,28 +450,16 @@ class _FilePosition:
     @classmethod
     def of(cls, snapshot: Mapping[str, Any]) -> "_FilePosition":
         """Return a snapshot's position; a StateError if it has none."""
-        head, offset, line = (_whole(snapshot, name) for name in ("head", "offset", "line"))
-        if head > min(offset, _HEAD):
-            raise StateError(
-                f"place: expected head at most {min(offset, _HEAD)}, found {head}", hint=FRESH
-            )
-        # Before these were stored, text was UTF-8 and its lines ended in LF.
-        encoding, newline = snapshot.get("encoding", UTF8), snapshot.get("newline", "\n")
+        offset, line = _whole(snapshot, "offset"), _whole(snapshot, "line")
+        encoding, newline, path = map(snapshot.get, ("encoding", "newline", "path"))
         if not isinstance(encoding, str | None) or newline not in (None, "\n", "\r"):
             raise StateError(
-                f"place: expected an encoding and the end of a line, found {encoding!r} and "
+                f"position: expected an encoding and the end of a line, found {encoding!r} and "
                 f"{newline!r}",
                 hint=FRESH,
             )
-        path = snapshot.get("path")
-        return cls(
-            path if isinstance(path, str) else None,
-            offset,
-            head,
-            line,
-            encoding,
-            newline and newline.encode(),
-        )
+        where = path if isinstance(path, str) else None
+        return cls(where, offset, line, encoding, newline and newline.encode())
 
 
 class FileInput(LineInput):
@@ -494,7 +477,7 @@ class FileInput(LineInput):
         self._path = Path(input)
         self._resolved = str(self._path.resolve())
         self._head = b""  # as it was read: by now another file may have this one's name
-        self._recent = Recent(_HEAD)
+        self._recent = Recent(EDGE)
         self.repeats = not self._opened.seekable  # a FIFO, as standard input does
 
     @property
@@ -506,13 +489,11 @@ class FileInput(LineInput):
         """Return the path, the position, and digests of the beginning and of the text before it."""
         if not self._opened.seekable:
             return {"path": self._resolved, "stream": True, "layout": self._layout.facts()}
-        head = min(self._offset, _HEAD)
         newline = self._cutter.newline
         return {
             "path": self._resolved,
-            "head": head,
-            "sha256": _digest(self._head[:head]),
-            "tail_sha256": _digest(self._recent.before(self._offset)),
+            "head": digest(self._head[: self._offset]),
+            "tail": digest(self._recent.before(self._offset)),
             "offset": self._offset,
             "line": self._line,
             "encoding": self._opened.encoding,
@@ -533,15 +514,15 @@ class FileInput(LineInput):
         before = self._go_to(position)
         if (
             before is None
-            or _digest(before) != snapshot.get("tail_sha256")
-            or _digest(self._head[: position.head]) != snapshot.get("sha256")
+            or digest(before) != snapshot.get("tail")
+            or digest(self._head[: position.offset]) != snapshot.get("head")
         ):
             self._opened.begin_again()
-            self._head, self._recent = b"", Recent(_HEAD)
+            self._head, self._recent = b"", Recent(EDGE)
             self._restart(0, 0)
             return False
         self._layout.restore(snapshot.get("layout"))
-        self._recent = Recent(_HEAD, position.offset, before)
+        self._recent = Recent(EDGE, position.offset, before)
         self._restart(position.offset, position.line, position.newline)
         self._resolved = position.path or self._resolved
         return True
@@ -552,20 +533,20 @@ class FileInput(LineInput):
         try:
             opened.begin_again(position.encoding)
             if opened.plain and isinstance(opened.raw, RawFile):
-                self._head = opened.raw.range(0, min(offset, _HEAD))
-                before = opened.raw.range(max(offset - _HEAD, 0), offset)
+                self._head = opened.raw.range(0, min(offset, EDGE))
+                before = opened.raw.range(max(offset - EDGE, 0), offset)
                 opened.seek(offset)
-                return before if len(before) == min(offset, _HEAD) else None
+                return before if len(before) == min(offset, EDGE) else None
             self._head = before = b""
             left = offset
             while left:
                 if not (piece := opened.read(left)):
                     return None
                 self._note_head(piece)
-                before = (before + piece)[-_HEAD:]
+                before = (before + piece)[-EDGE:]
                 left -= len(piece)
         except ParameterError as error:
-            raise StateError(f"place: {error.message}", hint=FRESH) from error
+            raise StateError(f"position: {error.message}", hint=FRESH) from error
         except InputError as error:
             raise self._named(error) from error
         return before
@@ -594,8 +575,8 @@ class FileInput(LineInput):
         return piece
 
     def _note_head(self, piece: bytes) -> None:
-        if len(self._head) < _HEAD:
-            self._head += piece[: _HEAD - len(self._head)]
+        if len(self._head) < EDGE:
+            self._head += piece[: EDGE - len(self._head)]
 
     def _is_replaced(self) -> bool:
         try:
@@ -610,14 +591,10 @@ class FileInput(LineInput):
         )
 
 
-def _digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
-
-
 def _whole(snapshot: Mapping[str, Any], name: str) -> int:
     value = snapshot.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
         raise StateError(
-            f"place: expected {name} as a whole number from 0, found {value!r}", hint=FRESH
+            f"position: expected {name} as a whole number from 0, found {value!r}", hint=FRESH
         )
     return value

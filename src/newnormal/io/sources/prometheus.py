@@ -149,7 +149,7 @@ class PrometheusSource(Source):
         self._channels = StreamChannels()
         self._steps: RangeSamples | None = None  # a range that is not all given out
         self._size = _FIRST_SIZE  # times of the next range
-        # The place: all was given out up to a time, and of the next one up to a stream.
+        # The position: all was given out up to a time, and of the next one up to a stream.
         self._time = self._newest() - chosen.start // self._every * self._every
         self._stream: str | None = None
         self._began: int | None = None  # the newest time at the first start: before it is the past

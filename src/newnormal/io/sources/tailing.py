@@ -39,7 +39,7 @@ class Tailed:
     folder: str
     name: str
     ident: Ident | None
-    # The place: bytes of the text and lines before it.
+    # The position: bytes of the text and lines before it.
     offset: int = 0
     line: int = 0
     # What its text is known by: a number of its first bytes, the digest of these, and that of the
@@ -200,7 +200,7 @@ class Unpacking:
     """A compressed file, open at a position in its text."""
 
     def __init__(self, path: Path) -> None:
-        self.offset = 0  # the place: bytes of the text before it
+        self.offset = 0  # the position: bytes of the text before it
         # The first bytes of the text as far as they were read, the last before the position (at
         # most `EDGE` each), and bytes behind the position.
         self.head = self.tail = self.rest = b""

@@ -171,7 +171,7 @@ class LiveOrder:
             self._count = int(facts["count"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise StateError(
-                f"place: expected the samples that are held back, found {facts!r}",
+                f"position: expected the samples that are held back, found {facts!r}",
                 hint="delete the folder to read the input from the start",
             ) from error
         if again:
