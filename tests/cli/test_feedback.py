@@ -117,14 +117,24 @@ def test_refused_feedback_changes_nothing(plant: Plant, pending: Path, newnormal
     assert {**after, "age_seconds": 0} == {**before, "age_seconds": 0}
 
 
-@pytest.mark.parametrize("name", ["plant.nn", "no.state", "live.csv", "."])
+@pytest.mark.parametrize("name", ["plant.nn", "live.csv", ".", "no.state"])
 def test_only_a_folder_of_a_watch_takes_feedback(
     plant: Plant, newnormal: Command, name: str
 ) -> None:
     path = plant.folder / name
+    none, how = "", f"{path} INPUT --state FOLDER"
+    if name == "no.state":
+        none, how = "no folder ", f"MODEL INPUT --state {path}"
     assert newnormal("accept", path, status=1).stderr == (
-        f"error: expected the folder of a `watch` or of a service, found {path}\n"
-        f"hint: newnormal watch {path} INPUT --state FOLDER makes one\n"
+        f"error: expected the folder of a `watch` or of a service, found {none}{path}\n"
+        f"hint: newnormal watch {how} makes one\n"
+    )
+
+
+def test_undo_of_nothing_names_what_the_shell_has(pending: Path, newnormal: Command) -> None:
+    assert newnormal("undo", pending, status=1).stderr == (
+        "error: expected an accepted new normal to go back from, found none since `fit`\n"
+        "hint: `newnormal watch` with a new --state folder (reset()) goes back to what `fit` left\n"
     )
 
 

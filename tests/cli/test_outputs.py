@@ -91,6 +91,12 @@ def test_the_state_is_a_folder_of_its_own(newnormal: Command, plant: Plant) -> N
     assert {path: path.read_bytes() for path in plant.folder.iterdir()} == before
 
 
+def test_an_input_that_is_missing_leaves_no_folder(newnormal: Command, plant: Plant) -> None:
+    for source in (plant.folder / "none.csv", plant.folder):
+        refused(newnormal("watch", plant.model, source, "--state", plant.state), str(source))
+        assert not plant.state.exists()
+
+
 def test_the_output_is_no_file_that_is_read_or_written(newnormal: Command, plant: Plant) -> None:
     newnormal("watch", plant.model, plant.live, "--state", plant.state)
     files = (plant.live, plant.model, plant.state / "log.sqlite")

@@ -275,7 +275,7 @@ def test_feedback_without_anything_open_is_an_error() -> None:
         )
     assert str(raised(FeedbackError, detector.undo)) == (
         "expected an accepted new normal to go back from, found none since `fit`\n"
-        "hint: `reset` goes back to what `fit` left"
+        "hint: `newnormal watch` with a new --state folder (reset()) goes back to what `fit` left"
     )
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba.core import event
 
 import newnormal
 from newnormal.cli import bars
+from newnormal.cli.console import announce_compiling
 from newnormal.runtime import first_start
 from newnormal.runtime.first_start import compile_all, missing, processes
 from newnormal.runtime.kernel_jobs import FIT, SERVE, WATCH, Job, jobs_of
@@ -227,6 +229,24 @@ def test_one_line_says_that_it_compiles_and_for_how_long(
     bars.compile_first(FIT)
     assert capsys.readouterr().err == "compiling for this machine, once: about 15 s ...\n"
     assert compiled_here(jobs) == [1] * 5
+
+
+def test_what_is_compiled_on_the_way_is_announced_once_and_not_after_the_line_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_start, "missing", lambda command: some_jobs(1))
+    announcer = announce_compiling()
+    monkeypatch.setattr(announcer, "said", False)
+    assert announce_compiling() is announcer
+    start: Any = event.start_event
+    for _ in range(2):
+        start("numba:compile")
+    text = "compiling for this machine, once; this takes a few seconds ...\n"
+    assert capsys.readouterr().err == text
+    monkeypatch.setattr(announcer, "said", False)
+    bars.compile_first(FIT)
+    start("numba:compile")
+    assert capsys.readouterr().err.count("compiling for this machine") == 1
 
 
 def test_others_learn_the_share_and_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -568,7 +568,8 @@ class Review:
         if not state.undo:
             raise FeedbackError(
                 "expected an accepted new normal to go back from, found none since `fit`",
-                hint="`reset` goes back to what `fit` left",
+                hint="`newnormal watch` with a new --state folder (reset()) goes back to what "
+                "`fit` left",
             )
         *rest, back = state.undo
         state.undo = tuple(rest)

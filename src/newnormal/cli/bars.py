@@ -126,6 +126,7 @@ def compile_first(
     work = sum(job.seconds for job in jobs)
     seconds = max(work / min(count, len(jobs)), jobs[0].seconds)
     together = f" with {count} processes" if count > 1 else ""
+    announce_compiling().said = True  # what is compiled later says nothing more
     say(f"compiling for this machine{together}, once: about {seconds:.0f} s ...")
     if on_share is not None:
         on_share(0.0, seconds)

@@ -12,6 +12,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from newnormal.errors import NewnormalError
@@ -92,8 +93,12 @@ def listen() -> None:
     warnings.showwarning = show
 
 
-def announce_compiling() -> None:
-    """Print a line, once, if code is compiled: the first command after an install waits for it."""
+@cache
+def announce_compiling() -> Any:
+    """Print a line, once, if code is compiled: the first command after an install waits for it.
+
+    Returns what prints it: its `said` is whether a line was printed.
+    """
     from numba.core import event
 
     class Announcer(event.Listener):
@@ -102,12 +107,14 @@ def announce_compiling() -> None:
         def on_start(self, event: object) -> None:
             del event
             if not self.said:
+                self.said = True
                 say("compiling for this machine, once; this takes a few seconds ...")
-            self.said = True
 
         def on_end(self, event: object) -> None: ...
 
-    event.register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
+    announcer = Announcer()
+    event.register("numba:compile", announcer)  # type: ignore[no-untyped-call]
+    return announcer
 
 
 def print_facts(title: str, facts: dict[str, Any]) -> None:

@@ -42,8 +42,7 @@ def demo(
     from newnormal.tabular import Table
 
     check_target(output)
-    for command in ("fit", "watch"):
-        compile_first(command)
+    compile_first("demo")
     data = plant(seed)
     assert data.train_times is not None and data.test_times is not None
     history = Table(data.train, data.channels, data.train_times.astype("M8[ns]"))

@@ -95,6 +95,11 @@ def _submit(
             f"expected --alarm or --change, found --alarm {alarm} and --change {change}",
             hint="an alarm that a change began with means that change",
         )
+    if not state.exists():
+        raise ParameterError(
+            f"expected the folder of a `watch` or of a service, found no folder {state}",
+            hint=f"newnormal watch MODEL INPUT --state {state} makes one",
+        )
     if not is_engine_folder(state):
         raise ParameterError(
             f"expected the folder of a `watch` or of a service, found {state}",

@@ -18,7 +18,6 @@ from newnormal.cli.bars import prepare
 from newnormal.cli.console import (
     BAD_LINE,
     accept_after_text,
-    announce_compiling,
     before_messages,
     fail,
     say,
@@ -130,7 +129,6 @@ def watch(
     if many:
         from newnormal.cli.reading import remembered
 
-        announce_compiling()
         if source is None:
             check_streams(model, options.after(remembered(model)).streams, input)
         if sink != "jsonl":

@@ -29,7 +29,7 @@ from newnormal.models.experts import neutral_params
 from newnormal.types import Floats32
 from newnormal.types.tables import first
 
-FIT, WATCH, SERVE = "fit", "watch", "serve"
+FIT, WATCH, SERVE, DEMO = "fit", "watch", "serve", "demo"
 
 # Numba has no public way to ask whether a function is in its cache.
 _cache_of = attrgetter("_cache")
@@ -77,6 +77,7 @@ def jobs_of(command: str) -> list[Job]:
         FIT: (_scoring, _training),
         WATCH: (_scoring, _watching, _alone),
         SERVE: (_scoring, _training, _watching, _serving),
+        DEMO: (_scoring, _training, _watching, _alone),
     }[command]
     return sorted((job for part in own for job in part()), key=lambda job: -job.seconds)
 

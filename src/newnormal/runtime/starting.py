@@ -1,6 +1,7 @@
 """What a watch begins with: detectors and an input, at the position that belongs to them."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,19 @@ def start(
     check_folder_of(state, "a `watch` or a service", _is_ours)
     is_new = not is_engine_folder(state)
     first = load() if is_new or not _is_same(model, state) else None
-    engine = SingleEngine(state, classes=classes)
-    try:
-        if not len(engine.fleet):
+    with ExitStack() as failed:
+        if is_new and first is not None:  # an input that is missing leaves no folder behind
+            source = make_source(first)
+            failed.callback(source.close)
+        engine = SingleEngine(state, classes=classes)
+        failed.callback(engine.close, save=False)
+        if len(engine.fleet):
+            begun = _continued(engine, first, model, make_source, report)
+        else:
             engine.begin(load() if first is None else first)
-            return WatchStart(engine, make_source(engine.fleet))
-        return _continued(engine, first, model, make_source, report)
-    except BaseException:
-        engine.close(save=False)
-        raise
+            begun = WatchStart(engine, source if is_new else make_source(engine.fleet))
+        failed.pop_all()
+    return begun
 
 
 def _continued(
