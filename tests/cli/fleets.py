@@ -70,6 +70,15 @@ class Site:
     def write(self, lines: list[str], name: str = "live.csv", header: str = WIDE) -> Path:
         return write(self.folder / name, header, lines)
 
+    def labelled(self, quiet: str | None = None) -> Path:
+        """Return the live data with labels; `quiet` is labelled where nothing happens."""
+        body = []
+        for at, line in enumerate(self.lines):
+            sample, host = HISTORY + at // len(HOSTS), line.split(",")[1]
+            truth = sample in FAULT if host != quiet else sample == HISTORY + 20
+            body.append(f"{line},{int(truth)}")
+        return self.write(body, "labelled.csv", f"{WIDE},truth")
+
     def by_stream(self, lines: list[str]) -> dict[str, list[dict[str, Any]]]:
         """Return the JSON lines of each stream."""
         found: dict[str, list[dict[str, Any]]] = {}

@@ -8,15 +8,9 @@ import pytest
 
 from newnormal import M2N2, Detector, __version__, datasets, load
 from newnormal.tabular import read
-from tests.cli.conftest import CHANGE, Command, Plant, cut, rows
+from tests.cli.conftest import CHANGE, Command, Plant, cut, labelled, rows
 
-
-def labelled(plant: Plant) -> Path:
-    """Write a live file with the truth in a column."""
-    path = plant.folder / "labelled.csv"
-    body = [f"{line},{int(at % 97 == 50)}" for at, line in enumerate(rows(400, 900), 900)]
-    path.write_text("\n".join(["time,a,b,c,truth", *body]) + "\n")
-    return path
+SPIKES = [at for at in range(400) if (900 + at) % 97 == 50]
 
 
 def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
@@ -162,7 +156,7 @@ def test_a_state_file_of_a_model_or_threshold_of_others_loads_where_it_is_named(
     assert newnormal("watch", "mine.nn", plant.live, *state, *named).stdout.splitlines() == whole
     done = newnormal("watch", "mine.nn", plant.live, *state, *named)
     assert "resuming at line 402" in done.stderr
-    path = labelled(plant)
+    path = labelled(plant, SPIKES)
     assert newnormal("evaluate", "mine.nn", path, "--label", "truth", *named).returncode == 0
     done = newnormal("undo", "mine.state", *named)
     assert "error: expected a detector with acceptance, found one" in done.stderr
@@ -193,7 +187,7 @@ def test_score_prints_what_score_of_python_returns(plant: Plant, newnormal: Comm
 
 
 def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command) -> None:
-    path, picture = labelled(plant), plant.folder / "picture.png"
+    path, picture = labelled(plant, SPIKES), plant.folder / "picture.png"
     done = newnormal("evaluate", plant.model, path, "--label", "truth", "--json", "--plot", picture)
     assert done.returncode == 0, done.stderr
     metrics = json.loads(done.stdout)
@@ -208,11 +202,7 @@ def test_evaluate_prints_every_metric_and_draws(plant: Plant, newnormal: Command
 
 def test_evaluate_measures_what_was_reported_as_alarms(moved: Plant, newnormal: Command) -> None:
     """The level moves for good: one event, found at its first sample."""
-    head, *rows = cut(moved, 2 * CHANGE).live.read_text().splitlines()
-    truth = [int(CHANGE <= number < CHANGE + 20) for number in range(len(rows))]
-    path = moved.folder / "labelled.csv"
-    body = [f"{row},{label}" for row, label in zip(rows, truth, strict=True)]
-    path.write_text("\n".join([f"{head},truth", *body]) + "\n")
+    path = labelled(cut(moved, 2 * CHANGE), range(CHANGE, CHANGE + 20))
     arguments = ("evaluate", moved.model, path, "--label", "truth", "--json")
     alarms = json.loads(newnormal(*arguments).stdout)["alarms"]
     assert alarms["events"] == alarms["found"] == 1
@@ -223,7 +213,7 @@ def test_evaluate_measures_what_was_reported_as_alarms(moved: Plant, newnormal: 
 
 
 def test_evaluate_refuses_an_unknown_label_and_picture(plant: Plant, newnormal: Command) -> None:
-    path = labelled(plant)
+    path = labelled(plant, SPIKES)
     done = newnormal("evaluate", plant.model, path, "--label", "y")
     assert (done.returncode, "label names column 'y'" in done.stderr) == (1, True)
     done = newnormal("evaluate", plant.model, path, "--label", "truth", "--plot", "x.gif")

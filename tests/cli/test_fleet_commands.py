@@ -1,7 +1,6 @@
 """The other commands on a fleet: what they print, what they refuse, and in which words."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from newnormal.cli.bars import progress_text, stream_progress
 from newnormal.fleet.fitting import Progress
 from newnormal.tabular import read_tables
 from tests.cli.conftest import Command
-from tests.cli.fleets import FAULT, HISTORY, HOSTS, LIVE, LONG, WIDE, Site, host_lines, long_lines
+from tests.cli.fleets import HISTORY, HOSTS, LIVE, LONG, Site, host_lines, long_lines
 
 QUICK = ("--epochs", 1, "--workers", 1)
 
@@ -150,15 +149,8 @@ def test_score_names_streams_that_it_leaves_out(site: Site, newnormal: Command) 
     assert "error: stream 'db': line 27: column 'time': expected a time" in done.stderr
 
 
-def labelled(site: Site) -> Path:
-    body = [
-        f"{line},{int(HISTORY + at // len(HOSTS) in FAULT)}" for at, line in enumerate(site.lines)
-    ]
-    return site.write(body, "labelled.csv", f"{WIDE},truth")
-
-
 def test_evaluate_prints_each_stream_and_the_total(site: Site, newnormal: Command) -> None:
-    arguments = ("evaluate", site.fleet, labelled(site), "--by", "host", "--label", "truth")
+    arguments = ("evaluate", site.fleet, site.labelled(), "--by", "host", "--label", "truth")
     found = json.loads(newnormal(*arguments, "--json").stdout)
     assert set(found["streams"]) == set(HOSTS)
     streams, total = found["streams"].values(), found["total"]
@@ -174,7 +166,7 @@ def test_evaluate_prints_each_stream_and_the_total(site: Site, newnormal: Comman
     newnormal("fleet", "extract", site.fleet, "db", "-o", model)
     own = [
         line.replace(",db,", ",")
-        for line in labelled(site).read_text().splitlines()
+        for line in site.labelled().read_text().splitlines()
         if ",db," in line
     ]
     one = site.write(own, "one.csv", "time,cpu,mem,truth")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import CHANGE, Command, Plant, cut
+from tests.cli.conftest import CHANGE, Command, Plant, cut, labelled
 from tests.cli.fleets import Site
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
@@ -36,12 +36,9 @@ def test_a_file_without_labels_is_drawn(moved: Plant, newnormal: Command) -> Non
 
 
 def test_labels_are_drawn_where_they_are_named(moved: Plant, newnormal: Command) -> None:
-    head, *rows = cut(moved, 2 * CHANGE).live.read_text().splitlines()
-    labelled = moved.folder / "labelled.csv"
-    body = [f"{row},{int(at >= CHANGE)}" for at, row in enumerate(rows)]
-    labelled.write_text("\n".join([f"{head},truth", *body]) + "\n")
+    path = labelled(cut(moved, 2 * CHANGE), range(CHANGE, 2 * CHANGE))
     picture = moved.folder / "x.svg"
-    newnormal("plot", moved.model, labelled, "--label", "truth", "-o", picture, "--dark", status=0)
+    newnormal("plot", moved.model, path, "--label", "truth", "-o", picture, "--dark", status=0)
     assert "true alarm" in words(picture)
     assert "#14191f" in words(picture)
 

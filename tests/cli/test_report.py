@@ -18,7 +18,7 @@ from newnormal.runtime.judging import judge_series
 from newnormal.tabular import StreamTables, Table, read
 from newnormal.types import Timeline
 from tests.cli.conftest import CHANGE, Command, Plant, cut, labelled, lines
-from tests.cli.fleets import FAULT, HISTORY, HOSTS, WIDE, Site
+from tests.cli.fleets import HOSTS, Site
 from tests.reports.made import Page, read_page
 from tests.reports.schema import check_meta
 
@@ -149,15 +149,9 @@ def test_a_fleet_has_an_overview(site: Site, newnormal: Command) -> None:
 
 
 def test_a_frozen_fleet_with_labels(site: Site, newnormal: Command) -> None:
-    lines = [
-        f"{line},{int(HISTORY + at // len(HOSTS) in FAULT)}" for at, line in enumerate(site.lines)
-    ]
-    path = site.write(lines, "labelled.csv", f"{WIDE},truth")
     output = site.folder / "report.html"
-    done = newnormal(
-        "report", site.fleet, path, "--by", "host", "--label", "truth", "--frozen", "-o", output
-    )
-    assert done.returncode == 0, done.stderr
+    arguments = ("report", site.fleet, site.labelled(), "--by", "host", "--label", "truth")
+    newnormal(*arguments, "--frozen", "-o", output, status=0)
     found = page(output)
     assert found.meta["labelled"] is True
     assert all(len(each["labels"]) == 1 for each in found.meta["streams"])
@@ -376,12 +370,7 @@ def test_json_is_groups_of_numbers(plant: Plant, newnormal: Command) -> None:
 def test_a_fleet_is_summed_and_its_worst_streams_are_named(site: Site, newnormal: Command) -> None:
     """One host is labelled where nothing happens: it misses its event."""
     quiet = HOSTS[0]
-    body = []
-    for at, line in enumerate(site.lines):
-        sample, host = HISTORY + at // len(HOSTS), line.split(",")[1]
-        truth = sample in FAULT if host != quiet else sample == HISTORY + 20
-        body.append(f"{line},{int(truth)}")
-    path = site.write(body, "labelled.csv", f"{WIDE},truth")
+    path = site.labelled(quiet)
     done = newnormal("evaluate", site.fleet, path, "--by", "host", "--label", "truth", status=0)
     assert done.stdout.splitlines()[2].startswith("3 of 4 events found")
     assert f"worst streams: {quiet} (1 missed, 1 false)" in done.stdout
