@@ -7,11 +7,11 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Timer
-from typing import NamedTuple
+from threading import Thread, Timer
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import pytest
@@ -21,7 +21,6 @@ from newnormal.cli import main
 from newnormal.tabular import read
 from tests.cli.fleets import fitted_fleet, site
 from tests.present import present
-from tests.processes import python
 
 __all__ = ["fitted_fleet", "site"]  # fixtures
 
@@ -204,9 +203,21 @@ def taken() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
+def piped(text: str) -> TextIO:
+    """Return what a pipe gives that another thread writes a text to."""
+    reading, writing = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), open(writing, "w") as pipe:
+            pipe.write(text)
+
+    Thread(target=write, daemon=True).start()
+    return open(reading)
+
+
 @pytest.fixture
 def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run the command: in this process, which is quick, or in its own where it has an input.
+    """Run the command in this process, which is quick; `stdin` comes through a pipe.
 
     `status` is the exit code that it must have; None: any.
     """
@@ -217,13 +228,13 @@ def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
         return done
 
     def ended(*arguments: object, stdin: str | None) -> Done:
-        if stdin is not None:
-            process = python("-m", "newnormal", *arguments, input=stdin)
-            return Done(process.returncode, process.stdout, process.stderr)
         out, err, code = io.StringIO(), io.StringIO(), 0
-        monkeypatch.setattr(sys, "argv", ["newnormal", *map(str, arguments)])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-        with redirect_stdout(out), redirect_stderr(err):
+        with ExitStack() as stack, redirect_stdout(out), redirect_stderr(err):
+            patch = stack.enter_context(monkeypatch.context())
+            patch.setattr(sys, "argv", ["newnormal", *map(str, arguments)])
+            patch.setattr(warnings, "showwarning", warnings.showwarning)
+            if stdin is not None:
+                patch.setattr(sys, "stdin", stack.enter_context(piped(stdin)))
             try:
                 main()
             except SystemExit as exit_:

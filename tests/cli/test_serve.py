@@ -1,19 +1,16 @@
 """`newnormal serve`: what it refuses, what it checks, and how it starts, reloads and stops."""
 
-import json
 import re
 import signal
 import socket
-import subprocess
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from newnormal.cli import serving as serving_module
@@ -21,6 +18,8 @@ from newnormal.cli.serving import listening
 from newnormal.engine.store import Store
 from newnormal.service.config import ServiceConfig, TokenConfig, hash_token
 from tests.cli.conftest import Command
+from tests.connectors.programs import Program
+from tests.present import present
 from tests.processes import python
 from tests.service.asgi import Client
 from tests.service.plant import plant
@@ -170,78 +169,48 @@ def test_without_tokens_the_list_says_so(newnormal: Command, tmp_path: Path) -> 
     assert not (tmp_path / "newnormal-data").exists()
 
 
-class Served:
-    """A service in a process of its own."""
+class Served(Program):
+    """`newnormal serve` with options, on a free port that it chooses."""
 
-    def __init__(self, folder: Path, *options: object, wait: bool = True) -> None:
-        self.errors = folder / "errors.txt"
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "newnormal", "serve", "--port", "0", *map(str, options)],
-                cwd=folder,
-                stderr=errors,
-                stdout=subprocess.DEVNULL,
-            )
-        found = until(self._started, "the address of the page")
-        assert found is not None
-        self.url = found[1]
-        if wait:
-            until(lambda: self.status("/readyz") == 200, "that it is ready", seconds=180)
+    def __init__(self, folder: Path, *options: str) -> None:
+        super().__init__(folder)
+        self._options = options
 
-    def _started(self) -> re.Match[str] | None:
-        assert self.process.poll() is None, self.text()
-        return re.search(r"newnormal is at (http://\S+)", self.text())
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "newnormal", "serve", "--port", "0", *self._options]
 
-    def text(self) -> str:
-        return self.errors.read_text()
+    def launch(self) -> None:
+        (self.folder / "output.txt").unlink(missing_ok=True)
+        super().launch()
+        address = re.compile(r"newnormal is at http://127.0.0.1:(\d+)\n")
+        self.port = int(until(lambda: address.findall(self.output), "the address of the page")[0])
 
-    def get(self, path: str, token: str | None = None) -> Any:
+    def is_ready(self) -> bool:
+        return self.ask("/readyz").status_code == 200
+
+    def ask(self, path: str, body: object = None, token: str | None = None) -> httpx.Response:
+        """Return the answer to a request, which has a body or is a GET."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        request = urllib.request.Request(self.url + path, headers=headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+        method = "GET" if body is None else "POST"
+        return httpx.request(method, self.url + path, json=body, headers=headers, timeout=30)
 
     def post(self, path: str, body: object) -> Any:
-        request = urllib.request.Request(
-            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
-
-    def status(self, path: str, token: str | None = None) -> int:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        try:
-            request = urllib.request.Request(self.url + path, headers=headers)
-            with urllib.request.urlopen(request, timeout=30) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-        except OSError:
-            return 0
-
-    def page(self, path: str) -> bytes:
-        """Return what is answered to a browser, whatever the status."""
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=30) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            with error:
-                return bytes(error.read())
+        return self.ask(path, body).raise_for_status().json()
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(60)
+        """End it with a signal, and return its exit code."""
+        self._end(number)
+        return int(present(self._process).returncode)
 
 
 @contextmanager
-def serving(folder: Path, *options: object, wait: bool = True) -> Iterator[Served]:
-    served = Served(folder, *options, wait=wait)
+def serving(folder: Path, *options: str, wait: bool = True) -> Iterator[Served]:
+    served = Served(folder, *options)
     try:
+        (served.start if wait else served.launch)()
         yield served
     finally:
-        served.end()
+        served.stop()
 
 
 def samples(count: int) -> list[dict[str, Any]]:
@@ -255,10 +224,10 @@ def test_samples_that_were_acknowledged_are_there_after_sigterm(tmp_path: Path) 
     with serving(tmp_path) as served:
         assert served.post("/api/v1/samples", samples(100))["samples"] == 100
         assert served.end() == 0
-        assert "stopping\n" in served.text()
-        assert served.text().endswith("stopped: all that was acknowledged is kept\n")
+        assert "stopping\n" in served.output
+        assert served.output.endswith("stopped: all that was acknowledged is kept\n")
     with serving(tmp_path) as served:
-        assert served.get("/api/v1/streams")["items"][0]["samples"] == 100
+        assert served.ask("/api/v1/streams").json()["items"][0]["samples"] == 100
 
 
 def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
@@ -269,31 +238,33 @@ def test_an_interrupt_stops_it_as_sigterm_does(tmp_path: Path) -> None:
 def test_the_first_start_has_its_own_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "empty"))
     with serving(tmp_path, wait=False) as served:
-        until(lambda: "compiling for this machine" in served.text(), "that it compiles")
+        until(lambda: "compiling for this machine" in served.output, "that it compiles")
 
         def shown() -> bytes:
-            found = served.page("/")
+            found = served.ask("/").content
             return found if b"compiles for this machine, once: about" in found else b""
 
         page = until(shown, "a page that says so")
         assert b"This page loads again by itself." in page
         assert b"<progress value=" in page
-        assert json.loads(served.page("/api/v1/streams"))["error"] == "newnormal is starting"
-        assert served.status("/healthz") == 200
-        assert served.status("/readyz") == 503
+        assert served.ask("/api/v1/streams").json()["error"] == "newnormal is starting"
+        assert served.ask("/healthz").status_code == 200
+        assert served.ask("/readyz").status_code == 503
         assert served.end() == 0
-        assert "stopping\n" in served.text()
+        assert "stopping\n" in served.output
     assert not (tmp_path / "newnormal-data").exists()
 
 
 def test_readyz_says_no_before_the_port_closes(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
-        served.process.send_signal(signal.SIGTERM)
+        served.send_signal(signal.SIGTERM)
         found = []
 
         def refused() -> bool:
-            found.append(served.status("/readyz"))
-            return found[-1] == 0
+            with suppress(httpx.TransportError):
+                found.append(served.ask("/readyz").status_code)
+                return False
+            return True
 
         until(refused, "the port to close")
         assert 503 in found
@@ -314,18 +285,17 @@ def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
     with serving(tmp_path, "service.toml") as served:
         served.post("/api/v1/samples", samples(1))
         more = [{"stream": "press-2", "values": {"a": 1}}]
-        with pytest.raises(urllib.error.HTTPError, match="4"):
-            served.post("/api/v1/samples", more)
+        assert served.ask("/api/v1/samples", more).is_client_error
         path.write_text("workers = 7\n[limits]\nstreams = 2\n")
-        served.process.send_signal(signal.SIGHUP)
-        until(lambda: "reloaded" in served.text(), "the configuration")
-        assert "reloaded; a restart is needed for workers\n" in served.text()
+        served.send_signal(signal.SIGHUP)
+        until(lambda: "reloaded" in served.output, "the configuration")
+        assert "reloaded; a restart is needed for workers\n" in served.output
         assert served.post("/api/v1/samples", more)["samples"] == 1
         path.write_text("[limits]\nstreams = 0\n")
-        served.process.send_signal(signal.SIGHUP)
-        until(lambda: "the configuration stays as it was" in served.text(), "the error")
-        assert "service.toml, [limits]: streams: expected a whole number" in served.text()
-        assert served.status("/readyz") == 200
+        served.send_signal(signal.SIGHUP)
+        until(lambda: "the configuration stays as it was" in served.output, "the error")
+        assert "service.toml, [limits]: streams: expected a whole number" in served.output
+        assert served.ask("/readyz").status_code == 200
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")
@@ -383,12 +353,12 @@ def test_a_trusted_proxy_is_an_address(newnormal: Command, tmp_path: Path) -> No
 
 def test_a_token_that_is_added_while_it_runs_is_needed_from_then_on(tmp_path: Path) -> None:
     with serving(tmp_path) as served:
-        assert served.status("/api/v1/streams") == 200
+        assert served.ask("/api/v1/streams").status_code == 200
         add = ("serve", "token", "add", "me", "--role", "read")
         done = python("-m", "newnormal", *add, cwd=tmp_path, check=True)
-        until(lambda: served.status("/api/v1/streams") == 401, "that a token is needed")
-        assert served.status("/api/v1/streams", done.stdout.strip()) == 200
-        assert done.stdout.strip() not in served.text()
+        until(lambda: served.ask("/api/v1/streams").status_code == 401, "that a token is needed")
+        assert served.ask("/api/v1/streams", token=done.stdout.strip()).status_code == 200
+        assert done.stdout.strip() not in served.output
 
 
 def test_the_demo_has_an_alarm_and_leaves_no_folder(tmp_path: Path) -> None:
@@ -396,7 +366,7 @@ def test_the_demo_has_an_alarm_and_leaves_no_folder(tmp_path: Path) -> None:
         assert not (tmp_path / "newnormal-data").exists()
 
         def alarms() -> list[Any]:
-            found = served.get("/api/v1/items?kind=alarm&limit=500")["items"]
+            found = served.ask("/api/v1/items?kind=alarm&limit=500").json()["items"]
             return [each for each in found if each["stream_name"] == "hall-1/press-12"]
 
         until(alarms, "the alarm", seconds=240)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
-from newnormal.cli.console import accept_after_text, print_notes, print_text
+from newnormal.cli.console import accept_after_text, print_notes, print_text, put_json
 from newnormal.cli.options import (
     Classes,
     StateOrFleet,
@@ -24,10 +22,14 @@ from newnormal.errors import InputError, ParameterError
 from newnormal.texts import counted
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from newnormal.alarms.words import Deciding, Note
     from newnormal.base import BaseDetector
     from newnormal.fleet import Fleet
     from newnormal.types import Alarm, Change, Incident
+
+    Items = list[tuple[str, Alarm | Change]]  # with the names of their streams
 
 _LAST = 10  # past ones that are listed
 _STREAMS = 20  # with something open that are listed
@@ -75,7 +77,7 @@ def alarms(
     if number is not None:
         _show_one(listing, number, as_json)
     elif as_json:
-        typer.echo(json.dumps(_data(listing, only_open, last), indent=2, ensure_ascii=False))
+        put_json(_data(listing, only_open, last), ascii_only=False)
     else:
         _list(listing, only_open, _LAST if last is None else last)
 
@@ -123,14 +125,27 @@ class AlarmListing(NamedTuple):
             [item for item in reversed(detector.past_) if not item.open],
         )
 
-    def note(self, about: Alarm | Change, full: bool = False) -> Note:
+    def note(self, item: Alarm | Change, full: bool = False) -> Note:
         """Return an alarm or a change in words; every channel of a change if `full`."""
-        from newnormal.alarms.words import alarm_note, change_note
-        from newnormal.types import Alarm
+        detector = self.detector
+        return _note(item, self.deciding, detector.changes_, detector.last_judged_time_, full=full)
 
-        if isinstance(about, Alarm):
-            return alarm_note(about, self.deciding, self.detector.changes_)
-        return change_note(about, self.deciding, self.detector.last_judged_time_, full)
+
+def _note(
+    item: Alarm | Change,
+    deciding: Deciding,
+    changes: Sequence[Change] = (),
+    newest: np.datetime64 | None = None,
+    *,
+    full: bool = False,
+) -> Note:
+    """Return an alarm or a change in words, beside the open changes and at the newest time."""
+    from newnormal.alarms.words import alarm_note, change_note
+    from newnormal.types import Alarm
+
+    if isinstance(item, Alarm):
+        return alarm_note(item, deciding, changes)
+    return change_note(item, deciding, newest, full)
 
 
 def _list(listing: AlarmListing, only_open: bool, last: int) -> None:
@@ -182,7 +197,7 @@ def _show_one(listing: AlarmListing, number: int, as_json: bool) -> None:
             hint=listing.command,
         )
     if as_json:
-        typer.echo(json.dumps([_dict(item, listing) for item in chosen], indent=2))
+        put_json([_dict(item, listing) for item in chosen])
         return
     can = acceptable(listing.past, listing.detector.changes_)
     for item in chosen:
@@ -226,24 +241,22 @@ def _data(listing: AlarmListing, only_open: bool, last: int | None) -> dict[str,
     """Return the listing for programs: the keys stay; past ones are the newest first."""
     from newnormal.types.arrays import text_of_time
 
-    past = [] if only_open else listing.past[:last]
-    split = [
-        {
-            "alarms": [item.as_dict() for item in items if _is_alarm(item)],
-            "changes": [item.as_dict() for item in items if not _is_alarm(item)],
-        }
-        for items in (listing.open, past)
-    ]
     return {
         **listing.written.as_dict(),
         "status": listing.detector.status_,
         "samples_seen": listing.detector.counters["seen"],
         "last_time": text_of_time(listing.detector.last_time_, listing.detector.zone_),
-        "open_alarms": split[0]["alarms"],
-        "open_changes": split[0]["changes"],
-        "past_alarms": split[1]["alarms"],
-        "past_changes": split[1]["changes"],
+        **_split("open", listing.open),
+        **_split("past", [] if only_open else listing.past[:last]),
     }
+
+
+def _split(when: str, items: Iterable[Alarm | Change]) -> dict[str, Any]:
+    """Return alarms and changes for programs, by the key of their kind."""
+    split: dict[str, Any] = {f"{when}_alarms": [], f"{when}_changes": []}
+    for item in items:
+        split[f"{when}_{'alarms' if _is_alarm(item) else 'changes'}"].append(item.as_dict())
+    return split
 
 
 def _list_fleet(
@@ -256,19 +269,28 @@ def _list_fleet(
     ``incidents`` are the newest last, and alarms and changes are by stream; `last` limits only what
     is past there, over all streams.
     """
-    from newnormal.alarms.words import urgency
+    from newnormal.alarms.words import Deciding, urgency
 
     fleet = load_fleet(folder, classes)
     alarms, changes = fleet.alarms_, fleet.changes_
-    incidents = fleet.incidents_
+    incidents, times = fleet.incidents_, fleet.last_times_
     names = sorted(
         {**alarms, **changes},
         key=lambda name: (urgency(alarms.get(name, ()), changes.get(name, ())), name),
     )
+    opened: Items = [
+        (name, item) for name in names for item in (*alarms.get(name, ()), *changes.get(name, ()))
+    ]
     past = [] if only_open else _past(fleet)
     if as_json:
-        data = _fleet_data(folder, fleet, names, alarms, changes, incidents, past[:last])
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        data = {
+            **Written.of(folder).as_dict(),
+            "streams": len(fleet),
+            "incidents": [item.as_dict() for item in incidents],
+            **_by_stream("open", opened),
+            **_by_stream("past", past[:last]),
+        }
+        put_json(data, ascii_only=False)
         return
     print_text(str(folder), bold=True)
     print_text(f"written {Written.of(folder)}")
@@ -278,8 +300,14 @@ def _list_fleet(
         f"\n{len(names):,} of {counted(len(fleet), 'stream')} with something open", bold=True
     )
     most = _STREAMS if last is None else last
-    shown = names[:most]
-    print_notes(_notes(folder, fleet, shown, alarms, changes), _width(shown))
+    after = accept_after_text(fleet.detector, fleet.period_)
+    first = set(names[:most])
+    _print_items(
+        [(name, item) for name, item in opened if name in first],
+        lambda name, item: _note(
+            item, Deciding(str(folder), name, after), changes.get(name, []), times.get(name)
+        ),
+    )
     if len(names) > most:
         print_text(f"{counted(len(names) - most, 'more stream')}: --last {len(names)}")
     if not only_open:
@@ -287,7 +315,22 @@ def _list_fleet(
     _print_next(folder, [*names, *(name for name, _ in past)])
 
 
-def _past(fleet: Fleet) -> list[tuple[str, Alarm | Change]]:
+def _print_items(items: Items, note: Callable[[str, Alarm | Change], Note]) -> None:
+    """Print alarms and changes of a fleet in words, names of usual length aligned."""
+    width = max((len(name) for name, _ in items if len(name) <= _WIDEST), default=0)
+    print_notes([(note(name, item), name) for name, item in items], width)
+
+
+def _by_stream(when: str, items: Items) -> dict[str, Any]:
+    """Return alarms and changes for programs, by the key of their kind and by stream."""
+    split: dict[str, Any] = {f"{when}_alarms": {}, f"{when}_changes": {}}
+    for name, item in items:
+        streams = split[f"{when}_{'alarms' if _is_alarm(item) else 'changes'}"]
+        streams.setdefault(name, []).append(item.as_dict())
+    return split
+
+
+def _past(fleet: Fleet) -> Items:
     """Return what is over in each stream, by the name of its stream; the newest first."""
     past = [(name, item) for name, items in fleet.past_.items() for item in items if not item.open]
     return sorted(past, key=lambda one: _since(one[1]), reverse=True)
@@ -299,9 +342,8 @@ def _since(item: Alarm | Change) -> tuple[int, int]:
     return (-1 if time is None else int(time.astype("datetime64[ns]").astype(int))), item.start
 
 
-def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
-    from newnormal.alarms.words import Deciding, alarm_note, change_note, counts_text
-    from newnormal.types import Alarm
+def _list_past(past: Items, most: int) -> None:
+    from newnormal.alarms.words import Deciding, counts_text
 
     if not past:
         print_text("\nnothing is past", bold=True)
@@ -310,11 +352,7 @@ def _list_past(past: list[tuple[str, Alarm | Change]], most: int) -> None:
     counts = counts_text([item for _, item in past])
     print_text(f"\n{counts} past, in {streams}", bold=True)
     nothing = Deciding()
-    notes = [
-        (alarm_note(item, nothing) if isinstance(item, Alarm) else change_note(item, nothing), name)
-        for name, item in past[:most]
-    ]
-    print_notes(notes, _width([name for _, name in notes]))
+    _print_items(past[:most], lambda _, item: _note(item, nothing))
     if len(past) > most:
         print_text(f"{len(past) - most:,} more: --last {len(past)}")
 
@@ -338,62 +376,3 @@ def _list_incidents(opened: list[Incident], past: list[Incident], only_open: boo
     print_notes(map(incident_note, (*opened, *past[:_INCIDENTS])))
     if len(past) > _INCIDENTS:
         print_text(f"{len(past) - _INCIDENTS:,} more: --json has all")
-
-
-def _notes(
-    folder: Path,
-    fleet: Fleet,
-    names: list[str],
-    alarms: dict[str, list[Alarm]],
-    changes: dict[str, list[Change]],
-) -> list[tuple[Note, str]]:
-    from newnormal.alarms.words import Deciding, alarm_note, change_note
-
-    after = accept_after_text(fleet.detector, fleet.period_)
-    times = fleet.last_times_
-    notes: list[tuple[Note, str]] = []
-    for name in names:
-        deciding = Deciding(str(folder), name, after)
-        newest, open_changes = times.get(name), changes.get(name, [])
-        notes += [(alarm_note(item, deciding, open_changes), name) for item in alarms.get(name, ())]
-        notes += [(change_note(item, deciding, newest), name) for item in open_changes]
-    return notes
-
-
-def _width(names: list[str]) -> int:
-    return max((len(name) for name in names if len(name) <= _WIDEST), default=0)
-
-
-def _fleet_data(
-    folder: Path,
-    fleet: Fleet,
-    names: list[str],
-    alarms: dict[str, list[Alarm]],
-    changes: dict[str, list[Change]],
-    incidents: list[Incident],
-    past: list[tuple[str, Alarm | Change]],
-) -> dict[str, Any]:
-    return {
-        **Written.of(folder).as_dict(),
-        "streams": len(fleet),
-        "incidents": [item.as_dict() for item in incidents],
-        "open_alarms": {
-            name: [item.as_dict() for item in alarms[name]] for name in names if name in alarms
-        },
-        "open_changes": {
-            name: [item.as_dict() for item in changes[name]] for name in names if name in changes
-        },
-        "past_alarms": _by_stream(past, alarms=True),
-        "past_changes": _by_stream(past, alarms=False),
-    }
-
-
-def _by_stream(past: list[tuple[str, Alarm | Change]], alarms: bool) -> dict[str, Any]:
-    """Return the alarms that are past, or the changes, of each stream that has any."""
-    from newnormal.types import Alarm
-
-    by_stream: dict[str, Any] = {}
-    for name, item in past:
-        if isinstance(item, Alarm) == alarms:
-            by_stream.setdefault(name, []).append(item.as_dict())
-    return by_stream

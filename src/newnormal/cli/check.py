@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from newnormal.cli.console import FAILED, broken, print_text, put
-from newnormal.cli.options import InputOptions, argument, is_fleet, option, with_shared
+from newnormal.cli.console import FAILED, broken, print_text, put, put_json
+from newnormal.cli.options import (
+    InputOptions,
+    argument,
+    check_streams,
+    is_fleet,
+    option,
+    with_shared,
+)
 from newnormal.cli.reading import read_streams
-from newnormal.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,16 +57,13 @@ def check(
     import newnormal
 
     if model is not None and is_fleet(model):
-        raise ParameterError(
-            f"{model} is a fleet: expected --by with the column that names the stream, found none",
-            hint="add --by COLUMN, such as --by host",
-        )
+        check_streams(model, options.streams, file)
     _report(newnormal.check(file, model=model, reading=options.reading), as_json, strict)
 
 
 def _report(check: Check, as_json: bool, strict: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(check.as_dict(), indent=2))
+        put_json(check.as_dict())
     else:
         put(broken(str(check), sys.stdout))
     _exit([check], strict)
@@ -72,17 +72,17 @@ def _report(check: Check, as_json: bool, strict: bool) -> None:
 def _check_streams(
     file: str, model: Path | None, as_json: bool, strict: bool, options: InputOptions
 ) -> None:
-    from newnormal.checks import check_streams, summary_of
+    from newnormal import checks as streams
 
     tables = read_streams(file, options)
-    checks = check_streams(tables, models=_models(model, list(tables.tables)))
+    checks = streams.check_streams(tables, models=_models(model, list(tables.tables)))
     if list(checks) == [""] and options.streams.long is not None:  # long lines of one stream
         _report(replace(checks[""], name=file), as_json, strict)
         return
     if as_json:
         streams_found = {name: check.as_dict() for name, check in checks.items()}
-        report = {"summary": summary_of(checks).as_dict(), "streams": streams_found}
-        typer.echo(json.dumps(report, indent=2))
+        report = {"summary": streams.summary_of(checks).as_dict(), "streams": streams_found}
+        put_json(report)
     else:
         _show_streams(checks)
     _exit(list(checks.values()), strict)

@@ -3,6 +3,7 @@
 Names of channels, streams and files are the user's: `shown` is what a terminal is given of them.
 """
 
+import json
 import logging
 import os
 import re
@@ -55,6 +56,11 @@ def say(text: str) -> None:
             for action in _before:
                 action()
             print(shown(text, lines=True), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def put_json(data: object, *, ascii_only: bool = True) -> None:
+    """Write data for programs to standard output."""
+    print(json.dumps(data, indent=2, ensure_ascii=ascii_only))  # noqa: T201
 
 
 def put(text: str) -> None:

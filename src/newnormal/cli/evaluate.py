@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newnormal.cli.bars import progress
-from newnormal.cli.console import print_table, put, say
+from newnormal.cli.console import print_table, put, put_json, say
 from newnormal.cli.options import (
     Classes,
     Frozen,
@@ -100,7 +99,7 @@ def evaluate(
     with progress("judging", len(data.values)) as on_samples:
         evaluation, verdicts = measure(judge, data, data.labels, frozen, on_samples)
     if as_json:
-        typer.echo(json.dumps(evaluation.as_dict(), indent=2))
+        put_json(evaluation.as_dict())
     else:
         _print_summary(f"{input} judged by {model}", evaluation.summary())
         _print_groups(evaluation)
@@ -133,7 +132,7 @@ def _evaluate_fleet(
                 on_samples(before)
     if as_json:
         streams = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
-        typer.echo(json.dumps({"streams": streams, "total": _total(evaluations)}, indent=2))
+        put_json({"streams": streams, "total": _total(evaluations)})
         return
     _print(title, evaluations)
 
@@ -158,7 +157,7 @@ def _print(title: str, evaluations: dict[str, Evaluation]) -> None:
     first = dict(list(rows.items())[:_ROWS])
     first[f"all {len(evaluations)}"] = _row(counts, seconds, _total(evaluations)["verdicts"]["f1"])
     left = len(rows) - _ROWS
-    typer.echo("")
+    put("")
     heading = "Streams, the worst first" + (f"; {left:,} more in --json" if left > 0 else "")
     print_table(heading, "stream", _COLUMNS, first)
 

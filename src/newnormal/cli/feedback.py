@@ -1,5 +1,6 @@
 """`newnormal accept`, `reject` and `undo`: what a person decides about an alarm or a change."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -24,46 +25,36 @@ ChangeNumber = Annotated[
 ]
 
 
-@with_shared
-def accept(
-    state: StateOrFleet,
-    stream: Stream = None,
-    alarm: AlarmNumber = None,
-    change: ChangeNumber = None,
-    *,
-    classes: Classes,
-) -> None:
-    """Accept a change or an alarm as normal.
+def _decision(verb: str, what: str) -> Callable[..., None]:
+    """Return the command that accepts or rejects; `what` it does is the first line of its help."""
 
-    newnormal accept plant.state --change 3
+    def decide(
+        state: StateOrFleet,
+        stream: Stream = None,
+        alarm: AlarmNumber = None,
+        change: ChangeNumber = None,
+        *,
+        classes: Classes,
+    ) -> None:
+        _submit(verb, state, stream, classes, alarm, change)
 
-    newnormal accept fleet.state web-1
+    decide.__name__ = verb
+    decide.__doc__ = f"""{what}
 
-    Without a number it is about the newest pending change, or else the newest open alarm. A process
-    that uses the folder applies it before its next samples.
-    """
-    _submit("accept", state, stream, classes, alarm, change)
+    newnormal {verb} plant.state --change 3
 
-
-@with_shared
-def reject(
-    state: StateOrFleet,
-    stream: Stream = None,
-    alarm: AlarmNumber = None,
-    change: ChangeNumber = None,
-    *,
-    classes: Classes,
-) -> None:
-    """Reject a change or an alarm as a fault: it stays one, however long it lasts.
-
-    newnormal reject plant.state --change 3
-
-    newnormal reject fleet.state web-1
+    newnormal {verb} fleet.state web-1
 
     Without a number it is about the newest pending change, or else the newest open alarm. A process
     that uses the folder applies it before its next samples.
     """
-    _submit("reject", state, stream, classes, alarm, change)
+    return with_shared(decide)
+
+
+accept = _decision("accept", "Accept a change or an alarm as normal.")
+reject = _decision(
+    "reject", "Reject a change or an alarm as a fault: it stays one, however long it lasts."
+)
 
 
 @with_shared

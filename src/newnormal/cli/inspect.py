@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,9 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from newnormal.cli.console import broken, print_facts, print_table, put
+from newnormal.cli.console import broken, print_facts, print_table, put, put_json
 from newnormal.cli.options import Classes, Model, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load_fleet
 from newnormal.cli.written import Written, WrittenStream
@@ -65,7 +62,7 @@ def _show(title: str, shown: WrittenStream, waiting: bool, as_json: bool) -> Non
     from newnormal.detector import Detector
 
     if as_json:
-        typer.echo(json.dumps(_data(shown, waiting), indent=2))
+        put_json(_data(shown, waiting))
         return
     print_facts(title, grouped(_facts(shown, waiting)))
     if isinstance(shown.detector, Detector):
@@ -250,7 +247,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     alarms, changes = fleet.alarms_, fleet.changes_
     incidents = fleet.incidents_
     if as_json:
-        typer.echo(json.dumps(_fleet_data(folder, fleet), indent=2))
+        put_json(_fleet_data(folder, fleet))
         return
     states = _states(len(fleet), alarms, changes)
     facts: dict[str, Any] = {
@@ -285,7 +282,7 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         if name in alarms or name in changes
     }
     if rows:
-        typer.echo("")
+        put("")
         listed = dict(list(rows.items())[:_ROWS])
         print_table(
             f"{len(rows):,} streams with something open", "stream", ("alarm", "change"), listed
