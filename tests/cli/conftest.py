@@ -76,6 +76,11 @@ class Plant:
         """The folder in which a watch keeps what it learns."""
         return self.folder / "plant.state"
 
+    @property
+    def watch(self) -> tuple[object, ...]:
+        """The command that goes on in that folder."""
+        return ("watch", self.model, self.live, "--state", self.state)
+
     def write(self, lines: Sequence[str], path: Path | None = None) -> Path:
         """Write lines to the live data, or to another file."""
         path = path or self.live

@@ -15,7 +15,7 @@ PENDING = CHANGE + 130  # samples after which the alarm is over and the change w
 
 
 def watched(plant: Plant, newnormal: Command) -> Path:
-    assert newnormal("watch", plant.model, plant.live, "--state", plant.state).returncode == 0
+    assert newnormal(*plant.watch).returncode == 0
     return plant.state
 
 
@@ -55,7 +55,7 @@ def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) ->
 
 
 def test_where_nothing_is_to_accept_no_command_is(plant: Plant, newnormal: Command) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
+    newnormal(*plant.watch, "--alarms-only")
     for more in ((), (1,)):
         text = newnormal("alarms", plant.state, *more).stdout
         assert "alarm 1: " in newnormal("alarms", plant.state, "-n", 100).stdout
@@ -79,7 +79,7 @@ def test_what_became_of_a_change_is_shown(moved: Plant, newnormal: Command) -> N
 
 
 def test_how_many_are_listed(plant: Plant, newnormal: Command) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
+    newnormal(*plant.watch, "--alarms-only")
     found = json.loads(newnormal("alarms", plant.state, "--json").stdout)
     count = len(found["past_alarms"])
     assert count > 2

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,22 +34,22 @@ def shell(redirections: str, *arguments: object) -> Done:
     return Done(process.returncode, process.stdout, process.stderr)
 
 
-def without_reader(*arguments: object) -> Done:
-    """Run the command with an output whose reader has gone."""
+def without_reader(*arguments: object, stream: str = "stdout") -> Done:
+    """Run the command with an output, or messages, whose reader has gone."""
     read, write = os.pipe()
     os.close(read)
+    streams: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, stream: write}
     try:
         process = subprocess.run(
             [sys.executable, "-m", "newnormal", *map(str, arguments)],
-            stdout=write,
-            stderr=subprocess.PIPE,
+            **streams,
             text=True,
             timeout=120,
             check=False,
         )
     finally:
         os.close(write)
-    return Done(process.returncode, "", process.stderr)
+    return Done(process.returncode, process.stdout or "", process.stderr or "")
 
 
 @pytest.mark.parametrize("redirections", ["2>&-", "2>/dev/full"])
@@ -57,7 +58,7 @@ def test_only_messages_are_lost(redirections: str, newnormal: Command, plant: Pl
     with plant.live.open("a") as file:
         file.write("nonsense\n")
     expected = newnormal("watch", plant.model, plant.live).stdout
-    done = shell(redirections, "watch", plant.model, plant.live, "--state", plant.state)
+    done = shell(redirections, *plant.watch)
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
     assert all(json.loads(line) for line in done.stdout.splitlines())
     assert newnormal("inspect", plant.state).returncode == 0
@@ -68,19 +69,9 @@ def test_only_messages_are_lost(redirections: str, newnormal: Command, plant: Pl
 
 
 def test_standard_error_may_be_gone(newnormal: Command, plant: Plant) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    process = subprocess.run(
-        [sys.executable, "-m", "newnormal", "score", plant.model, plant.live],
-        stdout=subprocess.PIPE,
-        stderr=write,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    os.close(write)
-    assert process.returncode == 0
-    assert process.stdout == newnormal("score", plant.model, plant.live).stdout
+    scored = newnormal("score", plant.model, plant.live).stdout
+    done = without_reader("score", plant.model, plant.live, stream="stderr")
+    assert done == Done(0, scored, "")
 
 
 @pytest.mark.parametrize(("redirections", "text"), [(">/dev/full", FULL), (">&-", CLOSED)])
@@ -116,7 +107,7 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
 @pytest.mark.parametrize("how", [">/dev/full", ">&-", "gone"])
 def test_a_checkpoint_is_not_beyond_the_output(how: str, newnormal: Command, plant: Plant) -> None:
     expected = newnormal("watch", plant.model, plant.live).stdout
-    arguments = ("watch", plant.model, plant.live, "--state", plant.state)
+    arguments = plant.watch
     assert (without_reader(*arguments) if how == "gone" else shell(how, *arguments)).returncode == 1
     assert newnormal(*arguments).stdout == expected
 
@@ -130,7 +121,7 @@ def test_a_fleet_does_not_go_beyond_its_output(how: str, newnormal: Command, sit
 
 
 def test_a_file_of_output_that_is_full_is_named(newnormal: Command, plant: Plant) -> None:
-    arguments = ("watch", plant.model, plant.live, "--state", plant.state)
+    arguments = plant.watch
     done = newnormal(*arguments, "-o", "/dev/full", status=1)
     assert "error: cannot write /dev/full: No space left on device\nhint: make room" in done.stderr
     assert len(newnormal(*arguments).stdout.splitlines()) == 399
@@ -145,7 +136,7 @@ def test_standard_input_may_be_closed(plant: Plant) -> None:
 
 
 def test_files_do_not_take_the_place_of_closed_streams(plant: Plant) -> None:
-    done = shell("<&- 2>&-", "watch", plant.model, plant.live, "--state", plant.state)
+    done = shell("<&- 2>&-", *plant.watch)
     assert done.returncode == 0
     assert (plant.state / "log.sqlite").read_bytes().startswith(b"SQLite format 3")
     assert all(json.loads(line) for line in done.stdout.splitlines())

@@ -55,7 +55,7 @@ UNDONE = (
 
 def watched(plant: Plant, newnormal: Command) -> list[str]:
     """Return the events of a watch of the file."""
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--alarms-only")
+    done = newnormal(*plant.watch, "--alarms-only")
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

@@ -101,17 +101,6 @@ def test_fit_refuses_wrong_options(
     assert done.stderr == text.format(live=site.live)
 
 
-def test_fit_refuses_a_target_before_it_works(site: Site, newnormal: Command) -> None:
-    for target, text in (
-        (site.live, "expected a folder, found a file"),
-        (site.folder, "expected a new folder or that of a fleet, found a folder with other files"),
-        (site.folder / "no" / "x.fleet", f"found no folder {site.folder / 'no'}"),
-    ):
-        done = newnormal("fit", site.live, "--by", "host", "-o", target, status=1)
-        assert f"error: cannot write {target}: {text}" in done.stderr
-        assert "fitting" not in done.stderr
-
-
 def test_fit_draws_streams_and_the_time_left_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

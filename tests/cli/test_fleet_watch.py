@@ -372,7 +372,7 @@ def with_offset(lines: list[str], offset: str) -> list[str]:
 def test_watch_and_score_give_the_offset_of_the_input(newnormal: Command, plant: Plant) -> None:
     plant.write(with_offset(plant.lines, "-03:30"))
     given = [line.partition(",")[0] + "-03:30" for line in plant.lines[1:]]
-    watched = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--flush")
+    watched = newnormal(*plant.watch, "--flush")
     for done in (watched, newnormal("score", plant.model, plant.live)):
         assert done.returncode == 0, done.stderr
         assert [json.loads(line)["time"] for line in done.stdout.splitlines()] == given

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="there are no such locks
 
 
 def watched(plant: Plant, newnormal: Command) -> Path:
-    assert newnormal("watch", plant.model, plant.live, "--state", plant.state).returncode == 0
+    assert newnormal(*plant.watch).returncode == 0
     return plant.state
 
 

@@ -65,7 +65,8 @@ def places(folder: Path) -> dict[Path, str]:
         loop: "found a link that leads to itself",
         loop / "x.nn": "found a link that leads to itself",
         Path(os.devnull): "expected a file, found a device",
-        folder / "none" / "x.nn": f"found no folder {folder / 'none'}",
+        folder / "none" / "x.nn": f"error: cannot write {folder / 'none' / 'x.nn'}: "
+        f"found no folder {folder / 'none'}",
         folder / "plant.nn" / "x.nn": f"found a file called {folder / 'plant.nn'}",
         Path("/proc/x.nn"): "cannot write /proc/x.nn: ",
     }
@@ -98,11 +99,11 @@ def test_an_input_that_is_missing_leaves_no_folder(newnormal: Command, plant: Pl
 
 
 def test_the_output_is_no_file_that_is_read_or_written(newnormal: Command, plant: Plant) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     files = (plant.live, plant.model, plant.state / "log.sqlite")
     before = [path.read_bytes() for path in files]
     for path in (*files, link(plant.folder / "link", plant.live)):
-        done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "-o", path)
+        done = newnormal(*plant.watch, "-o", path)
         refused(done, "error: --output: expected another file than ")
     assert [path.read_bytes() for path in files] == before
     for name in ("none/out.jsonl", ".", "loop"):
@@ -126,9 +127,16 @@ def test_a_fleets_output_is_not_its_input(newnormal: Command, site: Site) -> Non
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no folder that nobody can write to")
 def test_a_fleet_goes_to_a_folder_that_can_be_written(newnormal: Command, site: Site) -> None:
-    loop = link(site.folder / "loop", site.folder / "loop")
-    for target in (Path("/proc/x.fleet"), loop, site.live, site.folder / "none" / "x"):
-        refused(newnormal("fit", site.live, "--by", "host", "-o", target), "error: cannot ")
+    folder = site.folder
+    for target, text in {
+        Path("/proc/x.fleet"): "write /proc/x.fleet: ",
+        link(folder / "loop", folder / "loop"): f"use {folder / 'loop'}: ",
+        site.live: f"write {site.live}: expected a folder, found a file",
+        folder / "no" / "x": f"write {folder / 'no' / 'x'}: found no folder {folder / 'no'}",
+        folder: f"write {folder}: expected a new folder or that of a fleet, found a folder with ",
+    }.items():
+        done = newnormal("fit", site.live, "--by", "host", "-o", target)
+        refused(done, f"error: cannot {text}")
 
 
 def test_a_picture_goes_to_a_file_that_can_be_written(newnormal: Command, plant: Plant) -> None:

@@ -94,7 +94,9 @@ def test_port_zero_takes_a_free_one() -> None:
 
 
 def test_check_says_what_it_tried_by_line(newnormal: Command, tmp_path: Path, taken: int) -> None:
-    text = f'[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:{taken}/in"\n'
+    text = (
+        f'[sinks.chat]\nkind = "webhook"\nurl = "http://127.0.0.1:{taken}/in"\ntimeout = "200ms"\n'
+    )
     (tmp_path / "service.toml").write_text(text)
     lines = newnormal("serve", "service.toml", "--port", "0", "--check").stdout.splitlines()
     assert lines[0] == "ok      service.toml"
@@ -167,6 +169,66 @@ def test_without_tokens_the_list_says_so(newnormal: Command, tmp_path: Path) -> 
     assert done.stdout == ""
     assert "there are none" in done.stderr
     assert not (tmp_path / "newnormal-data").exists()
+
+
+# ------------------------------------------------------------------ tokens of a configuration
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Path:
+    """Return a configuration with a data folder of its own, and a secret that is not here."""
+    path = tmp_path / "etc" / "service.toml"
+    path.parent.mkdir()
+    path.write_text(
+        'data = "store"\n[sinks.chat]\nkind = "webhook"\n'
+        'url = "http://127.0.0.1:9/"\nsecret = "env:NOT_HERE"\n'
+    )
+    return path
+
+
+def names(folder: Path) -> list[str]:
+    store = Store(folder / "store.sqlite")
+    found = sorted(store.settings.all("tokens"))
+    store.close()
+    return found
+
+
+def test_tokens_are_in_the_data_dir(newnormal: Command, configured: Path, tmp_path: Path) -> None:
+    file = "etc/service.toml"
+    done = newnormal("serve", file, "token", "add", "me", "--role", "operate", status=0)
+    assert done.stdout.startswith("nn_")
+    assert names(configured.parent / "store") == ["me"]
+    assert not (tmp_path / "newnormal-data").exists()
+    assert newnormal("serve", file, "token", "list").stdout.startswith("operate")
+    assert newnormal("serve", file, "token", "remove", "me").returncode == 0
+    assert names(configured.parent / "store") == []
+
+
+def test_the_folder_of_an_option_or_a_variable_goes_before_that_of_the_file(
+    newnormal: Command, configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newnormal("serve", str(configured), "token", "add", "me", "--data", "given")
+    assert names(tmp_path / "given") == ["me"]
+    monkeypatch.setenv("NEWNORMAL_SERVE_DATA", "named")
+    newnormal("serve", str(configured), "token", "add", "me")
+    assert names(tmp_path / "named") == ["me"]
+    assert not (configured.parent / "store").exists()
+
+
+def test_the_configuration_of_the_environment_counts_too(
+    newnormal: Command, configured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEWNORMAL_SERVE_CONFIG", str(configured))
+    newnormal("serve", "token", "add", "me")
+    assert names(configured.parent / "store") == ["me"]
+
+
+def test_tokens_need_a_configuration_that_is_there(newnormal: Command, tmp_path: Path) -> None:
+    assert "none.toml" in newnormal("serve", "none.toml", "token", "add", "me", status=1).stderr
+    assert not (tmp_path / "newnormal-data").exists()
+
+
+# ------------------------------------------------------------------ as a program of its own
 
 
 class Served(Program):

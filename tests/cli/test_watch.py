@@ -78,7 +78,7 @@ def test_a_file_that_grows_is_resumed_exactly(plant: Plant, newnormal: Command, 
 def test_the_folder_may_be_the_model_itself(plant: Plant, newnormal: Command) -> None:
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:200])
-    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    before = newnormal(*plant.watch)
     plant.write(plant.lines)
     newnormal("watch", plant.state, plant.live, status=0)  # keeps nothing
     after = newnormal("watch", plant.state, plant.live, "--state", plant.state)
@@ -99,13 +99,11 @@ def test_after_a_kill_verdicts_come_again_byte_for_byte_and_none_is_missing(
     plant: Plant, newnormal: Command, kill_after: int
 ) -> None:
     expected = whole(plant, newnormal)
-    watch = Running("watch", plant.model, plant.live, "--state", plant.state, "--follow")
+    watch = Running(*plant.watch, "--follow")
     seen = watch.read(kill_after)
     seen += watch.end(signal.SIGKILL).stdout.split("\n")[:-1]  # the last line may be cut off
     assert seen == expected[: len(seen)]
-    resumed = newnormal(
-        "watch", plant.model, plant.live, "--state", plant.state
-    ).stdout.splitlines()
+    resumed = newnormal(*plant.watch).stdout.splitlines()
     first = json.loads(resumed[0])["sample"] if resumed else len(expected)
     assert first <= len(seen), "a verdict is missing"
     assert resumed == expected[first:]
@@ -195,7 +193,7 @@ def test_strict_stops_at_a_bad_line_and_loses_nothing(plant: Plant, newnormal: C
     done = newnormal("watch", plant.model, plant.live, "--strict", "--state", plant.state, status=3)
     assert "error: line 51: expected 4 cells, found 1" in done.stderr
     plant.write(plant.lines)
-    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    after = newnormal(*plant.watch)
     assert (done.stdout + after.stdout).splitlines() == expected
 
 
@@ -221,7 +219,7 @@ def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal:
 
 
 def test_another_input_is_read_from_its_start(plant: Plant, newnormal: Command) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
     done = newnormal("watch", plant.model, other, "--state", plant.state)
@@ -234,13 +232,13 @@ def test_another_input_is_read_from_its_start(plant: Plant, newnormal: Command) 
 
 @pytest.mark.parametrize("rewritten", [False, True], ids=["replaced", "rewritten"])
 def test_a_replaced_file_is_another_one(plant: Plant, newnormal: Command, rewritten: bool) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     text = plant.live.read_text()
     if rewritten:  # behind its beginning
         plant.live.write_text(text[:9000] + text[9000:].replace(",0.", ",5."))
     else:
         plant.write(["time,a,b,c", *rows(400, 9000)])
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    done = newnormal(*plant.watch)
     about = f"{plant.state} was saved for an earlier content of {plant.live.resolve()};"
     assert about in done.stderr
     assert ("it keeps only what it learned" in done.stderr) == rewritten
@@ -251,10 +249,10 @@ def test_an_unfinished_line_is_left_for_the_next_time(plant: Plant, newnormal: C
     expected = whole(plant, newnormal)
     text = plant.live.read_text()
     plant.live.write_text(text[:5003])
-    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    before = newnormal(*plant.watch)
     assert "the last line has no end yet: left for the next start" in before.stderr
     plant.live.write_text(text)
-    after = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    after = newnormal(*plant.watch)
     assert (before.stdout + after.stdout).splitlines() == expected
 
 
@@ -286,12 +284,12 @@ def test_follow_goes_on_with_what_is_appended(plant: Plant, newnormal: Command) 
 def test_a_damaged_folder_is_an_error_and_is_left_alone(
     plant: Plant, newnormal: Command, name: str
 ) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     paths = [plant.state / name, *plant.state.glob(name.replace(".json", ".copy.json"))]
     for path in paths:
         path.write_bytes(b"damaged" + path.read_bytes()[7:])
     before = [path.read_bytes() for path in paths]
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
+    done = newnormal(*plant.watch, status=1)
     assert done.stderr.startswith(f"error: {plant.state}/")
     assert [path.read_bytes() for path in paths] == before
 
@@ -313,7 +311,7 @@ def test_a_rotated_files_checkpoint_is_not_its_successors(plant: Plant, newnorma
     ended = watch.end()
     assert ended.returncode == 1
     assert "was replaced or cut short while it was followed" in ended.stderr
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    done = newnormal(*plant.watch)
     assert (
         f"{plant.state} was saved for an earlier content of {plant.live.resolve()};" in done.stderr
     )
@@ -362,9 +360,9 @@ def test_a_bad_first_object_is_a_bad_line(plant: Plant, newnormal: Command, bad:
 def test_a_bad_first_time_is_a_bad_line(plant: Plant, newnormal: Command, cut: int) -> None:
     expected = whole(plant, newnormal)
     plant.write(plant.lines[:cut])
-    before = newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    before = newnormal(*plant.watch)
     plant.append(["garbage,1,2,3", ",1,2,3", *plant.lines[cut:]])
-    after = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=0)
+    after = newnormal(*plant.watch, status=0)
     assert "2 bad lines skipped" in after.stderr
     assert (before.stdout + after.stdout).splitlines() == expected
 
@@ -376,8 +374,8 @@ def test_an_input_where_no_line_fits_is_refused_whole(plant: Plant, newnormal: C
 
 
 def test_a_channel_that_is_gone_does_not_stop_it(plant: Plant, newnormal: Command) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, "--columns", "a,b")
+    newnormal(*plant.watch)
+    done = newnormal(*plant.watch, "--columns", "a,b")
     assert done.returncode == 0
     assert done.stderr.count("channel 'c' is not in the input: its values are missing") == 1
 
@@ -391,7 +389,7 @@ def test_the_end_of_a_pipe_ends_its_last_line(plant: Plant, newnormal: Command) 
 def test_another_input_with_earlier_times_keeps_what_was_learned(
     plant: Plant, newnormal: Command
 ) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     learned = load(plant.state)
     other = plant.folder / "other.csv"
     other.write_text("\n".join(["time,a,b,c", *rows(60)]) + "\n")  # earlier times
@@ -445,11 +443,11 @@ BAD_POSITIONS: dict[str, dict[str, object]] = {
 def test_a_position_that_does_not_fit_is_refused(
     plant: Plant, newnormal: Command, name: str
 ) -> None:
-    newnormal("watch", plant.model, plant.live, "--state", plant.state)
+    newnormal(*plant.watch)
     with SingleEngine(plant.state) as engine:
         position = {**present(engine.input_position), **BAD_POSITIONS[name]}
         engine.take(StepsTaken((), np.empty(0, np.int64), position))
-    done = newnormal("watch", plant.model, plant.live, "--state", plant.state, status=1)
+    done = newnormal(*plant.watch, status=1)
     assert done.stderr.startswith(f"error: {plant.state}: ")
     assert "expected" in done.stderr
 
@@ -466,7 +464,7 @@ def test_output_goes_to_a_file_that_is_appended_to(plant: Plant, newnormal: Comm
 
 def test_flush_closes_alarms_and_leaves_changes_pending(moved: Plant, newnormal: Command) -> None:
     cut(moved, CHANGE + 60)
-    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--alarms-only")
+    arguments = (*moved.watch, "--alarms-only")
     events = [json.loads(line) for line in newnormal(*arguments).stdout.splitlines()]
     assert [event["event"] for event in events] == ["opened", "changed"], "the file may grow"
     (closed,) = newnormal(*arguments, "--flush").stdout.splitlines()

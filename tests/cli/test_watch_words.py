@@ -130,7 +130,7 @@ def test_on_a_terminal_nothing_is_left_of_the_line_that_says_how_far_it_is(moved
 def test_messages_make_room_for_themselves(moved: Plant) -> None:
     text = moved.live.read_text().splitlines()
     moved.write([*text[:1200], "nonsense", *text[1200:]])
-    arguments = ("watch", moved.model, moved.live, "--state", moved.state)
+    arguments = moved.watch
     done = on_terminal(*arguments)
     assert "\nline 1201: expected 3 cells, found 1; skipped\n" in plain(done.stdout)
     shutil.rmtree(moved.state)
@@ -158,7 +158,7 @@ def test_a_fleet_on_a_terminal(site: Site, newnormal: Command) -> None:
 
 def test_a_terminal_that_is_gone_is_an_error_not_a_loss(moved: Plant, newnormal: Command) -> None:
     expected = newnormal("watch", moved.model, moved.live, "--format", "text").stdout
-    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--format", "text")
+    arguments = (*moved.watch, "--format", "text")
     done = on_terminal_that_closes(*arguments, ignore_hangup=True)
     assert done.returncode == 1
     assert "error: cannot write to standard output: " in done.stderr
@@ -177,7 +177,7 @@ def test_a_pipe_without_a_reader_is_a_failure_without_a_word(form: str, moved: P
 
 
 def test_text_of_a_watch_that_resumes_goes_on(newnormal: Command, moved: Plant) -> None:
-    arguments = ("watch", moved.model, moved.live, "--state", moved.state, "--format", "text")
+    arguments = (*moved.watch, "--format", "text")
     whole = newnormal(*arguments).stdout
     shutil.rmtree(moved.state)
     text = Path(moved.live).read_text()
