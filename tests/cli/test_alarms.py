@@ -54,6 +54,14 @@ def test_every_command_that_is_shown_works(pending: Path, newnormal: Command) ->
     assert len(re.findall("newnormal accept|newnormal reject", rejected)) == 1
 
 
+def test_an_open_alarm_is_decided_with_its_change(moved: Plant, newnormal: Command) -> None:
+    text = newnormal("alarms", watched(cut(moved, CHANGE + 60), newnormal)).stdout
+    assert "ALARM 1 open" in text and "CHANGE 1 pending" in text
+    assert re.findall(r"newnormal (\w+) \S+ (--\w+)", text) == [
+        *(("accept", "--change"), ("reject", "--change"))
+    ]
+
+
 def test_where_nothing_is_to_accept_no_command_is(plant: Plant, newnormal: Command) -> None:
     newnormal(*plant.watch, "--alarms-only")
     for more in ((), (1,)):
@@ -91,6 +99,8 @@ def test_how_many_are_listed(plant: Plant, newnormal: Command) -> None:
     few = json.loads(newnormal("alarms", plant.state, "--json", "--last", 1).stdout)
     assert [each["number"] for each in few["past_alarms"]] == numbers[:1]
     assert "past" not in newnormal("alarms", plant.state, "--open").stdout
+    some = json.loads(newnormal("alarms", plant.state, "--json", "--open").stdout)
+    assert some["past_alarms"] == some["past_changes"] == []
 
 
 def test_one_number_in_full(pending: Path, newnormal: Command) -> None:
@@ -183,8 +193,9 @@ def test_a_fleet_lists_what_is_past_in_all_of_its_streams(site: Site, newnormal:
         names, 1
     )
     assert found["past_changes"] == {}
-    some = json.loads(newnormal("alarms", site.state, "--json", "--open").stdout)
-    assert some["past_alarms"] == {}
+    for more, streams in (("--open", 0), ("--last=1", 1)):
+        some = json.loads(newnormal("alarms", site.state, "--json", more).stdout)
+        assert len(some["past_alarms"]) == streams
 
 
 def test_the_past_of_a_fleet_is_sorted_by_time(site: Site, newnormal: Command) -> None:

@@ -97,10 +97,12 @@ def test_output_without_a_reader_is_a_failure_without_a_word(plant: Plant) -> No
         ("score", plant.model, plant.live),
         ("inspect", plant.model),
         ("alarms", plant.model),
+        ("watch", plant.model, plant.live, "--format", "text"),
     ):
         done = without_reader(*arguments)
         assert done.returncode == 1
         assert "error" not in done.stderr
+        assert "Traceback" not in done.stderr
     assert without_reader("watch", plant.model, plant.live, "-q") == Done(1, "", "")
 
 
