@@ -28,7 +28,6 @@ from newnormal.tabular import Table
 from newnormal.types import Floats
 from tests.present import present
 from tests.service.running import DAY, SECOND, START, config_of, fits, push, running, settle
-from tests.waiting import until
 
 PERIOD = 10 * SECOND
 HISTORY = 400
@@ -182,5 +181,5 @@ def plant(*, empty: bool = False, now: int | None = END, **changes: Any) -> Iter
         if not empty:
             shutil.copytree(_folder() / "data", Path(folder, "data"))
         with running(_config(Path(folder), **changes), patch, now) as service:
-            until(lambda: empty or fits(service).jobs, "the fit that was under way")
+            settle(service)
             yield service

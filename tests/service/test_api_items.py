@@ -71,12 +71,15 @@ def test_an_item_has_evidence_comments_and_what_belongs_to_it(reader: Client) ->
     assert [each["key"] for each in alarm["related"]] == [f"change-{PENDING}-1-1"]
 
 
-def test_an_incident_has_its_alarms_and_each_of_them_the_incident(reader: Client) -> None:
-    found = get(reader, "/items/incident-2")
-    alarms = [each["key"] for each in found["related"]]
-    assert len(alarms) == 5
-    alarm = get(reader, f"/items/{alarms[0]}")
-    assert "incident-2" in [each["key"] for each in alarm["related"]]
+@pytest.mark.parametrize(("incident", "streams"), [("incident-1", 3), ("incident-2", 5)])
+def test_an_incident_has_its_alarms_and_each_of_them_the_incident(
+    reader: Client, incident: str, streams: int
+) -> None:
+    alarms = [each["key"] for each in get(reader, f"/items/{incident}")["related"]]
+    assert len(alarms) == streams
+    for alarm in alarms:
+        related = get(reader, f"/items/{alarm}")["related"]
+        assert incident in [each["key"] for each in related]
 
 
 @pytest.mark.parametrize("verb", ["accept", "reject", "comments"])

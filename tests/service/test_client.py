@@ -25,7 +25,7 @@ from tests.service.plant import (
     plant,
     stream_name,
 )
-from tests.service.running import fits, logged
+from tests.service.running import fits, logged, settle
 from tests.waiting import until
 
 
@@ -125,6 +125,7 @@ def test_streams_and_items_come_page_after_page(
 
 def test_a_stream_is_found_by_its_name(service: Service, client: Client) -> None:
     client.push("line 1/press?#", {"a": 1.0})
+    settle(service)
     assert client.stream("line 1/press?#")["name"] == "line 1/press?#"
 
 
