@@ -40,7 +40,7 @@ def fitted() -> Detector:
     return Detector(alarms_per_day=1, epochs=1).fit(history)
 
 
-def test_verdicts_are_a_table_and_a_closed_frame() -> None:
+def test_verdicts_are_a_table_and_a_closed_frame_or_without_their_samples_a_line() -> None:
     opened = alarm(2, 280, 299, reason=None)
     shown = run(events=over(alarm(1, 20, 30)), remaining=(opened, change(1, 200)))._repr_html_()
     table, frame = shown.split("<iframe", 1)
@@ -56,24 +56,18 @@ def test_verdicts_are_a_table_and_a_closed_frame() -> None:
     assert len(shown) < 1.5 * notebook.PAGE
     page = unescape(re.findall(r'srcdoc="([^"]*)"', shown)[0])
     assert page.lstrip().lower().startswith("<!doctype html>")
-
-
-def test_verdicts_without_their_samples_are_a_line() -> None:
     ones = np.ones(3)
     verdicts = Verdicts(ones, ones, ones > 1, None, None, None, ("a",))
     assert html(verdicts) == "<div><p><b>Verdicts(samples 0 to 2, 0 anomalous)</b></p></div>"
     assert "Nothing unusual in 0 samples" in html(run(0))
 
 
-def test_an_alarm_shows_its_evidence() -> None:
+def test_an_alarm_shows_its_evidence_and_a_change_where_it_was_and_is() -> None:
     shown = Text(alarm(3, 20, 30)._repr_html_()).words
     assert shown[0] == "Alarm 3: c1 71, expected 20 to 30; high for 11 min"
     assert shown[1] == "since 2026-03-09 10:20 · closed: back to normal"
     assert shown[-5:] == ["c1", "71", "25", "20 to 30", "high"]
     assert "missing" in html(replace(alarm(3, 20, 30), evidence=(Evidence("c1", None),)))
-
-
-def test_a_change_shows_where_it_was_and_is() -> None:
     shown = Text(change(4, 20)._repr_html_()).words
     assert shown[:2] == ["Change 4, pending: c0 from 1 to 2", "since 2026-03-09 10:20"]
     assert shown[-3:] == ["c0", "1", "2"]

@@ -217,35 +217,22 @@ def test_changes_are_bands_in_the_colour_of_their_state() -> None:
     assert {"change pending", "change accepted"} <= set(marks(figure))
 
 
-def test_without_labels_nothing_is_called_false() -> None:
-    figure = newnormal.plot(run(events=over(alarm(1, 20, 30))))
-    words = " ".join([*texts(figure), *marks(figure)])
-    assert "false" not in words
-    assert "true" not in words
-    assert "alarm" in marks(figure)
-    assert colours(lane(figure, "alarms")) == {LIGHT.alarm.lower()}
-
-
-def test_with_labels_alarms_are_true_or_false() -> None:
+def test_alarms_are_true_or_false_only_where_there_are_labels_from_their_beginning() -> None:
     labels = np.zeros(300, dtype=np.int64)
     labels[15:40] = 1
     figure = newnormal.plot(run(events=over(alarm(1, 20, 30), alarm(2, 200, 220))), labels=labels)
     assert colours(lane(figure, "alarms")) == {LIGHT.alarm.lower(), LIGHT.true.lower()}
     assert {"labelled", "true alarm", "false alarm"} <= set(marks(figure))
     assert lane(figure, "labels").collections
-
-
-def test_an_alarm_from_before_the_run_is_neither_true_nor_false() -> None:
+    figure = newnormal.plot(run(events=over(alarm(1, 20, 30))))
+    words = " ".join([*texts(figure), *marks(figure)])
+    assert "false" not in words
+    assert "true" not in words
+    assert "alarm" in marks(figure)
+    assert colours(lane(figure, "alarms")) == {LIGHT.alarm.lower()}
     events = (Event("closed", 121, None, alarm(1, 80, 120)),)
     figure = newnormal.plot(run(first=100, events=events), labels=np.zeros(300))
     assert colours(lane(figure, "alarms")) == {LIGHT.line.lower()}
-
-
-def test_labels_of_another_length_are_refused() -> None:
-    assert str(raised(InputError, lambda: run().plot(labels=[0, 1]))) == (
-        "labels: expected one for each of 300 samples, found shape (2,)\n"
-        "hint: pass 0 or 1 a sample, in the order of the series"
-    )
 
 
 @pytest.mark.parametrize("samples", [1, 2, 40])
@@ -256,16 +243,13 @@ def test_a_few_samples_can_be_drawn(tmp_path: Path, samples: int, timed: bool) -
     assert plots.save(figure, tmp_path / "x.png").stat().st_size > 5_000
 
 
-def test_one_sample_can_be_seen() -> None:
+def test_one_sample_and_values_between_missing_ones_are_dots() -> None:
     figure = newnormal.plot(run(1, remaining=(alarm(1, 0, 0, reason=None),)))
     (bar,) = corners(lane(figure, "alarms").collections[0])
     low, high = figure.axes[0].get_xlim()
     assert low < bar[:, 0].min() < bar[:, 0].max() < high
     (panel,) = [axes for axes in figure.axes if axes.get_title(loc="left") == "c1"]
     assert "." in {line.get_marker() for line in panel.lines}
-
-
-def test_values_between_missing_ones_are_dots() -> None:
     verdicts = run(channels=1)
     assert verdicts.observed is not None
     verdicts.observed.values[1::2] = np.nan
@@ -288,16 +272,13 @@ def test_no_samples_is_a_picture_that_says_so(tmp_path: Path) -> None:
     plots.save(figure, tmp_path / "x.png")
 
 
-def test_missing_values_are_gaps(tmp_path: Path) -> None:
+def test_missing_values_and_a_gap_in_time_are_gaps_in_the_line(tmp_path: Path) -> None:
     verdicts = run()
     assert verdicts.observed is not None
     verdicts.observed.values[50:100] = np.nan
     verdicts.observed.values[:, 1] = np.nan
     verdicts.scores[50:100] = np.nan
     plots.save(verdicts.plot(), tmp_path / "x.png")
-
-
-def test_a_gap_in_time_is_a_gap_in_the_line() -> None:
     verdicts = run()
     present(verdicts.times)[200:] += np.timedelta64(1, "D")
     panels = verdicts.plot(channels=1).axes
@@ -349,7 +330,7 @@ def test_verdicts_and_timelines_are_drawn_alike(tmp_path: Path) -> None:
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_what_cannot_be_drawn_and_labels_of_another_length_are_refused() -> None:
     assert str(raised(InputError, lambda: newnormal.plot(np.ones(3)))) == (
         "expected verdicts to draw, found ndarray\n"
         "hint: pass what detector.run(series), detector.score(series) or fleet.run(...) returns"
@@ -357,3 +338,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     ones = np.ones(3)
     with pytest.raises(InputError, match="expected verdicts that know the samples they are about"):
         newnormal.plot(Verdicts(ones, ones, ones > 1, None, None, None, ("a",)))
+    assert str(raised(InputError, lambda: run().plot(labels=[0, 1]))) == (
+        "labels: expected one for each of 300 samples, found shape (2,)\n"
+        "hint: pass 0 or 1 a sample, in the order of the series"
+    )

@@ -204,17 +204,14 @@ def test_expectation_and_range() -> None:
     assert set(single.columns) == {"x", "ratio", "low:0", "expected:0", "below:0", "above:0"}
 
 
-def test_a_model_that_expects_nothing() -> None:
+def test_a_model_that_expects_nothing_and_nothing_at_all_have_pages() -> None:
     own = timeline(np.ones((9, 2)), expects=False, margins=False)
     assert set(page(own).blocks[0][0].columns) == {"x", "ratio", "low:0", "low:1"}
+    (stream,) = page(timeline(np.empty((0, 2)), times=minutes(0))).meta["streams"]
+    assert (stream["samples"], stream["start"], stream["blocks"]) == (0, None, [])
 
 
 # ---------------------------------------------------------------------- streams
-
-
-def test_nothing_is_a_page_too() -> None:
-    (stream,) = page(timeline(np.empty((0, 2)), times=minutes(0))).meta["streams"]
-    assert (stream["samples"], stream["start"], stream["blocks"]) == (0, None, [])
 
 
 def test_times_are_seconds_and_texts_are_in_the_zone() -> None:
@@ -246,15 +243,12 @@ def test_without_all_times_the_axis_counts_samples() -> None:
     assert stream["alarms"][0]["lasted"] == "2 samples"
 
 
-def test_an_alarm_from_before_begins_before() -> None:
+def test_an_alarm_from_before_begins_before_and_changes_have_their_steps() -> None:
     times = minutes(400)
     alarm = alarm_at(1, 290, 310, times=times)
     own = timeline(np.ones((100, 1)), times=times[300:], first=300, remaining=(alarm,))
     (stream,) = page(own).meta["streams"]
     assert stream["alarms"][0]["start"] == stream["start"] - 600
-
-
-def test_changes_have_their_steps() -> None:
     pending, accepted = changed(1, 20), changed(1, 20, "accepted")
     (stream,) = page(timeline(np.ones((100, 1)), found=(pending, accepted))).meta["streams"]
     (change,) = stream["changes"]
@@ -265,14 +259,11 @@ def test_changes_have_their_steps() -> None:
     assert (stream["status"], stream["changes"][0]["end"]) == ("change pending", 99)
 
 
-def test_without_labels_nothing_is_labelled() -> None:
+def test_many_labelled_stretches_are_joined_and_without_labels_nothing_is_labelled() -> None:
     assert page(timeline(np.ones((9, 1)))).meta["labelled"] is False
     found = page(timeline(np.ones((9, 1)), labels=[0, 1, 1, 0, 0, 0, 0, 0, 1]))
     assert found.meta["labelled"] is True
     assert found.meta["streams"][0]["labels"] == [[1, 2], [8, 8]]
-
-
-def test_many_labelled_stretches_are_joined() -> None:
     labels = np.arange(50_000) % 2
     (stream,) = page(timeline(np.ones((50_000, 1)), labels=labels)).meta["streams"]
     assert len(stream["labels"]) <= 2_000
@@ -327,37 +318,28 @@ def test_every_file_of_the_page_is_in_it_once_and_in_the_order_that_its_readme_s
         assert text.count((folder / each).read_text(encoding="utf-8")) == 1, each
 
 
-def test_the_same_run_is_the_same_page() -> None:
+def test_the_same_run_is_the_same_page_in_a_file(tmp_path: Path) -> None:
     def again() -> str:
         values = np.random.default_rng(5).normal(size=(3_000, 3))
         return page_of(timeline(values, found=(alarm_at(1, 20, 40),)))
 
     assert again() == again()
-
-
-# ---------------------------------------------------------------------- files
-
-
-def test_a_report_is_a_file(tmp_path: Path) -> None:
     path = newnormal.report(timeline(np.ones((9, 1))), tmp_path / "here.html", name="plant")
     assert path == tmp_path / "here.html"
     assert [each.name for each in tmp_path.iterdir()] == ["here.html"]
     assert read_page(path.read_text(encoding="utf-8")).meta["title"] == "plant"
 
 
-def test_targets_that_cannot_be(tmp_path: Path) -> None:
+# ---------------------------------------------------------------------- files
+
+
+def test_targets_that_cannot_be_and_what_is_no_run_are_refused(tmp_path: Path) -> None:
     own = timeline(np.ones((9, 1)))
     with pytest.raises(InputError, match=r"expected a page ending in \.html, found '\.png'") as one:
         newnormal.report(own, tmp_path / "here.png")
     assert one.value.hint == "for example here.html"
     with pytest.raises(InputError, match=r"found no folder .*nowhere"):
         newnormal.report(own, tmp_path / "nowhere" / "here.html")
-    (tmp_path / "folder.html").mkdir()
-    with pytest.raises(InputError, match="expected a file, found a folder"):
-        newnormal.report(own, tmp_path / "folder.html")
-
-
-def test_what_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected verdicts, found list") as one:
         newnormal.report([1, 2], tmp_path / "here.html")
     assert one.value.hint == "take those that detector.run(series) or fleet.run(series) returns"
@@ -366,6 +348,9 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     verdicts = timeline(np.ones((9, 1))).verdicts
     with pytest.raises(InputError, match="labels: expected one for each of 9 samples"):
         newnormal.report(verdicts, tmp_path / "here.html", labels=labels)
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(InputError, match="expected a file, found a folder"):
+        newnormal.report(own, tmp_path / "folder.html")
 
 
 def _shell() -> int:

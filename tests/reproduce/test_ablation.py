@@ -133,9 +133,12 @@ def test_the_oracle_is_the_frozen_models_best_f1_also_where_another_variant_uses
     assert run_of(result, "TTA", "Q*").report.auroc == auroc(data.labels, scores)
 
 
-def test_only_adapting_variants_learn(result: Experiment) -> None:
+def test_only_adapting_variants_learn_and_oracle_runs_are_marked(result: Experiment) -> None:
     learning = {trial.variant for trial, run in result.outcomes.items() if run.learned}
     assert learning == {"TTA", "DT+TTA"}
+    lines = list(csv.DictReader(result.csv().splitlines()))
+    assert {line["rule"] for line in lines if line["oracle"] == "True"} == {"Q*"}
+    assert "Q*" not in {line["rule"] for line in lines if line["oracle"] == "False"}
 
 
 @pytest.mark.parametrize("row", VARIANTS, ids=lambda row: row.name)
@@ -159,12 +162,6 @@ def test_variants_leave_each_other_and_the_fitted_detector_alone(
     )
     np.testing.assert_array_equal(before, after)
     assert fitted.detector.counters["seen"] == 0
-
-
-def test_oracle_runs_are_marked_and_no_other(result: Experiment) -> None:
-    lines = list(csv.DictReader(result.csv().splitlines()))
-    assert {line["rule"] for line in lines if line["oracle"] == "True"} == {"Q*"}
-    assert "Q*" not in {line["rule"] for line in lines if line["oracle"] == "False"}
 
 
 def test_comparisons_are_over_seeds_with_the_population_deviation(result: Experiment) -> None:
@@ -229,7 +226,9 @@ def test_the_csv_has_a_line_a_run_and_a_line_for_each_absent_data_set(result: Ex
     assert swat["auroc"] == ""
 
 
-def test_the_page_shows_ours_the_papers_and_the_difference(result: Experiment) -> None:
+def test_the_page_shows_ours_the_papers_and_the_difference_in_rectangular_tables(
+    result: Experiment,
+) -> None:
     page = result.markdown()
     (compared,) = [
         c
@@ -244,6 +243,7 @@ def test_the_page_shows_ours_the_papers_and_the_difference(result: Experiment) -
     assert cells[9].strip("*") == f"{compared.difference:+.3f}"
     assert "`newnormal reproduce ablation --data DIR --seeds 3,4`" in page
     assert "| Yahoo/A1-R20 | get Yahoo Webscope S5" in page
+    check_tables(result.markdown(), least=4)
 
 
 def test_oracle_thresholds_have_a_table_of_their_own(result: Experiment) -> None:
@@ -255,10 +255,6 @@ def test_oracle_thresholds_have_a_table_of_their_own(result: Experiment) -> None
     rows = [line for line in oracle.splitlines() if line.startswith("| SMD")]
     assert rows
     assert all("| Q\\* (oracle) |" in line for line in rows)
-
-
-def test_every_table_of_the_page_is_rectangular(result: Experiment) -> None:
-    check_tables(result.markdown(), least=4)
 
 
 def test_nothing_is_measured_twice_differently(root: Path, result: Experiment) -> None:
@@ -359,12 +355,11 @@ def test_progress_counts_every_trial(root: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_an_unknown_variant_and_no_seeds_are_errors(
+    tmp_path: Path, root: Path
+) -> None:
     with pytest.raises(DatasetError, match="expected a folder with data sets, found no folder"):
         ablation(tmp_path / "nowhere")
-
-
-def test_an_unknown_variant_and_no_seeds_are_errors(root: Path) -> None:
     assert str(raised(ParameterError, lambda: ablation(root, variants=["both"]))) == (
         "variants: expected variants of the ablation, found 'both'\n"
         "hint: they are frozen, DT, TTA, DT+TTA"

@@ -92,19 +92,13 @@ def test_pca_is_kept_and_read_back(runner: Runner, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ref, comp)
 
 
-def test_a_macro_mean_counts_a_collection_once_however_many_streams_it_has() -> None:
+def test_a_macro_mean_counts_a_collection_once_over_the_seeds_that_all_streams_have() -> None:
     values = {"a": {1: 0.0}, "b": {1: 0.2}, "c": {1: 0.4}, "d": {1: 1.0}}
     figure = present(macro(values, [["a", "b", "c"], ["d"]]))
     assert figure.mean == pytest.approx((0.2 + 1.0) / 2)
     assert figure.std is None
-
-
-def test_the_spread_of_a_macro_mean_is_over_the_seeds_that_all_streams_have() -> None:
     values = {"a": {1: 0.0, 2: 0.25, 3: 9.0}, "b": {1: 1.0, 2: 0.25}}
     assert macro(values, [["a"], ["b"]]) == Figure.of([0.5, 0.25])
-
-
-def test_there_is_no_macro_mean_of_a_row_that_lacks_a_stream() -> None:
     assert macro({"a": {1: 0.5}}, [["a"], ["b"]]) is None
     assert macro({"a": {1: 0.5}, "b": {2: 0.5}}, [["a", "b"]]) is None
     assert macro({}, []) is None

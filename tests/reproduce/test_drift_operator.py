@@ -104,16 +104,13 @@ def test_the_mean_gives_every_collection_the_same_weight_and_leaves_others_out()
     )
 
 
-def test_what_finds_nothing_has_no_delay() -> None:
+def test_what_finds_nothing_has_no_delay_and_without_counts_nothing_is_said() -> None:
     operator = table({Run("SMD/1-4", OURS, 1): counts(3, 0, 1)})
     assert operator.by_collection()["SMD"][OURS].figures["median delay"] is None
     (line,) = [
         each for each in drift_operator.sections(operator)[1].splitlines() if "| SMD |" in each
     ]
     assert line.endswith("| 0.0% | 0.0% | 1.00 | 10.0% | 20.0% | - |")
-
-
-def test_without_counts_nothing_is_said() -> None:
     assert drift_operator.sections(table({})) == []
     assert drift_operator.summary(table({})) is None
     assert drift_operator.draw(table({}), Path("nowhere")) == []

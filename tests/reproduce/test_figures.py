@@ -36,14 +36,11 @@ def moved(apart: float = 0.0, channels: int = 3) -> Dataset:
     )
 
 
-def test_divergence_of_two_gaussians_is_the_closed_form() -> None:
+def test_divergence_is_the_closed_form_and_infinite_where_train_does_not_vary() -> None:
     x = np.random.default_rng(1).normal(size=(200, 1))
     scaled = (x - x.mean()) / x.std(ddof=1)
     # KL(N(1, 4) ‖ N(0, 1)) = ½ (4 + 1 - 1 - ln 4)
     assert gaussian_divergence(2 * scaled + 1, scaled) == pytest.approx((4 - np.log(4)) / 2)
-
-
-def test_divergence_is_infinite_where_train_does_not_vary() -> None:
     varied = np.random.default_rng(0).normal(size=(50, 2))
     assert gaussian_divergence(varied, np.zeros((50, 2))) == np.inf
 
@@ -53,7 +50,9 @@ def test_shift_grows_with_the_distance_and_ignores_test_anomalies() -> None:
     assert near < 0.3 < 3 < far
 
 
-def test_shift_keeps_the_fewest_components_that_explain_more_than_099() -> None:
+def test_shift_keeps_the_fewest_components_that_explain_more_than_099_and_of_one_channel_none() -> (
+    None
+):
     rng = np.random.default_rng(0)
     one = rng.normal(size=(500, 1)) * [100, 0.1, 0.1, 0.1]
     noise = rng.normal(size=(500, 4)) * 0.1
@@ -62,19 +61,13 @@ def test_shift_keeps_the_fewest_components_that_explain_more_than_099() -> None:
     assert (measured.components, measured.channels) == (1, 4)
     assert measured.explained is not None
     assert measured.explained > 0.99
-
-
-def test_a_single_channel_needs_no_components() -> None:
     assert measure(moved(channels=1)).components is None
 
 
-def test_a_plane_has_all_three_groups_in_two_dimensions() -> None:
+def test_a_plane_has_all_three_groups_in_two_dimensions_and_one_channel_is_drawn_as_it_is() -> None:
     cloud = plane(moved())
     shapes = {name: points.shape for name, points in cloud.groups.items()}
     assert shapes == {"train": (150, 2), "test, normal": (140, 2), "test, anomalous": (10, 2)}
-
-
-def test_a_single_channel_is_drawn_as_it_is() -> None:
     assert plane(moved(channels=1)).groups["train"].ndim == 1
 
 
@@ -90,13 +83,10 @@ def test_shift_writes_page_table_and_pictures_and_says_what_is_missing(tmp_path:
     assert "newnormal reproduce shift --data DIR" in text
 
 
-def test_the_authors_divergences_are_transcribed() -> None:
+def test_the_authors_divergences_and_costs_are_transcribed() -> None:
     assert authors_divergence("WADI") == 2.94e7
     assert authors_divergence("Yahoo/A1-R55") == 1.07
     assert authors_divergence("CreditCard") == 0.00103
-
-
-def test_the_papers_costs_are_transcribed() -> None:
     assert printed_cost("THOC") == {
         "time_ms": 4.686,
         "time_ms_std": 0.336,

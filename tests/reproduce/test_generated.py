@@ -93,14 +93,11 @@ def test_sizes_are_in_standard_deviations_of_history() -> None:
             assert (inside(case) - inside(case, twin)).std() == pytest.approx(3 * std, rel=0.3)
 
 
-def test_a_drop_is_to_zero_or_to_six_standard_deviations_below_the_mean() -> None:
+def test_a_drop_is_to_zero_or_six_deviations_below_the_mean_and_a_stuck_sensor_stays() -> None:
     for case, _ in pairs("15min", "drop"):
         before = case.history[:, case.channel]
         low = 0.0 if case.kind == "counts" else min(0.0, before.mean() - 6 * before.std())
         np.testing.assert_allclose(inside(case), low)
-
-
-def test_a_stuck_sensor_repeats_its_last_value() -> None:
     for case, _ in pairs("1min", "stuck"):
         np.testing.assert_array_equal(inside(case), case.live[case.start - 1, case.channel])
 
@@ -152,13 +149,18 @@ def test_a_case_says_what_it_is() -> None:
     assert some.samples_per_day == 96
 
 
-def test_what_is_not_known_is_refused() -> None:
+def test_what_is_not_known_and_what_the_job_cannot_make_are_refused() -> None:
     with pytest.raises(ParameterError, match="rate: expected 1min, 15min, found '1h'"):
         next(obvious_cases.cases("1h"))
     with pytest.raises(ParameterError, match=r"kinds: expected sine, .* found 'square'"):
         next(obvious_cases.cases("1min", kinds=["square"]))
     with pytest.raises(ParameterError, match=r"faults: expected spike, .* found 'smoke'"):
         next(obvious_cases.cases("1min", faults=["smoke"]))
+    with pytest.raises(ParameterError, match="variant: expected usual, noon or new, found 'day'"):
+        nightly_job(variant="day")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="days: expected at least 15, found 3"):
+        nightly_job(variant="noon", days=3)
+    assert nightly_job(days=3).test.shape == (864, 2)
 
 
 def test_a_hundred_seeds_have_every_fault_within_the_live_part() -> None:
@@ -191,11 +193,3 @@ def test_the_variants_differ_in_the_job_alone() -> None:
     assert noon.labels.sum() == 4
     assert (usual.shifts, new.shifts) == ((), (42,))
     assert new.train.max() < usual.train.max() - 20
-
-
-def test_the_job_refuses_what_it_cannot_make() -> None:
-    with pytest.raises(ParameterError, match="variant: expected usual, noon or new, found 'day'"):
-        nightly_job(variant="day")  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="days: expected at least 15, found 3"):
-        nightly_job(variant="noon", days=3)
-    assert nightly_job(days=3).test.shape == (864, 2)

@@ -71,7 +71,7 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_well_formed_and_asks_for_nothing(folder: Path) -> None:
+def test_the_page_is_well_formed_asks_for_nothing_and_its_links_have_targets(folder: Path) -> None:
     page = build(folder).read_text(encoding="utf-8")
     outline = Outline(page)
     assert outline.open == []
@@ -81,23 +81,18 @@ def test_the_page_is_well_formed_and_asks_for_nothing(folder: Path) -> None:
     assert "<script" not in page
     assert "@import" not in page
     assert "url(" not in page
-
-
-def test_every_link_within_the_page_has_a_target(folder: Path) -> None:
     outline = Outline(build(folder).read_text(encoding="utf-8"))
     assert {target[1:] for target in outline.targets if target.startswith("#")} <= set(outline.ids)
 
 
-def test_every_section_is_there_and_what_was_not_run_says_how_to(folder: Path) -> None:
+def test_every_section_is_there_and_the_overview_says_what_is_missing_and_how_to_run_it(
+    folder: Path,
+) -> None:
     page = build(folder).read_text(encoding="utf-8")
     for entry in ENTRIES:
         assert f'<section id="{entry.name}">' in page
         if entry.name != "ablation":
             assert f"<code>{entry.command}</code>" in page
-
-
-def test_the_overview_says_seeds_agreement_and_what_is_missing(folder: Path) -> None:
-    page = build(folder).read_text(encoding="utf-8")
     assert "run: 2 seeds, 1 of 2 figures agree, 1 not run" in page
 
 
@@ -109,19 +104,15 @@ def test_oracles_and_differences_are_marked(folder: Path) -> None:
     assert '<td class="number paper">0.463 ± 0.006</td>' in page
 
 
-def test_pictures_are_inside_with_their_captions(folder: Path) -> None:
+def test_pictures_with_captions_are_inside_and_details_folded(folder: Path) -> None:
     page = build(folder).read_text(encoding="utf-8")
     assert base64.b64encode(PIXEL).decode() in page
     assert "<figcaption>Bars &amp; &lt;lines&gt;.</figcaption>" in page
+    assert '<details id="ablation-detail"><summary>In detail</summary>\n<h3>Detail</h3>' in page
 
 
 def test_a_missing_picture_is_said_to_be_missing(tmp_path: Path) -> None:
     assert "nothing.png is missing" in render("![A.](nothing.png)", tmp_path)
-
-
-def test_details_are_folded(folder: Path) -> None:
-    page = build(folder).read_text(encoding="utf-8")
-    assert '<details id="ablation-detail"><summary>In detail</summary>\n<h3>Detail</h3>' in page
 
 
 def test_the_same_results_give_the_same_page(folder: Path) -> None:

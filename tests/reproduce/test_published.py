@@ -65,12 +65,18 @@ def test_threshold_rules_are_the_papers(name: str, row: str, f1: str, adjusted_f
     assert (str(rules.f1), str(rules.adjusted_f1)) == (f1, adjusted_f1)
 
 
-def test_every_data_set_has_rules_for_all_four_variants_and_a_loader() -> None:
+def test_every_data_set_has_a_loader_and_rules_of_which_equal_ones_serve_both_measures() -> None:
     owners = {entry.name for entry in catalogue()}
     assert [setting.name for setting in published.settings()] == NINE
     for setting in published.settings():
         assert list(setting.thresholds) == ["frozen", "DT", "TTA", "DT+TTA"]
         assert setting.name.partition("/")[0] in owners
+    same, other = published.Rule(99.0), published.Rule(None)
+    assert published.Rules(same, same).distinct() == {same: ("f1", "adjusted_f1")}
+    assert list(published.Rules(other, same).distinct().items()) == [
+        (other, ("f1",)),
+        (same, ("adjusted_f1",)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +105,7 @@ def test_printed_figures_are_the_papers(
     assert published.printed(table, dataset, row, measure, model) == published.Figure(mean, std)
 
 
-def test_both_result_tables_are_whole_and_hold_nothing_else() -> None:
+def test_both_result_tables_and_the_appendix_are_whole_and_hold_nothing_else() -> None:
     cells = [(line["table"], line["dataset"]) for line in lines("printed.csv")]
     full = [("main", name) for name in NINE for _ in range(6)]
     assert cells == full + [
@@ -108,6 +114,11 @@ def test_both_result_tables_are_whole_and_hold_nothing_else() -> None:
     for line in lines("printed.csv"):
         assert all(0 <= float(line[measure]) <= 1 for measure in published.MEASURES)
         assert all(0 <= float(line[f"{measure}_std"]) <= 0.5 for measure in published.MEASURES)
+    keys = {(line["model"], line["row"], line["dataset"]) for line in lines("detail.csv")}
+    models = {(model, row) for model, row, _ in keys}
+    assert len(models) == 8
+    assert keys == {(*model, name) for model in models for name in NINE}
+    assert len(lines("detail.csv")) == 2 * len(keys)
 
 
 def test_the_two_tables_agree_where_both_print_a_variant_but_for_one_known_cell() -> None:
@@ -136,14 +147,6 @@ def test_every_line_of_the_appendix_obeys_its_own_arithmetic(prefix: str) -> Non
             assert float(line[prefix + name]) == pytest.approx(ratio, abs=0.00051), line
 
 
-def test_the_appendix_has_a_line_for_each_data_set_model_and_measure() -> None:
-    keys = {(line["model"], line["row"], line["dataset"]) for line in lines("detail.csv")}
-    models = {(model, row) for model, row, _ in keys}
-    assert len(models) == 8
-    assert keys == {(*model, name) for model in models for name in NINE}
-    assert len(lines("detail.csv")) == 2 * len(keys)
-
-
 @pytest.mark.parametrize(
     ("dataset", "row", "measure", "expected"),
     [
@@ -163,32 +166,17 @@ def test_lines_of_the_appendix_are_the_papers(
     assert tuple(line[name] for name in names) == expected
 
 
-def test_the_papers_figure_comes_from_a_table_of_five_seeds_where_there_is_one() -> None:
+def test_the_papers_figure_is_of_five_seeds_or_the_appendixs_one_run_of_that_threshold() -> None:
     assert paper_figure("SMD/2-1", "TTA", "auroc") == published.Figure(0.689, 0.007)
     assert paper_figure("SMD/1-4", "DT+TTA", "auroc") == published.Figure(0.845, 0.002)
-
-
-def test_the_papers_figure_falls_back_to_the_appendixs_one_run_of_that_threshold() -> None:
     assert paper_figure("SMD/1-4", "DT", "f1") == published.Figure(0.448, None)
     assert paper_figure("SMD/1-4", "DT", "adjusted_f1") == published.Figure(0.881, None)
     assert paper_figure("SMD/1-4", "DT", "auprc") is None
 
 
-def test_data_sets_are_found_in_any_case_and_come_in_the_papers_order() -> None:
+def test_data_sets_are_found_in_any_case_in_the_papers_order_and_others_are_named() -> None:
     assert [s.name for s in published.settings(["smap/t-3", "SWAT"])] == ["SWaT", "SMAP/T-3"]
-
-
-def test_a_data_set_the_paper_does_not_have_is_named() -> None:
     assert str(raised(ParameterError, lambda: published.settings(["SMD/1-4", "NAB/x"]))) == (
         "datasets: expected data sets of the paper, found 'NAB/x'\n"
         f"hint: they are {', '.join(NINE)}"
     )
-
-
-def test_equal_rules_are_one_that_serves_both_measures() -> None:
-    same, other = published.Rule(99.0), published.Rule(None)
-    assert published.Rules(same, same).distinct() == {same: ("f1", "adjusted_f1")}
-    assert list(published.Rules(other, same).distinct().items()) == [
-        (other, ("f1",)),
-        (same, ("adjusted_f1",)),
-    ]

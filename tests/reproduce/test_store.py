@@ -227,14 +227,11 @@ def test_a_rate_that_diverges_on_history_is_divided_by_ten_until_it_does_not(roo
     assert diverges(fitted, tta, tau, 0.5, 10 * found, history, still)
 
 
-def test_an_unknown_data_set_is_an_error_that_names_those_there_are(root: Path) -> None:
+def test_a_data_sets_name_alone_is_all_its_streams_and_an_unknown_one_an_error(root: Path) -> None:
+    write_smd(root, "2-1")
+    write_smd(root, "3-10")
+    assert Runner(root).streams.chosen(["smd"], []) == ["SMD/1-4", "SMD/2-1", "SMD/3-10"]
     with pytest.raises(ParameterError) as caught:
         Runner(root).streams.chosen(["SMD/9-9"], [])
     assert "found 'SMD/9-9'" in str(caught.value)
     assert "SMD/1-4" in str(caught.value)
-
-
-def test_a_data_sets_name_alone_is_all_its_streams(root: Path) -> None:
-    write_smd(root, "2-1")
-    write_smd(root, "3-10")
-    assert Runner(root).streams.chosen(["smd"], []) == ["SMD/1-4", "SMD/2-1", "SMD/3-10"]

@@ -133,7 +133,9 @@ def test_accepted_alarm_that_is_over_does_not_open_again() -> None:
     assert len(alarms_of(events_of(detector, live[500:]), "opened")) <= 2
 
 
-def test_accepted_pattern_of_one_channel_is_an_alarm_in_another_and_where_it_is_worse() -> None:
+def test_accepted_pattern_is_an_alarm_in_another_channel_where_it_is_worse_and_once_undone() -> (
+    None
+):
     live = nightly(4)
     detector = fresh()
     detector.run(live[:500])
@@ -144,9 +146,6 @@ def test_accepted_pattern_of_one_channel_is_an_alarm_in_another_and_where_it_is_
     starts = [alarm.start for alarm in alarms_of(events_of(detector, live[500:]), "opened")]
     assert any(500 <= at < 512 for at in starts)
     assert any(1_100 <= at < 1_112 for at in starts)
-
-
-def test_accepted_pattern_can_be_undone() -> None:
     live = nightly(4)
     detector = fresh()
     detector.run(live[:500])

@@ -236,12 +236,6 @@ def test_alarm_that_stays_high_is_judged_from_there_hiding_nothing(limit: AlarmT
     assert limit.threshold <= 1.5 * start
 
 
-def test_fixed_threshold_judges_no_alarm_from_where_it_is() -> None:
-    judged = AlarmThreshold.at(4.0, np.ones(100)).judge(np.full(1_000, 8.0))
-    assert set(judged.alarms) == {1}
-    assert set(judged.thresholds) == {4.0}
-
-
 @pytest.mark.parametrize("count", [1, 2, 10, 40])
 def test_a_few_scores_are_enough_to_start_from(count: int) -> None:
     history = noise(3, 1)[:count]
@@ -274,7 +268,7 @@ def test_missing_and_infinite_scores_of_history_are_left_out_or_clipped() -> Non
     assert math.isfinite(budget.fit(np.append(history, [-np.inf, np.inf])))
 
 
-def test_missing_score_changes_nothing_and_has_no_judgement() -> None:
+def test_missing_score_changes_nothing_and_infinite_ones_are_judged() -> None:
     limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
     limit.judge(np.array([50.0]))
     before = copied(limit)
@@ -284,9 +278,6 @@ def test_missing_score_changes_nothing_and_has_no_judgement() -> None:
     assert (judged.alarms == 1).all()
     for ref, comp in zip(before.state, limit.state, strict=True):
         np.testing.assert_array_equal(ref, comp)
-
-
-def test_infinite_live_scores_are_judged() -> None:
     limit = Budget(alarms_per_day=1).calibrate(noise(0, 1))
     judged = limit.judge(np.array([-np.inf, np.inf, 0.0]))
     assert judged.alarms.tolist() == [0, 1, 1]
@@ -294,17 +285,14 @@ def test_infinite_live_scores_are_judged() -> None:
     assert math.isfinite(limit.threshold)
 
 
-def test_tighter_limit_has_a_higher_threshold() -> None:
+def test_risk_and_alarms_a_day_are_one_limit_and_a_tighter_one_has_a_higher_threshold() -> None:
+    history = noise(0, 7)
+    assert Budget(alarms_per_day=1.44).fit(history) == Budget(risk=1e-3).fit(history)
+    assert Budget(alarms_per_day=1, samples_per_day=24).rate == pytest.approx(1 / 24)
     history = noise(0, 7, 0.9)
     found = [Budget(risk=risk).fit(history) for risk in (0.05, 0.01, 1e-3, 1e-4, 1e-6)]
     assert found == sorted(found)
     assert len(set(found)) == len(found)
-
-
-def test_risk_and_alarms_a_day_are_one_limit() -> None:
-    history = noise(0, 7)
-    assert Budget(alarms_per_day=1.44).fit(history) == Budget(risk=1e-3).fit(history)
-    assert Budget(alarms_per_day=1, samples_per_day=24).rate == pytest.approx(1 / 24)
 
 
 def test_alarm_rate_stands_beside_the_limit() -> None:
@@ -320,7 +308,7 @@ def test_alarm_rate_stands_beside_the_limit() -> None:
     assert rate.limit_per_day == pytest.approx(2)
 
 
-def test_fixed_threshold_stays_and_its_ratio_is_the_score_over_it() -> None:
+def test_fixed_threshold_stays_and_its_ratio_is_the_score_over_it_also_in_a_long_alarm() -> None:
     limit = AlarmThreshold.at(4.0, np.linspace(0, 2, 50))
     judged = limit.judge(np.array([1.0, 8.0, 3.5, np.nan]))
     assert judged.thresholds.tolist() == [4.0] * 4
@@ -330,6 +318,9 @@ def test_fixed_threshold_stays_and_its_ratio_is_the_score_over_it() -> None:
     assert math.isnan(limit.alarm_rate.limit_per_day)
     limit.judge(np.full(10, 0.5))
     assert limit.alarm == 0
+    judged = AlarmThreshold.at(4.0, np.ones(100)).judge(np.full(1_000, 8.0))
+    assert set(judged.alarms) == {1}
+    assert set(judged.thresholds) == {4.0}
 
 
 @pytest.mark.parametrize(
@@ -341,7 +332,7 @@ def test_any_fixed_threshold_works(threshold: float, number: int) -> None:
     assert not np.isnan(judged.ratios).any()
 
 
-def test_lifted_threshold_knows_the_new_normal_and_goes_on_counting() -> None:
+def test_lifted_threshold_knows_the_new_normal_and_rises_with_the_typical_score() -> None:
     limit = Budget(alarms_per_day=1).calibrate(noise(0, 7))
     limit.judge(noise(1, 1) + 30)
     limit.close()
@@ -350,15 +341,12 @@ def test_lifted_threshold_knows_the_new_normal_and_goes_on_counting() -> None:
     limit.judge(noise(2, 7) + 30)
     assert limit.alarm_rate.alarms - before <= 14
     assert limit.judge(np.array([45.0])).anomalous.all()
-
-
-def test_lifted_threshold_that_stays_rises_with_the_typical_score_and_so_do_p_values() -> None:
     scores = np.random.default_rng(0).lognormal(size=5_000)
     limit = AlarmThreshold.at(9.0, scores)
-    before = limit.judge(scores[:50]).p_values
+    usual = limit.judge(scores[:50]).p_values
     limit.lift(2 * limit.typical)
     assert limit.threshold == pytest.approx(18.0)
-    np.testing.assert_allclose(limit.judge(2 * scores[:50]).p_values, before)
+    np.testing.assert_allclose(limit.judge(2 * scores[:50]).p_values, usual)
     limit.lift(0.5)
     assert limit.threshold == pytest.approx(18.0), "it never falls"
 
@@ -469,32 +457,26 @@ def test_p_value_within_a_short_history_is_the_rank(seed: int, count: int) -> No
     np.testing.assert_allclose(tail.p_values(body), ranks)
 
 
-def test_p_values_of_like_scores_are_uniform() -> None:
+def test_p_values_of_like_scores_are_uniform_and_go_on_beyond_history() -> None:
     rng = np.random.default_rng(0)
     p_values = Tail.of(rng.exponential(size=20_000)).p_values(rng.exponential(size=200_000))
     for chance in (0.5, 0.1, 0.01, 0.001):
         assert (p_values <= chance).mean() == pytest.approx(chance, rel=0.25)
-
-
-def test_p_values_go_on_beyond_history_as_its_tail_does() -> None:
     tail = Tail.of(np.random.default_rng(1).exponential(size=20_000))
     found = tail.p_values(np.array([12.0, 15.0]))
     np.testing.assert_allclose(np.log(found), [-12, -15], rtol=0.2)
 
 
-def test_tied_scores_share_their_p_value() -> None:
+def test_tied_scores_share_their_p_value_and_missing_ones_have_none() -> None:
     found = Tail.of(np.repeat([0.0, 1.0, 2.0], 100)).p_values(np.array([0.0, 1.0, 2.0, 2.5]))
     np.testing.assert_allclose(found[:3], [1, 201 / 301, 101 / 301])
     assert found[3] < found[2]
-
-
-def test_missing_score_has_no_p_value() -> None:
     tail = Tail.of(np.array([0.0, np.nan, 1.0, 2.0]))
     found = tail.p_values(np.array([np.nan, -np.inf, np.inf]))
     np.testing.assert_array_equal(found, [np.nan, 1, 0])
 
 
-def test_height_is_where_history_had_that_many_alarms() -> None:
+def test_height_is_where_history_or_ten_times_as_much_had_that_many_alarms() -> None:
     scores = np.random.default_rng(2).normal(size=20_000)
     fit = Peaks.of(scores, gap=10)
     heights = (scores - fit.location) / fit.spread
@@ -502,9 +484,6 @@ def test_height_is_where_history_had_that_many_alarms() -> None:
     for rate in (0.002, 0.005, 0.01):
         count = peaks(heights, fit.height(rate), 10, room)
         assert count == pytest.approx(rate * len(scores), rel=0.1)
-
-
-def test_height_beyond_history_is_where_ten_times_as_much_history_has_it() -> None:
     scores = np.random.default_rng(3).exponential(size=200_000)
     fit = Peaks.of(scores[:20_000], gap=10)
     heights = (scores - fit.location) / fit.spread

@@ -168,14 +168,11 @@ def test_kinds_of_events_and_what_each_is_about(story: list[Event]) -> None:
             assert event.kind == "changed" or event.alarm is None
 
 
-def test_events_are_in_order_and_numbers_count_from_one(story: list[Event]) -> None:
+def test_events_are_in_order_and_a_change_names_the_alarm_it_began_with(story: list[Event]) -> None:
     samples = [event.sample for event in story]
     assert samples == sorted(samples)
     for found in (alarms_of(story, "opened"), changes_of(story, "changed")):
         assert [each.number for each in found] == list(range(1, len(found) + 1))
-
-
-def test_event_of_a_change_names_the_alarm_it_began_with(story: list[Event]) -> None:
     changed = next(event for event in story if event.kind == "changed")
     assert changed.alarm is not None and changed.change is not None
     assert changed.alarm.number == changed.change.alarm == 2
@@ -242,7 +239,7 @@ def test_what_is_closed_says_closed(story: list[Event]) -> None:
             assert (change.state, change.open) == (kind, False)
 
 
-def test_the_last_hundred_are_kept_and_travel_with_the_state() -> None:
+def test_the_last_hundred_are_kept_as_they_closed_and_travel_with_the_state() -> None:
     detector = Detector(risk=0.05, accept_after="never", epochs=1).fit(plant(0, 600))
     live = plant(1, 20_000)
     live[::300, FLOW] += 30 * SIGMA[FLOW]
@@ -254,9 +251,6 @@ def test_the_last_hundred_are_kept_and_travel_with_the_state() -> None:
     assert numbers == sorted(numbers)
     again = Detector.from_state(detector.to_state())
     assert [each.as_dict() for each in again.past_] == [each.as_dict() for each in detector.past_]
-
-
-def test_alarm_of_the_past_is_kept_as_it_closed() -> None:
     detector = fresh()
     detector.run(spiky())
     (alarm,) = detector.past_
@@ -264,7 +258,7 @@ def test_alarm_of_the_past_is_kept_as_it_closed() -> None:
     assert detector.alarms_ == []
 
 
-def test_feedback_without_anything_open_is_an_error() -> None:
+def test_feedback_without_anything_open_or_on_a_change_that_is_over_is_an_error() -> None:
     detector = fresh()
     detector.run(plant(1, 200))
     for act in ("accept", "reject"):
@@ -277,6 +271,12 @@ def test_feedback_without_anything_open_is_an_error() -> None:
         "expected an accepted new normal to go back from, found none since `fit`\n"
         "hint: `newnormal watch` with a new --state folder (reset()) goes back to what `fit` left"
     )
+    live = plant(1, 2_500)
+    live[AT:, FLOW] += 6 * SIGMA[FLOW]
+    detector.run(live[: AT + 2 * ACCEPT_AFTER])
+    assert detector.changes_ == []
+    with pytest.raises(FeedbackError, match="expected an open change to accept, which is none"):
+        detector.accept(change=1)
 
 
 def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() -> None:
@@ -300,13 +300,3 @@ def test_feedback_on_an_alarm_or_a_change_that_is_not_known_changes_nothing() ->
         "expected a pending change to reject, found change 1, which is rejected\n"
         "hint: it stays rejected until the stream is back"
     )
-
-
-def test_change_that_is_over_can_no_longer_be_decided() -> None:
-    live = plant(1, 2_500)
-    live[AT:, FLOW] += 6 * SIGMA[FLOW]
-    detector = fresh()
-    detector.run(live[: AT + 2 * ACCEPT_AFTER])
-    assert detector.changes_ == []
-    with pytest.raises(FeedbackError, match="expected an open change to accept, which is none"):
-        detector.accept(change=1)

@@ -98,7 +98,13 @@ def test_silence_of_samples_without_times_ends_alike_in_a_run_and_in_steps() -> 
     assert found[1].alarm is not None and found[1].alarm.end_time == times[49]
 
 
-def test_channel_that_history_misses_too_is_no_alarm() -> None:
+def test_a_few_missing_values_or_a_channel_that_history_misses_are_no_alarm() -> None:
+    live = plant(1, LENGTH)
+    live[AT : AT + 5] = np.nan
+    live[AT + 100 : AT + 105, 2] = np.nan
+    live[::7, 0] = np.nan
+    found, _ = events_of(live)
+    assert of_silence(found) == []
     history = plant(0, 1_000)
     history[100:110, 1] = np.nan
     detector = Detector(epochs=1).fit(history)
@@ -109,15 +115,6 @@ def test_channel_that_history_misses_too_is_no_alarm() -> None:
     live[100:150] = np.nan
     detector.run(live)
     assert of_silence(detector.take_events()), "all of them is another thing"
-
-
-def test_a_few_missing_values_are_no_alarm() -> None:
-    live = plant(1, LENGTH)
-    live[AT : AT + 5] = np.nan
-    live[AT + 100 : AT + 105, 2] = np.nan
-    live[::7, 0] = np.nan
-    found, _ = events_of(live)
-    assert of_silence(found) == []
 
 
 def test_silence_does_not_count_against_the_limit() -> None:

@@ -218,15 +218,12 @@ def test_each_event_in_words(name: str) -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
-def test_without_a_state_it_says_what_is_needed_to_decide() -> None:
+def test_of_a_rejected_change_the_acceptance_is_left_and_without_a_state_what_is_needed() -> None:
     assert text_of(event_note(EVENTS["changed"][0], Deciding())).splitlines()[4:] == [
         "    It stays pending until the stream is back or you decide. To decide, start",
         "    watch with --state.",
     ]
     assert event_note(EVENTS["accepted"][0]).commands == ()
-
-
-def test_of_a_rejected_change_only_the_acceptance_is_left() -> None:
     assert STATE.about_change(replace(CHANGE, state=REJECTED)) == (
         ("if normal", "newnormal accept plant.state --change 3"),
     )

@@ -130,7 +130,7 @@ def test_a_trend_and_a_saw_are_no_counters(column: Floats) -> None:
     assert ("counter_like", "x") not in found_in(with_column("x", column))
 
 
-def test_numbers_of_rows_and_times_are_found() -> None:
+def test_numbers_of_rows_and_unix_times_are_found() -> None:
     unix = (minutes(600) - np.datetime64(0, "ns")).astype(np.int64)
     frame = with_column("no", np.arange(600)).assign(ms=unix // 10**6, created=unix / 1e9)
     found = found_in(frame)
@@ -138,9 +138,6 @@ def test_numbers_of_rows_and_times_are_found() -> None:
     assert found["time_like", "ms"].sentence == "'ms' looks like Unix time in ms"
     assert found["time_like", "created"].sentence == "'created' looks like Unix time in s"
     assert not any(code == "counter_like" for code, _ in found)
-
-
-def test_unix_time_is_offered_as_the_time_where_there_is_none() -> None:
     unix = (minutes(600) - np.datetime64(0, "ns")).astype(np.int64) // 10**9
     frame = pd.DataFrame({"moment": unix, "load": noise(600)[:, 0]})
     assert found_in(frame)["time_like", "moment"].option == "pass times='moment'"
@@ -359,9 +356,17 @@ def test_bad_lines_bad_cells_and_columns_of_text_are_findings() -> None:
     assert "\x1b" not in str(check)
 
 
-def test_a_file_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_an_input_error_and_one_that_cannot_be_read_a_finding(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(InputError, match=r"no\.csv"):
         newnormal.check(tmp_path / "no.csv")
+    path = tmp_path / "history.csv"
+    path.write_text("")
+    check = newnormal.check(path)
+    assert [(each.level, each.code) for each in check.findings] == [("error", "unreadable")]
+    assert check.findings[0].sentence == "expected samples, found an empty file"
+    assert (check.facts, check.plan, check.ok) == (None, None, False)
 
 
 def test_options_of_reading_belong_to_files() -> None:
@@ -369,15 +374,6 @@ def test_options_of_reading_belong_to_files() -> None:
         newnormal.check(noise(), drop="a")
     with pytest.raises(ParameterError, match="times: expected none with a file"):
         newnormal.check("a.csv", times="t")
-
-
-def test_a_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
-    path = tmp_path / "history.csv"
-    path.write_text("")
-    check = newnormal.check(path)
-    assert [(each.level, each.code) for each in check.findings] == [("error", "unreadable")]
-    assert check.findings[0].sentence == "expected samples, found an empty file"
-    assert (check.facts, check.plan, check.ok) == (None, None, False)
 
 
 def fitted(**options: Any) -> M2N2:

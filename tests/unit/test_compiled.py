@@ -189,14 +189,11 @@ def _all(values: Floats, limit: float, rare: bool) -> float:
     return never(values) if rare else 0.0
 
 
-def test_arrays_and_numbers_go_in_and_a_number_comes_out() -> None:
+def test_arrays_and_numbers_go_in_and_a_number_or_a_whole_number_comes_out() -> None:
     values = np.array([1.0, 2.0])
     assert _all(values, 3.0, False) == 4.0
     np.testing.assert_array_equal(values, [4.0, 8.0])
     assert _all(values, 1e3, False) == 0.0
-
-
-def test_a_whole_number_comes_out() -> None:
     assert compiled(lambda values: count(values) + 1)(np.zeros(3)) == 4
 
 

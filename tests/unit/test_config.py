@@ -61,11 +61,13 @@ def test_detector_refuses_an_option_of_the_method_and_names_m2n2(name: str) -> N
     )
 
 
-def test_an_option_that_neither_has_is_pythons_own_error() -> None:
+def test_an_option_that_neither_has_and_one_by_position_are_pythons_own_errors() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'widnow'"):
         Detector(widnow=12)
     with pytest.raises(TypeError, match="unexpected keyword argument 'widnow'"):
         M2N2(widnow=12)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Detector(12)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("kind", [Detector, M2N2])
@@ -141,11 +143,6 @@ def test_a_value_that_cannot_work_is_named(name: str, value: Any, expected: str)
 )
 def test_values_at_the_edge_work(options: dict[str, Any]) -> None:
     M2N2(**options)
-
-
-def test_options_are_keywords_only() -> None:
-    with pytest.raises(TypeError):
-        Detector(12)  # type: ignore[call-arg]
 
 
 def test_repr_tells_what_was_given_and_nothing_else() -> None:

@@ -196,7 +196,7 @@ def taxi(times: Times, seed: int = 0) -> Floats:
     return (rides + np.random.default_rng(seed).normal(0, 0.15, len(times)))[:, None]
 
 
-def test_weekends_have_levels_of_their_own_where_they_differ() -> None:
+def test_weekends_have_levels_of_their_own_only_where_they_differ() -> None:
     times = every(30, 48 * 28)
     rhythm = present(Rhythm.fit(taxi(times), times))
     assert isinstance(rhythm.clock, TimeClock)
@@ -205,9 +205,6 @@ def test_weekends_have_levels_of_their_own_where_they_differ() -> None:
     phases = rhythm.phases(later).astype(int)
     error = taxi(later, 1) - rhythm.levels[phases]
     assert error.std() < 0.25
-
-
-def test_days_that_are_alike_share_their_levels() -> None:
     times = every(30, 48 * 28)
     rhythm = present(Rhythm.fit(daily(times), times))
     assert isinstance(rhythm.clock, TimeClock)
@@ -323,16 +320,13 @@ def test_no_size_of_values_over_or_underflows(size: float) -> None:
     np.testing.assert_allclose(scaled.std(), 1, rtol=1e-9 if size > 1e-300 else 1e-2)
 
 
-def test_missing_values_stay_missing_and_are_left_out() -> None:
-    scaler = Scaler.fit(np.array([[1.0], [np.nan], [3.0]]))
-    assert (scaler.mean[0], scaler.scale[0]) == (2, 1)
-    assert np.isnan(scaler.apply(np.array([[np.nan]]))).all()
-
-
-def test_a_scaled_value_saturates() -> None:
+def test_a_scaled_value_saturates_and_a_missing_one_stays_missing() -> None:
     scaler = Scaler(np.array([-1e308]), np.array([1e-3]))
     found = scaler.apply(np.array([[1.7e308], [-1.7e308], [0.0]]))
     assert found.ravel().tolist() == [SATURATION, -SATURATION, SATURATION]
+    scaler = Scaler.fit(np.array([[1.0], [np.nan], [3.0]]))
+    assert (scaler.mean[0], scaler.scale[0]) == (2, 1)
+    assert np.isnan(scaler.apply(np.array([[np.nan]]))).all()
 
 
 @pytest.mark.parametrize("model", ["mlp", "usad"])
@@ -394,19 +388,13 @@ def test_a_few_far_values_are_left_out_and_scales_stay(samples: list[int], value
     assert not np.isnan(history).any()
 
 
-def test_heavy_tails_are_not_left_out() -> None:
+def test_heavy_tails_frequent_values_and_those_of_a_constant_channel_are_not_left_out() -> None:
     rng = np.random.default_rng(0)
     assert find_outliers(rng.lognormal(0, 1, (COUNT, 100))) == ()
     assert find_outliers(rng.standard_t(3, (COUNT, 100))) == ()
-
-
-def test_a_channel_that_is_otherwise_constant_keeps_its_values() -> None:
     history = np.zeros((1000, 1))
     history[500] = 100
     assert find_outliers(history) == ()
-
-
-def test_more_than_one_in_a_hundred_is_not_left_out() -> None:
     history = normal(channels=1, count=1000)
     history[:11] = -9999
     assert find_outliers(history) == ()

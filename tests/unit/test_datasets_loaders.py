@@ -189,15 +189,14 @@ def test_streams_are_listed_in_the_order_people_count(tmp_path: Path) -> None:
     assert available(tmp_path) == ["SMD/1-4", "SMD/3-4", "SMD/3-10"]
 
 
-def test_nasa_intervals_leave_out_their_end_and_those_of_a_channel_add_up(tmp_path: Path) -> None:
+def test_nasa_intervals_leave_out_their_end_and_the_other_spacecraft_is_refused(
+    tmp_path: Path,
+) -> None:
     np.testing.assert_array_equal(made("MSL/P-15", tmp_path).labels, [0, 0, 1, 1, 0, 1])
     data = load("SMAP/P-2", tmp_path)
     np.testing.assert_array_equal(data.labels, [0, 1, 1, 1, 0, 0])
     assert data.channels == ("telemetry", "command 1", "command 2")
     assert data.period is None
-
-
-def test_nasa_channel_of_the_other_spacecraft_is_refused(tmp_path: Path) -> None:
     write_files("SMAP/P-2", tmp_path)
     assert available(tmp_path) == ["SMAP/P-2", "MSL/P-15"]
     with pytest.raises(DatasetError, match="expected the channel P-2 of MSL, found P-2 of SMAP"):
@@ -212,15 +211,12 @@ def test_creditcard_drops_time_and_trains_on_the_first_half(tmp_path: Path) -> N
     np.testing.assert_array_equal(data.labels, [0, 1, 0])
 
 
-def test_nab_trains_on_its_probationary_period_and_windows_have_both_ends(tmp_path: Path) -> None:
+def test_nab_trains_on_its_probationary_period_of_750_samples_unless_told(tmp_path: Path) -> None:
     data = made("NAB/realKnownCause/clock", tmp_path)
     assert len(data.train) == 6  # 15 % of 40
     np.testing.assert_array_equal(np.flatnonzero(data.labels), [4, 5, 6])
     assert data.period == np.timedelta64(1, "h")
     assert present(data.test_times)[0] == np.datetime64("2014-01-01T06:00")
-
-
-def test_nab_probationary_period_ends_at_750_samples_unless_told(tmp_path: Path) -> None:
     times = np.datetime64("2014-01-01T00:00:00") + np.arange(6000) * np.timedelta64(300, "s")
     table = [(str(time).replace("T", " "), 1.0) for time in times]
     write(tmp_path / "NAB/data/a/b.csv", "timestamp,value\n" + rows(table))
@@ -267,7 +263,7 @@ def test_skab_without_labels_is_not_listed_and_has_no_repeated_times(tmp_path: P
     assert data.test_times is None
 
 
-def test_ucr_trains_on_35_percent_or_80_percent_of_what_is_before_the_mark(tmp_path: Path) -> None:
+def test_ucr_trains_on_35_percent_or_80_percent_and_lists_no_other_tables(tmp_path: Path) -> None:
     data = made("UCR/011_ECG1", tmp_path)
     assert data.train.shape == (35, 1)
     np.testing.assert_array_equal(np.flatnonzero(data.labels), [25])
@@ -278,9 +274,6 @@ def test_ucr_trains_on_35_percent_or_80_percent_of_what_is_before_the_mark(tmp_p
     data = load("UCR/011_ECG1", tmp_path)
     assert data.train.shape == (16, 1)
     np.testing.assert_array_equal(np.flatnonzero(data.labels), [5])
-
-
-def test_ucr_lists_no_other_tables_of_a_folder(tmp_path: Path) -> None:
     write_files("UCR/011_ECG1", tmp_path)
     write(tmp_path / "UCR/readings.csv", "value,anomaly\n1,0\n")
     assert available(tmp_path / "UCR") == ["UCR/011_ECG1"]
@@ -304,16 +297,15 @@ def test_swat_fills_forward_and_counts_the_typo_only_when_told(tmp_path: Path) -
     assert data.period == np.timedelta64(1, "s")
 
 
-def test_swat_exports_with_semicolons_and_decimal_commas_are_read(tmp_path: Path) -> None:
+def test_swat_exports_with_semicolons_are_read_and_a_label_that_is_neither_refused(
+    tmp_path: Path,
+) -> None:
     comma = made("SWaT", tmp_path)
     for path in tmp_path.rglob("*.csv"):
         path.write_text(path.read_text().replace(",", ";").replace(".", ","))
     semicolon = load("SWaT", tmp_path)
     np.testing.assert_array_equal(semicolon.train, comma.train)
     np.testing.assert_array_equal(semicolon.test, comma.test)
-
-
-def test_swat_label_that_is_neither_is_refused(tmp_path: Path) -> None:
     write_files("SWaT", tmp_path)
     path = tmp_path / "SWaT/SWaT_Dataset_Attack_v0.csv"
     path.write_text(path.read_text().replace("A ttack", "Maybe"))
@@ -432,15 +424,12 @@ def test_an_unknown_name_or_option_is_refused_with_what_is_known(tmp_path: Path)
         load("SWaT", tmp_path, typo=True)
 
 
-def test_case_before_the_slash_does_not_matter(tmp_path: Path) -> None:
-    write_files("SMD/1-4", tmp_path)
-    assert load("smd/1-4", tmp_path).name == "SMD/1-4"
-
-
-def test_the_hint_of_a_missing_stream_lists_those_found(tmp_path: Path) -> None:
+def test_a_missing_stream_is_met_with_those_found_and_case_does_not_matter(tmp_path: Path) -> None:
     write_files("SMD/1-4", tmp_path)
     with pytest.raises(DatasetError, match="found there: SMD/1-4"):
         load("SMD/9-9", tmp_path)
+    write_files("SMD/1-4", tmp_path)
+    assert load("smd/1-4", tmp_path).name == "SMD/1-4"
 
 
 def test_the_catalogue_says_all_of_each_data_set() -> None:

@@ -131,7 +131,7 @@ def test_the_plants_cycle_is_faster_after_the_second_shift() -> None:
     assert cycle(flow[second:]) == pytest.approx(40, rel=0.02)
 
 
-def test_the_plants_anomalies_come_before_and_mostly_after_the_shifts() -> None:
+def test_the_plants_anomalies_come_after_the_shifts_and_differ_from_what_would_have_been() -> None:
     data = plant(seed=6)
     starts = np.array([start for start, _ in events(data.labels)])
     first, second = data.shifts
@@ -139,9 +139,6 @@ def test_the_plants_anomalies_come_before_and_mostly_after_the_shifts() -> None:
     assert (starts >= first).sum() > 2 * (starts < first).sum()
     assert (starts >= second).sum() >= 8
     assert 40 <= len(starts) <= 48
-
-
-def test_the_plants_anomalies_differ_from_what_would_have_been() -> None:
     one, none = plant(seed=7, live=640, anomalies=10), plant(seed=7, live=640, anomalies=1)
     assert one.labels.sum() > none.labels.sum()
     changed = (one.test != none.test).any(axis=1)

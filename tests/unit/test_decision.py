@@ -61,7 +61,7 @@ def test_the_truth_table_of_a_score_and_one_or_two_thresholds(
     assert tuple(python.py_func(score, alarm, learn)) == (anomalous, learnable)
 
 
-def test_the_loop_compares_nothing_with_a_threshold_itself() -> None:
+def test_the_loop_compares_nothing_with_a_threshold_and_no_other_module_knows_of_both() -> None:
     """In the loop the thresholds may only be handed to the decision."""
     tree = ast.parse((KERNELS / "step.py").read_text())
     handed = 0
@@ -73,9 +73,6 @@ def test_the_loop_compares_nothing_with_a_threshold_itself() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "decide":
             handed += 1
     assert handed == 2  # once for each: nobody decides twice
-
-
-def test_no_other_module_of_the_loop_knows_of_scores_and_thresholds() -> None:
     for path in (KERNELS / "mlp.py", KERNELS / "training.py"):
         names = {
             node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)

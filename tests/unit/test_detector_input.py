@@ -48,14 +48,13 @@ def as_bytes(detector: M2N2) -> bytes:
 
 
 @pytest.mark.parametrize("samples", [0, 1, 7])
-def test_history_shorter_than_two_windows_is_an_error(history: Floats, samples: int) -> None:
+def test_history_of_two_windows_is_enough_and_a_shorter_one_an_error(
+    history: Floats, samples: int
+) -> None:
     assert str(raised(InputError, lambda: M2N2(window=4).fit(history[:samples]))) == (
         f"history: expected at least 8 samples (2 windows of 4), found {samples}\n"
         "hint: give more history, or a smaller window"
     )
-
-
-def test_history_of_two_windows_is_enough(history: Floats) -> None:
     assert np.isfinite(M2N2(window=4).fit(history[:8]).threshold_)
 
 
@@ -236,7 +235,9 @@ def test_a_wrong_sample_is_refused_and_not_consumed(detector: M2N2, sample: Any,
     assert as_bytes(detector) == before
 
 
-def test_a_sample_may_be_a_mapping_by_channel_in_any_order(shared: M2N2, history: Floats) -> None:
+def test_a_sample_may_be_a_mapping_in_any_order_and_none_in_it_is_missing(
+    shared: M2N2, history: Floats
+) -> None:
     ref = shared.reset().run(history[:8])
     shared.reset()
     comp = []
@@ -244,9 +245,6 @@ def test_a_sample_may_be_a_mapping_by_channel_in_any_order(shared: M2N2, history
         flow, pressure, level = sample.tolist()
         comp += shared.step({"level": level, "flow": flow, "pressure": pressure})
     assert [verdict.score for verdict in comp] == ref.scores.tolist()
-
-
-def test_none_in_a_mapping_is_a_missing_value(shared: M2N2, history: Floats) -> None:
     missing = history[:4].copy()
     missing[1, 2] = np.nan
     ref = shared.reset().run(missing)
@@ -302,7 +300,7 @@ def test_a_missing_value_is_not_counted_nor_an_empty_sample(shared: M2N2, histor
     assert np.isfinite(np.delete(verdicts.scores, 6)).all()
 
 
-def test_a_channel_missing_for_a_window_keeps_its_trend(shared: M2N2, history: Floats) -> None:
+def test_what_is_missing_for_a_window_keeps_its_trend(shared: M2N2, history: Floats) -> None:
     shared.reset().run(history[:8])
     before = shared.trend_
     series = history[8:12].copy()
@@ -310,9 +308,6 @@ def test_a_channel_missing_for_a_window_keeps_its_trend(shared: M2N2, history: F
     shared.run(series)
     assert shared.trend_[1] == before[1]
     assert (shared.trend_[[0, 2]] != before[[0, 2]]).all()
-
-
-def test_windows_without_values_change_only_the_count(shared: M2N2, history: Floats) -> None:
     shared.reset().run(history[:8])
     trend, weights = shared.trend_, stream(shared).weights.copy()
     shared.run(np.full((8, 3), np.nan))

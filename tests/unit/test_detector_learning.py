@@ -204,24 +204,17 @@ def test_anomalous_samples_are_not_learned_from() -> None:
         assert not np.array_equal(stream(detector).weights, params(detector).fitted)
 
 
-def test_the_same_seed_gives_the_same_detector_bit_for_bit() -> None:
+def test_the_same_seed_and_a_second_fit_give_the_same_detector_and_other_seeds_others() -> None:
     history, after = plant(300, 0), plant(100, 1)
     one, other = (M2N2(window=6, epochs=3, seed=5).fit(history) for _ in range(2))
     assert as_bytes(one) == as_bytes(other)
     np.testing.assert_array_equal(one.run(after).scores, other.run(after).scores)
     assert as_bytes(one) == as_bytes(other)
-
-
-def test_fitting_again_gives_the_same_detector_bit_for_bit() -> None:
     history = plant(300, 0)
     detector = M2N2(window=6, epochs=3).fit(history)
     first = as_bytes(detector)
     detector.run(plant(50, 1))
     assert as_bytes(detector.fit(history)) == first
-
-
-def test_different_seeds_give_different_detectors() -> None:
-    history = plant(300, 0)
     found = {M2N2(window=6, epochs=3, seed=seed).fit(history).threshold_ for seed in range(4)}
     assert len(found) == 4
 
@@ -292,15 +285,14 @@ def test_the_guards_count_and_copy_are_part_of_the_state(tmp_path: Path) -> None
     assert as_bytes(other) == as_bytes(detector)
 
 
-def test_a_learning_rate_that_works_never_wakes_the_guard(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_learning_rate_that_works_and_looking_never_wake_the_guard(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     detector = M2N2(window=6, epochs=2, lr=0.01, threshold=Fixed(math.inf)).fit(plant(200, 0))
     detector.run(plant(1000, 1))
     assert detector.counters["restored"] == 0
     assert detector.counters["learned"] == 167
     assert caplog.records == []
-
-
-def test_looking_does_not_count_in_the_guards_counters() -> None:
     detector = M2N2(window=6, epochs=2, lr=1e20, threshold=Fixed(math.inf)).fit(plant(200, 0))
     assert np.isfinite(detector.decision_function(plant(100, 1) * 10)).all()
     assert detector.counters == {"seen": 0, "pending": 0, "learned": 0, "restored": 0}
@@ -375,13 +367,15 @@ def test_anomalous_is_a_ratio_of_at_least_1_and_the_threshold_moves(detector: M2
     assert ((verdicts.p_values >= 0) & (verdicts.p_values <= 1)).all()
 
 
-def test_the_realised_rate_stands_beside_the_limit(detector: M2N2) -> None:
+def test_a_limit_or_a_risk_has_its_realised_rate_beside_it(detector: M2N2) -> None:
     assert detector.alarm_rate_.samples == 0
     detector.run(series(1440 * 3, 2))
     realised = detector.alarm_rate_
     assert realised.samples == 1440 * 3
     assert realised.limit_per_day == 3
     assert realised.per_day <= 6
+    strict = M2N2(**OPTIONS, risk=1e-5).fit(series(2000, 0))
+    assert strict.threshold_ > M2N2(**OPTIONS, risk=1e-2).fit(series(2000, 0)).threshold_
 
 
 def test_samples_a_day_come_from_the_period() -> None:
@@ -458,8 +452,3 @@ def test_what_is_known_of_alarms_is_in_the_json(detector: M2N2) -> None:
 def test_a_wrong_limit_is_an_error(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         M2N2(**options)
-
-
-def test_a_risk_is_a_limit_too() -> None:
-    strict = M2N2(**OPTIONS, risk=1e-5).fit(series(2000, 0))
-    assert strict.threshold_ > M2N2(**OPTIONS, risk=1e-2).fit(series(2000, 0)).threshold_

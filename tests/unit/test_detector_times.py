@@ -52,7 +52,9 @@ def test_verdicts_carry_their_samples_times(detector: M2N2, history: Floats) -> 
     assert [verdict.time for verdict in stepped] == list(when)
 
 
-def test_late_verdicts_carry_their_own_times(detector: M2N2, history: Floats) -> None:
+def test_late_verdicts_carry_their_own_times_and_pending_times_survive_saving(
+    detector: M2N2, history: Floats, tmp_path: Any
+) -> None:
     when = clock(0, 12)
     assert detector.run(history[:7], times=when[:7], flush=False).late is None
     part = detector.run(history[7:12], times=when[7:], flush=False)
@@ -60,11 +62,7 @@ def test_late_verdicts_carry_their_own_times(detector: M2N2, history: Floats) ->
     np.testing.assert_array_equal(part.late.times, when[6:7])
     assert part.late.first == 6
     np.testing.assert_array_equal(part.times, when[7:])
-
-
-def test_pending_times_survive_saving(detector: M2N2, history: Floats, tmp_path: Any) -> None:
-    when = clock(0, 12)
-    detector.run(history[:7], times=when[:7], flush=False)
+    detector.reset().run(history[:7], times=when[:7], flush=False)
     detector.save(tmp_path / "state.nn")
     other = M2N2.load(tmp_path / "state.nn")
     assert other.last_time_ == when[6]
@@ -72,15 +70,14 @@ def test_pending_times_survive_saving(detector: M2N2, history: Floats, tmp_path:
     np.testing.assert_array_equal(late.times, when[6:7])
 
 
-def test_without_times_there_are_none(detector: M2N2, history: Floats) -> None:
+def test_without_times_there_are_none_and_they_may_begin_in_the_middle_of_a_stream(
+    detector: M2N2, history: Floats
+) -> None:
     verdicts = detector.run(history)
     assert verdicts.times is None
     assert verdicts[0].time is None
     assert "time" not in verdicts.columns()
     assert detector.last_time_ is None
-
-
-def test_times_may_begin_in_the_middle_of_a_stream(detector: M2N2, history: Floats) -> None:
     detector.run(history[:5], flush=False)
     part = detector.run(history[5:8], times=clock(0, 3))
     assert [verdict.time for verdict in present(part.late)] == [None]
@@ -187,12 +184,11 @@ def test_the_period_is_the_median_difference_in_history(history: Floats, form: s
     assert detector.channels_ == ("0", "1")
 
 
-def test_a_period_given_goes_before_the_median(history: Floats) -> None:
+def test_a_period_given_goes_before_the_median_and_without_times_it_is_not_known(
+    history: Floats,
+) -> None:
     detector = M2N2(window=4, epochs=1, period="10s").fit(history, times=clock(0, 60))
     assert detector.period_ == np.timedelta64(10, "s")
-
-
-def test_without_times_the_period_is_not_known(history: Floats) -> None:
     assert M2N2(window=4, epochs=1).fit(history).period_ is None
 
 

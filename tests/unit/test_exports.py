@@ -349,19 +349,6 @@ def test_series_as_rows_are_read_with_commas_and_without_zone() -> None:
     assert rows_of(text_of("grafana_rows", text, ["Series"]))[1][1:] == ["a", "1234.5"]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("Series;Time;Value\na;b\n", "line 2: expected a series, a time and a value"),
-        ("sep=;\nSeries;Time;Value\na;b;1\n", "line 3: expected a time, found 'b'"),
-        ("Series;Time;Value\n", "expected values, found none"),
-        ("Series;Time\n", "expected the columns Series, Time and Value"),
-    ],
-)
-def test_damaged_series_as_rows_are_an_error(text: str, message: str) -> None:
-    assert message in raised(InputError, lambda: text_of("grafana_rows", text)).message
-
-
 NOT_OF_PROMETHEUS = [
     (
         '{"status":"error","errorType":"bad_data","error":"1:5: parse error"}',

@@ -178,13 +178,12 @@ def test_an_interrupt_ends_the_other_processes(monkeypatch: pytest.MonkeyPatch) 
     assert started[0].poll() is not None
 
 
-def test_once_it_is_stopped_no_other_kernel_is_begun() -> None:
+def test_once_it_is_stopped_no_other_kernel_is_begun_nor_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     jobs, seen = some_jobs(4), []
     compile_all(jobs, FIT, 1, lambda name, share: seen.append(name), lambda: len(seen) == 2)
     assert compiled_here(jobs) == [1, 1, 0, 0]
-
-
-def test_once_stopped_it_does_not_wait_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_start, "_PROGRAM", "import sys; sys.stdin.read()")  # never answers
     jobs, seen = some_jobs(4), []
     compile_all(jobs, FIT, 2, lambda name, share: seen.append(name), lambda: len(seen) == 3)

@@ -99,7 +99,7 @@ def _alone(name: str, samples: int) -> Any:
     return alone.run(normal(9, samples), flush=False).rows(slice(0, samples // 2 * 2))
 
 
-def test_a_stream_that_cannot_be_fitted_is_left_out_with_a_warning() -> None:
+def test_a_stream_that_cannot_be_fitted_is_left_out_and_where_none_can_be_it_is_an_error() -> None:
     data = histories() | {"short": np.zeros((2, 2)), "web-2": np.full((300, 2), np.inf)}
     with pytest.warns(NewnormalWarning) as caught:
         fleet = Fleet(epochs=1, fleet_alarms_per_day=4).fit(data)
@@ -112,9 +112,6 @@ def test_a_stream_that_cannot_be_fitted_is_left_out_with_a_warning() -> None:
     assert caught[-1].filename == __file__
     assert fleet["web-1"].get_params()["alarms_per_day"] == 1.0
     assert fleet.fit(histories()).failures_ == {}
-
-
-def test_where_none_can_be_fitted_it_is_an_error_and_the_streams_before_stay() -> None:
     fleet = small()
     with pytest.raises(InputError, match=r"^no stream could be fitted; x: .*expected"):
         fleet.fit({"x": np.zeros((2, 2)), "y": np.zeros((2, 2))})
@@ -172,16 +169,12 @@ def test_streams_are_added_removed_and_refitted() -> None:
     assert fleet.step(normal(1, 3)).streams.tolist() == ["web-2", "web-3", "db"]
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_taken_once_and_adding_what_cannot_be_fitted_changes_nothing() -> None:
     fleet = small()
     assert str(raised(ParameterError, lambda: fleet.add("web-1", normal(3)))) == (
         "name: expected a new stream, found 'web-1', which there is\n"
         "hint: refit learns it anew, remove takes it out"
     )
-
-
-def test_adding_what_cannot_be_fitted_changes_nothing() -> None:
-    fleet = small()
     with pytest.raises(InputError, match="expected"):
         fleet.add("short", np.zeros((2, 2)))
     with pytest.raises(NotFittedError):
@@ -189,39 +182,31 @@ def test_adding_what_cannot_be_fitted_changes_nothing() -> None:
     assert fleet.streams_ == NAMES and fleet.failures_ == {}
 
 
-def test_a_detector_that_is_added_stays_as_it_is() -> None:
+def test_a_detector_that_is_added_and_a_copy_of_a_stream_go_on_by_themselves() -> None:
     detector = M2N2(epochs=1).fit(normal(0))
     before = detector.to_state()
     Fleet().add("a", detector).run({"a": normal(1, 50)})
     assert detector.to_state().facts == before.facts
     assert detector.run(normal(1, 50)).alarms is None
-
-
-def test_refit_of_a_stream_that_is_not_there_changes_nothing() -> None:
-    fleet = small()
-    before = fleet["web-1"]
-    with pytest.raises(InputError, match="expected one of the 3 streams"):
-        fleet.refit({"web-1": normal(9), "other": normal(8)})
-    assert_same_state(fleet["web-1"], before)
-
-
-def test_what_cannot_be_refitted_stays_as_it_is() -> None:
-    fleet = small()
-    before = fleet["web-1"]
-    with pytest.warns(NewnormalWarning, match="1 of 2 streams could not be fitted"):
-        fleet.refit({"web-1": np.zeros((2, 2)), "web-2": normal(5)})
-    assert list(fleet.failures_) == ["web-1"]
-    assert_same_state(fleet["web-1"], before)
-    assert_same_state(fleet["web-2"], Detector(epochs=1).fit(normal(5)))
-
-
-def test_a_copy_of_a_stream_goes_on_by_itself() -> None:
     fleet = small()
     copy, twin = fleet["web-1"], fleet["web-1"]
     copy.run(normal(4, 40) + 9)
     assert_same_state(fleet["web-1"], twin)
     with pytest.raises(InputError, match="expected one of the 3 streams"):
         fleet["web-9"]
+
+
+def test_refit_of_what_is_not_there_or_cannot_be_fitted_changes_nothing() -> None:
+    fleet = small()
+    before = fleet["web-1"]
+    with pytest.raises(InputError, match="expected one of the 3 streams"):
+        fleet.refit({"web-1": normal(9), "other": normal(8)})
+    assert_same_state(fleet["web-1"], before)
+    with pytest.warns(NewnormalWarning, match="1 of 2 streams could not be fitted"):
+        fleet.refit({"web-1": np.zeros((2, 2)), "web-2": normal(5)})
+    assert list(fleet.failures_) == ["web-1"]
+    assert_same_state(fleet["web-1"], before)
+    assert_same_state(fleet["web-2"], Detector(epochs=1).fit(normal(5)))
 
 
 def test_what_was_fitted_of_streams_that_are_gone_is_freed() -> None:
@@ -581,9 +566,15 @@ def samples(first: int, count: int, names: list[str]) -> dict[str, Table]:
     return {name: Table(rng.normal(size=(count, 2)), ("0", "1"), times) for name in names}
 
 
-def test_a_folder_that_is_not_there_is_an_empty_fleet(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_an_empty_fleet_and_one_in_use_is_refused(
+    tmp_path: Path,
+) -> None:
     fleet = Fleet.attach(tmp_path / "fleet")
     assert (len(fleet), fleet.position) == (0, 0)
+    fleet.detach()
+    fleet = Fleet.attach(tmp_path)
+    with pytest.raises(StateError, match="in use by this process"):
+        Fleet.attach(tmp_path)
     fleet.detach()
 
 
@@ -643,10 +634,3 @@ def test_consuming_equals_running(detector: Detector) -> None:
         )
         for name in names:
             np.testing.assert_array_equal(comp[name].scores, ref[name].scores[first : first + 8])
-
-
-def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    fleet = Fleet.attach(tmp_path)
-    with pytest.raises(StateError, match="in use by this process"):
-        Fleet.attach(tmp_path)
-    fleet.detach()

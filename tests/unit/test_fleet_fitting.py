@@ -193,7 +193,9 @@ jobs.main()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
-def test_a_process_that_dies_fails_its_stream_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_that_die_or_cannot_start_fail_their_streams_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", FATAL)
     seeds = {"a": 0, "fatal": 13, "b": 1}
     detectors = {name: M2N2(**QUICK, seed=seed) for name, seed in seeds.items()}
@@ -205,9 +207,6 @@ def test_a_process_that_dies_fails_its_stream_alone(monkeypatch: pytest.MonkeyPa
         "hint: memory may have run out: pass fewer workers, or less history"
     )
     assert isinstance(found["a"].result, M2N2) and isinstance(found["b"].result, M2N2)
-
-
-def test_processes_that_cannot_start_fail_their_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_PROGRAM", "raise SystemExit(7)")
     running = Pool(1, FitTasks({"a": M2N2()}, {"a": history(0)}), deque("a"))
     name, outcome = running.results.get()

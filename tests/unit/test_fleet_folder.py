@@ -329,7 +329,9 @@ def test_a_damaged_stream_is_named_and_the_others_are_loaded(tmp_path: Path) -> 
     assert not check(tmp_path).problems
 
 
-def test_streams_of_a_share_that_is_gone_are_named(tmp_path: Path) -> None:
+def test_streams_of_a_damaged_fit_are_left_out_and_those_of_a_shard_that_is_gone_named(
+    tmp_path: Path,
+) -> None:
     lived(10, tmp_path)
     live_file(tmp_path, 2).unlink()
     with pytest.raises(StateError, match="no file live-"):
@@ -339,9 +341,6 @@ def test_streams_of_a_share_that_is_gone_are_named(tmp_path: Path) -> None:
     assert report.problems[0].streams == tuple(f"paper-{at}" for at in range(4))
     assert check(tmp_path, repair=True).streams == 22
     assert len(Fleet.load(tmp_path)) == 22
-
-
-def test_streams_of_a_damaged_fit_are_left_out(tmp_path: Path) -> None:
     lived(10, tmp_path)
     flip(tmp_path / read_manifest(tmp_path).fits, -5)  # that of the last shape
     with pytest.raises(StateError, match="4 of 22 streams are damaged: 'paper-0'"):

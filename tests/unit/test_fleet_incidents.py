@@ -139,7 +139,7 @@ def test_incidents_are_the_same_in_a_run_and_in_steps() -> None:
     assert set(found.streams) == set(late.streams) >= set(NAMES[:15])
 
 
-def test_streams_without_times_have_incidents_by_their_samples() -> None:
+def test_streams_without_times_have_incidents_by_their_samples_and_may_get_times_live() -> None:
     """Also where they were fitted with times."""
     fleet = fleet_of(5)
     stepped(fleet, live(5, 0, 50), timed=False)
@@ -150,6 +150,12 @@ def test_streams_without_times_have_incidents_by_their_samples() -> None:
     assert began.incident.start_time is None
     assert began.incident.start in range(65, 71) and began.kind == "incident"
     assert set(NAMES[::4]) <= set(ended.incident.streams)
+    fleet, _ = plain()
+    found = fleet.step(dict.fromkeys(fleet, FAULT), "2026-01-01T00:01")
+    assert [each.kind for each in found.incidents] == ["incident"]
+    (incident,) = fleet.incidents_
+    assert (incident.start, incident.start_time) == (60, None)
+    assert found.events[0].event.time == np.datetime64("2026-01-01T00:01")
 
 
 def plain() -> tuple[Fleet, dict[str, Floats]]:
@@ -162,15 +168,6 @@ def plain() -> tuple[Fleet, dict[str, Floats]]:
 
 
 FAULT = (60.0, 60.0)
-
-
-def test_streams_that_were_fitted_without_times_may_have_them_live() -> None:
-    fleet, _ = plain()
-    found = fleet.step(dict.fromkeys(fleet, FAULT), "2026-01-01T00:01")
-    assert [each.kind for each in found.incidents] == ["incident"]
-    (incident,) = fleet.incidents_
-    assert (incident.start, incident.start_time) == (60, None)
-    assert found.events[0].event.time == np.datetime64("2026-01-01T00:01")
 
 
 def test_streams_with_and_without_times_do_not_stop_each_other() -> None:
@@ -213,7 +210,7 @@ def test_a_stream_that_was_learned_anew_counts_again() -> None:
     assert fleet.incidents_ == []
 
 
-def test_a_tracker_takes_another_period_where_streams_come_and_go() -> None:
+def test_a_tracker_takes_another_period_and_keeps_the_incidents_of_streams_that_go() -> None:
     tracker = IncidentTracker(None)
     minute = np.timedelta64(1, "m")
     tracker.follow(minute)
@@ -226,9 +223,6 @@ def test_a_tracker_takes_another_period_where_streams_come_and_go() -> None:
     tracker.follow(np.timedelta64(5, "m"))
     (event,) = tracker.update(openings[1:], 3)
     assert list(event.incident.streams) == ["s0", "s1", "s2"]
-
-
-def test_a_tracker_that_forgets_a_stream_keeps_its_incidents() -> None:
     tracker = IncidentTracker(None)
     tracker.update([Opening(f"s{at}", 1, at) for at in range(3)], 3)
     assert tracker.update([Opening("s0", 1, 50)], 3) == []

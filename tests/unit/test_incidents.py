@@ -47,7 +47,7 @@ def kinds(events: Iterable[IncidentEvent]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_three_streams_within_five_periods_are_an_incident() -> None:
+def test_three_streams_within_five_periods_are_an_incident_and_a_tenth_of_a_large_fleet() -> None:
     (event,) = IncidentTracker(None).update(opened(0, 3, 5), 20)
     assert event.kind == INCIDENT
     assert event.incident == Incident(
@@ -59,9 +59,6 @@ def test_three_streams_within_five_periods_are_an_incident() -> None:
         streams={"s1": 1, "s2": 1, "s3": 1},
         sentence="Alarms opened in 3 of 20 streams within 5 samples: s1, s2 and s3.",
     )
-
-
-def test_in_a_large_fleet_a_tenth_of_the_streams_is_needed() -> None:
     assert IncidentTracker(None).update(opened(0, 0, 0, 0), 41) == []
     (event,) = IncidentTracker(None).update(opened(0, 0, 0, 0), 40)
     assert event.incident.sentence == (
@@ -227,15 +224,14 @@ def test_an_event_comes_back_from_json() -> None:
     }
 
 
-def test_the_newest_hundred_past_incidents_are_kept() -> None:
+def test_past_incidents_are_the_newest_hundred_and_fewer_of_a_large_fleet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tracker = IncidentTracker(None)
     for at in range(120):
         tracker.update([Opening(name, at + 1, 20 * at) for name in "abc"], 10)
     assert [incident.number for incident in tracker.incidents] == list(range(20, 121))
     assert len(tracker.to_json()["incidents"]) == 101
-
-
-def test_past_incidents_of_a_large_fleet_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("newnormal.fleet.incidents.MOST_STREAMS", 10)
     tracker = IncidentTracker(None)
     for at in range(6):
@@ -255,14 +251,11 @@ def test_a_tracker_comes_back_from_json_with_times() -> None:
     assert twin.incidents == tracker.incidents
 
 
-def test_openings_with_and_without_times_do_not_mix() -> None:
+def test_openings_with_and_without_times_do_not_mix_and_a_period_is_above_zero() -> None:
     with pytest.raises(InputError, match=r"stream 's1', alarm 1: expected a time, found none"):
         IncidentTracker(MINUTE).update(opened(0), 10)
     with pytest.raises(InputError, match=r"expected no time, found 2026-03-01T10:00"):
         IncidentTracker(None).update([timed("a", 1, "2026-03-01T10:00")], 10)
-
-
-def test_a_period_is_above_zero() -> None:
     with pytest.raises(ParameterError, match="period: expected a time above zero"):
         IncidentTracker(np.timedelta64(0, "s"))
 

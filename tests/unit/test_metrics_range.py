@@ -113,14 +113,11 @@ def test_the_delay_runs_from_the_events_start_to_the_first_prediction_inside() -
     assert (delay.mean, delay.median) == (0.5, 0.5)
 
 
-def test_an_alarm_before_or_after_an_event_does_not_detect_it() -> None:
+def test_an_alarm_outside_an_event_does_not_detect_it_and_without_events_is_no_delay() -> None:
     delay = metrics.detection_delay([0, 1, 0, 0], [1, 0, 1, 0])
     assert (delay.detected, delay.missed) == (0, 1)
     assert np.isnan(delay.mean)
     assert np.isnan(delay.median)
-
-
-def test_without_events_there_is_no_delay() -> None:
     delay = metrics.detection_delay([0, 0], [1, 1])
     assert (delay.events, delay.missed) == (0, 0)
     assert np.isnan(delay.mean)
@@ -268,7 +265,7 @@ def test_an_event_is_found_a_little_around_it(opening: int, found: int, delay: i
     assert counts.delays == (() if delay is None else (delay,))
 
 
-def test_pooling_adds_counts_and_days_and_keeps_every_delay() -> None:
+def test_pooling_adds_and_with_nothing_to_divide_by_a_share_is_0_and_a_delay_is_nan() -> None:
     one = count_alarms(labelled(500, (100, 109)), [102, 300], samples_per_day=100)
     other = count_alarms(labelled(300, (50, 59), (90, 99)), [50, 55], samples_per_day=50)
     both = one + other
@@ -280,9 +277,6 @@ def test_pooling_adds_counts_and_days_and_keeps_every_delay() -> None:
     assert both.found_share == 2 / 3
     assert both.true_share == 0.75
     assert AlarmCounts.pooled([]) == AlarmCounts()
-
-
-def test_with_nothing_to_divide_by_a_share_is_0_and_a_delay_is_nan() -> None:
     counts = count_alarms([1, 1], [])
     assert counts.false_per_day == counts.in_alarm_share == counts.pending_share == 0
     assert counts.found_share == counts.true_share == 0
@@ -317,16 +311,13 @@ def test_counts_equal_those_of_the_slow_twin(data: st.DataObject, samples: int) 
 # ---------------------------------------------------------------------- events
 
 
-def test_an_alarm_is_open_from_its_opening_until_it_is_closed() -> None:
+def test_an_alarm_is_open_until_it_or_the_last_that_overlaps_is_closed() -> None:
     one = Numbered(1)
     events = [Event("opened", 2, one), Event("updated", 3, one), Event("closed", 5, one)]
     trace = trace_alarms(events, 8)
     assert trace.openings.tolist() == [2]
     assert np.flatnonzero(trace.in_alarm).tolist() == [2, 3, 4]
     assert not trace.pending.any()
-
-
-def test_alarms_that_overlap_are_open_until_the_last_is_closed() -> None:
     one, two = Numbered(1), Numbered(2)
     events = [
         Event("opened", 1, one),
@@ -362,7 +353,7 @@ def test_a_change_that_began_with_an_alarm_is_one_opening_with_it() -> None:
     assert np.flatnonzero(trace.pending).tolist() == [4, 5, 6, 7, 8]
 
 
-def test_what_is_open_at_an_edge_is_open_up_to_it() -> None:
+def test_what_is_open_at_an_edge_is_open_up_to_it_but_openings_before_it_do_not_count() -> None:
     events = [
         Event("closed", 12, Numbered(1)),
         Event("opened", 17, Numbered(2)),
@@ -371,9 +362,6 @@ def test_what_is_open_at_an_edge_is_open_up_to_it() -> None:
     trace = trace_alarms(events, 10, first=10)
     assert np.flatnonzero(trace.in_alarm).tolist() == [0, 1, 7, 8, 9]
     assert trace.openings.tolist() == [7]
-
-
-def test_openings_before_the_first_sample_are_not_counted_but_their_alarm_is_open() -> None:
     trace = trace_alarms(
         [Event("opened", 5, Numbered(1)), Event("closed", 12, Numbered(1))], 4, first=10
     )

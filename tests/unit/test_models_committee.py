@@ -85,15 +85,14 @@ def test_each_channels_residual_is_measured_in_what_history_left_of_it(history: 
     assert (np.nanmean(shares, axis=0) > 0.2).all()  # none drowns the others
 
 
-def test_an_expert_learns_below_the_quantile_of_its_own_scores_on_history(history: Floats) -> None:
+def test_an_expert_learns_below_the_quantile_of_its_own_scores_of_samples_with_values(
+    history: Floats,
+) -> None:
     model, weights = trained(history)
     for squares, observed in model.squares(history, weights):
         seen = observed.any(axis=1)
         scores = squares[:3, seen].sum(axis=2) / observed[seen].sum(axis=1)
         np.testing.assert_allclose(model.params.learn_below, np.quantile(scores, 0.99, axis=1))
-
-
-def test_samples_without_a_value_do_not_lower_what_an_expert_learns_from(history: Floats) -> None:
     model, _ = trained(np.insert(history[:200], np.arange(0, 200, 5).repeat(25), np.nan, axis=0))
     assert (model.params.learn_below > 0).all()
 

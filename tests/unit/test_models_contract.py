@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from newnormal import M2N2, Fixed
+from newnormal import M2N2, Fixed, ParameterError, StateError
 from newnormal.errors import MissingExtraError
 from newnormal.kernels.step import StepParams
+from newnormal.models import river
 from newnormal.models.base import Training, scores
 from newnormal.models.registry import BUILT_IN, find
 from newnormal.testing import check_model
 from newnormal.types import Bools, Floats, Floats32
+from tests.errors import raised
 from tests.naive_metrics import auroc
 
 SETTINGS = {
@@ -46,7 +48,19 @@ def named(names: Iterable[str]) -> list[Any]:
     return found
 
 
-each_model = pytest.mark.parametrize("name", named(set(BUILT_IN) - {"pca"}))  # which cannot learn
+# Each stream has a copy of their objects, and no file can hold them.
+OBJECTS = {
+    *("tests.strangers.model:Cells", "pyod:PCA", "pyod:IForest", "river:HalfSpaceTrees"),
+    *("river:LODA", "river:OneClassSVM"),
+}
+LEARNERS = set(BUILT_IN) - {"pca"}
+each_model = pytest.mark.parametrize("name", named(LEARNERS))
+each_with_objects = pytest.mark.parametrize("name", named(OBJECTS))
+of_both_kinds = pytest.mark.parametrize("name", named(LEARNERS | OBJECTS))
+objects_that_learn = pytest.mark.parametrize(
+    "name", named({"tests.strangers.model:Cells", "river:HalfSpaceTrees"})
+)
+half_space_trees = pytest.mark.parametrize("name", named({"river:HalfSpaceTrees"}))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -85,6 +99,7 @@ def with_anomalies(series: Floats) -> tuple[Floats, Bools]:
 def _fitted(name: str) -> M2N2:
     stride = 1 if name.startswith("thoc") else None  # it judges a window's last sample alone
     options: dict[str, Any] = {"epochs": 2, "batch": 16, "lr": 0.01, "decay": 0.9, "latent": 3}
+    options["adapt"] = find(name).learns
     return M2N2(model=name, window=6, stride=stride, **options).fit(plant(200, 0))
 
 
@@ -101,7 +116,7 @@ def after(samples: int = 100) -> Floats:
     return series
 
 
-@each_model
+@of_both_kinds
 def test_it_passes_the_check(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "transformer":  # two epochs are too few for its softmax to rank far samples first
         monkeypatch.setattr("newnormal.testing.models._ModelCheck.scoring", lambda _: None)
@@ -118,7 +133,7 @@ def test_a_saved_and_loaded_detector_goes_on_bit_for_bit(name: str, tmp_path: Pa
     np.testing.assert_array_equal(comp, ref)
 
 
-@each_model
+@of_both_kinds
 def test_two_streams_of_one_fit_may_run_in_two_threads(name: str) -> None:
     series = [after(60), plant(60, 3) * 0.5]
     ref = [fitted(name).run(each).scores for each in series]
@@ -320,3 +335,88 @@ for name in set(BUILT_IN) - {"mlp", "pca"}:
 
 def test_without_pytorch_each_of_its_models_says_what_to_install() -> None:
     subprocess.run([sys.executable, "-c", _WITHOUT_TORCH], check=True)
+
+
+# ------------------------------------------------------------------ models that hold objects
+
+
+@each_with_objects
+def test_saving_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
+    message = (
+        r"cannot be saved: it holds objects of its own, and a state file holds nothing that co"
+    )
+    with pytest.raises(StateError, match=message):
+        fitted(name).save(tmp_path / "objects.nn")
+    with pytest.raises(StateError, match=message):
+        fitted(name).to_state()
+    assert not list(tmp_path.iterdir())
+
+
+@objects_that_learn
+def test_it_learns_from_what_is_learnable_alone(name: str) -> None:
+    def learned(threshold: Any) -> Floats:
+        detector = fitted(name, threshold=threshold, detrend=False)
+        for _ in range(4):
+            detector.run(plant(120, 3) * 0.4)
+        return detector.score_frozen(after()).scores
+
+    untouched = fitted(name).score_frozen(after()).scores
+    np.testing.assert_array_equal(learned(Fixed(-np.inf)), untouched)
+    assert not np.array_equal(learned(Fixed(np.inf)), untouched)
+
+
+@objects_that_learn
+def test_acceptance_is_refused_since_nothing_could_be_put_back(name: str) -> None:
+    with pytest.raises(ParameterError, match=r"accept_after: .* holds objects of its own"):
+        M2N2(model=name, window=6, accept_after="1d", period="1min").fit(plant(400, 0))
+    frozen = M2N2(model=name, window=6, accept_after=60, adapt=False).fit(plant(400, 0))
+    assert frozen.run(after()).alarms is not None
+
+
+@half_space_trees
+def test_river_learns_history_in_turn_and_then_the_stream(name: str) -> None:
+    anomaly = pytest.importorskip("river.anomaly", reason="needs the extra river")
+    history, series = plant(400, 0), plant(60, 1)
+    detector = M2N2(model=name, window=6, detrend=False, threshold=1.0, seed=3).fit(history)
+    detector = detector.with_options(threshold=Fixed(np.inf))
+
+    low, high = history.min(axis=0), history.max(axis=0)
+    twin = anomaly.HalfSpaceTrees(seed=3)
+
+    def features(sample: Floats) -> dict[int, float]:
+        return dict(enumerate(((sample - low) / (high - low)).tolist()))
+
+    for sample in history:
+        twin.learn_one(features(sample))
+    ref: list[float] = []
+    for at in range(0, len(series), 6):
+        ref += [twin.score_one(features(sample)) for sample in series[at : at + 6]]
+        for sample in series[at : at + 6]:
+            twin.learn_one(features(sample))
+    np.testing.assert_allclose(detector.run(series).scores, ref, rtol=1e-12)
+    assert detector.adaptable_ == ("HalfSpaceTrees",)
+
+
+@half_space_trees
+def test_a_river_detector_that_is_none_is_met_with_those_close_to_it(name: str) -> None:
+    assert str(raised(ParameterError, lambda: M2N2(model="river:halfspacetree"))) == (
+        "model: expected river: and the name of a River anomaly detector, found "
+        "'river:halfspacetree'\nhint: did you mean river:HalfSpaceTrees?"
+    )
+    with pytest.raises(ParameterError, match="one of HalfSpaceTrees, LODA, LocalOutlierFactor"):
+        M2N2(model="river:GaussianScorer")  # it wants a target
+
+
+def test_without_river_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "river.anomaly", None)
+    river._detectors.cache_clear()
+    river.adapter.cache_clear()
+    try:
+        with pytest.raises(MissingExtraError) as caught:
+            M2N2(model="river:HalfSpaceTrees")
+    finally:
+        river._detectors.cache_clear()
+        river.adapter.cache_clear()
+    assert str(caught.value) == (
+        'river is needed for this and is not installed\nhint: pip install "newnormal[river]"'
+    )

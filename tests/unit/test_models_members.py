@@ -93,7 +93,7 @@ def test_blocks_are_the_means_of_a_windows_tenths() -> None:
     assert len(_blocks(series, LONG, 10)) <= 11
 
 
-def test_clusters_are_as_tight_as_scikit_learns() -> None:
+def test_clusters_are_as_tight_as_scikit_learns_and_few_different_points_no_trouble() -> None:
     cluster = pytest.importorskip("sklearn.cluster")
     rng = np.random.default_rng(0)
     points = (rng.normal(size=(20, 6))[rng.integers(20, size=1500)] * 3).astype(np.float32)
@@ -102,9 +102,6 @@ def test_clusters_are_as_tight_as_scikit_learns() -> None:
     np.testing.assert_array_equal(_k_means(points, 20, np.random.default_rng(1)), centres)
     inertia = ((points[:, None] - centres) ** 2).sum(axis=2).min(axis=1).sum()
     assert inertia < 1.25 * cluster.KMeans(20, n_init=5, random_state=0).fit(points).inertia_
-
-
-def test_fewer_different_points_than_clusters_are_no_trouble() -> None:
     points = np.repeat(np.eye(3, dtype=np.float32), 10, axis=0)
     assert len(np.unique(_k_means(points, 5, np.random.default_rng(0)), axis=0)) == 3
 

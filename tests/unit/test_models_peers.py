@@ -170,12 +170,14 @@ def test_every_detector_that_is_thinned_is_one_of_pyods() -> None:
     assert set(_detectors()) >= _COMPARE_ALL
 
 
-def test_adapting_is_refused_before_anything_is_trained() -> None:
+def test_adapting_and_a_detector_that_wants_more_than_history_are_refused() -> None:
     assert str(raised(ParameterError, lambda: M2N2(model="pyod:PCA").fit(plant(300, 0)))) == (
         "adapt: pyod:PCA cannot learn from the stream, found adapt=True\n"
         "hint: pass adapt=False; detrend=True works with any model"
     )
     assert fitted("PCA").adaptable_ == ()
+    with pytest.raises(ParameterError, match=r"pyod:LSCP could not be fitted on history alone"):
+        fitted("LSCP")
 
 
 def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
@@ -185,11 +187,6 @@ def test_an_unknown_name_is_met_with_those_close_to_it() -> None:
     )
     with pytest.raises(ParameterError, match=r"hint: one of ABOD, .*IForest"):
         find("pyod:")
-
-
-def test_a_detector_that_wants_more_than_history_says_so() -> None:
-    with pytest.raises(ParameterError, match=r"pyod:LSCP could not be fitted on history alone"):
-        fitted("LSCP")
 
 
 def test_every_class_of_rows_is_found_and_no_class_of_series_or_graphs() -> None:

@@ -28,8 +28,10 @@ def imported_by(code: str) -> set[str]:
     return set(python("-c", code + report, check=True).stdout.split())
 
 
-def test_all_is_exactly_the_public_surface() -> None:
+def test_all_is_exactly_the_public_surface_and_any_other_name_an_attribute_error() -> None:
     assert newnormal.__all__ == dir(newnormal) == sorted(PUBLIC)
+    with pytest.raises(AttributeError, match="module 'newnormal' has no attribute 'Detecter'"):
+        _ = newnormal.Detecter
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))
@@ -38,11 +40,6 @@ def test_every_public_name_is_there(name: str) -> None:
     if name != "__version__":
         assert value.__name__ == name
         assert value.__doc__
-
-
-def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'newnormal' has no attribute 'Detecter'"):
-        _ = newnormal.Detecter
 
 
 @pytest.mark.parametrize(
@@ -63,13 +60,10 @@ def test_what_is_heavy_is_imported_when_it_is_needed(code: str, heavy: list[str]
     assert not imported_by(code) & set(heavy)
 
 
-def test_the_detector_needs_no_extra() -> None:
+def test_fitting_and_judging_an_array_needs_no_extra() -> None:
     found = imported_by("import newnormal; newnormal.Detector")
     assert not (found - BY_NUMBA) & set(OPTIONAL)
     assert {"numpy", "numba"} <= found
-
-
-def test_fitting_and_judging_an_array_needs_no_extra() -> None:
     found = imported_by(
         "import numpy, newnormal; x = numpy.arange(60.0).reshape(30, 2);"
         "newnormal.M2N2(window=3, epochs=1).fit(x).run(x)"

@@ -182,14 +182,11 @@ def test_grid_search_finds_a_best_one() -> None:
     assert search.best_params_["window"] in (4, 6)
 
 
-def test_a_fold_without_an_anomaly_is_0_and_says_what_to_pass() -> None:
+def test_a_fold_without_an_anomaly_is_0_and_without_labels_it_is_an_error() -> None:
     series, labels = labelled()
     with pytest.warns(NewnormalWarning, match=r"cv=TimeSeriesSplit\(n_splits=2\)"):
         found = cross_val_score(SMALL, series, np.zeros_like(labels), cv=TimeSeriesSplit(2))
     assert found.tolist() == [0.0, 0.0]
-
-
-def test_without_labels_the_error_says_what_to_pass() -> None:
     series, _ = labelled()
     message = r"expected labels to score against, found none: pass y=labels, 0 or 1 a sample"
     with pytest.raises(TypeError, match=message):

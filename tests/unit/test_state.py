@@ -229,15 +229,11 @@ def test_a_truncated_file_is_refused(saved: Path, twentieth: int) -> None:
     expect_refusal(saved, "is truncated or corrupted" if twentieth else "is not a newnormal state")
 
 
-def test_a_file_one_byte_short_or_long_is_refused(saved: Path) -> None:
+def test_a_file_with_a_flipped_byte_or_one_too_many_or_too_few_is_refused(saved: Path) -> None:
     content = saved.read_bytes()
     for wrong in (content[:-1], content + b"\0"):
         saved.write_bytes(wrong)
         expect_refusal(saved, "is truncated or corrupted")
-
-
-def test_a_flipped_byte_is_refused_wherever_it_is(saved: Path) -> None:
-    content = saved.read_bytes()
     header_end = 8 + int.from_bytes(content[:8], "little")
     for place in sorted({*range(0, len(content), 41), *range(12), header_end - 1, header_end}):
         for bit in (0x01, 0x80):
@@ -257,18 +253,12 @@ def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
     assert error.hint == "expected a file written by `newnormal fit` or `save`"
 
 
-def test_a_safetensors_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_a_file_of_somebody_else_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "llm.safetensors"
     for metadata in (None, {"format": "pt"}):
         path.write_bytes(safetensors.numpy.save({"w": np.zeros(3)}, metadata=metadata))
         expect_refusal(path, "is a safetensors file, but not one of newnormal's$")
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     expect_refusal(tmp_path / "none.nn", "none.nn: no such file$")
-
-
-def test_a_folder_is_refused(tmp_path: Path) -> None:
     expect_refusal(tmp_path, "cannot read .*: Is a directory")
 
 
@@ -510,18 +500,13 @@ def test_the_content_is_on_disk_before_the_old_file_is_replaced(
     assert calls[:2] == ["fsync", "replace"]
 
 
-def test_a_folder_that_is_not_there_is_an_error_that_says_so(
+def test_a_folder_that_is_not_there_or_in_the_way_is_an_error_and_nothing_is_left(
     detector: M2N2, tmp_path: Path
 ) -> None:
     assert str(raised(StateError, lambda: detector.save(tmp_path / "none" / "plant.nn"))) == (
         f"cannot write {tmp_path}/none/plant.nn: No such file or directory\n"
         "hint: choose a folder that exists and can be written to"
     )
-
-
-def test_a_folder_in_the_way_is_an_error_and_nothing_is_left(
-    detector: M2N2, tmp_path: Path
-) -> None:
     (tmp_path / "plant.nn").mkdir()
     with pytest.raises(StateError, match=r"cannot write .*plant\.nn: Is a directory"):
         detector.save(tmp_path / "plant.nn")

@@ -34,7 +34,7 @@ def test_a_strangers_model_passes_the_check(model: object) -> None:
     check_model(model)
 
 
-def test_it_finds_what_stands_out_and_says_what_was_expected() -> None:
+def test_it_finds_what_stands_out_by_class_or_path_and_says_what_was_expected() -> None:
     series = plant(120, 3, 1)
     series[60, 1] += 4
     verdicts = fitted().run(series)
@@ -42,9 +42,6 @@ def test_it_finds_what_stands_out_and_says_what_was_expected() -> None:
     assert verdicts.shares is not None
     assert int(verdicts.scores.argmax()) == 60
     assert int(verdicts.shares[60].argmax()) == 1
-
-
-def test_a_class_and_its_import_path_are_the_same_model() -> None:
     series = plant(120, 3, 1)
     one, other = fitted(Codebook), fitted(PATH)
     np.testing.assert_array_equal(one.run(series).scores, other.run(series).scores)
@@ -72,13 +69,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-def test_an_entry_point_is_a_name(tmp_path: Path) -> None:
+def test_an_entry_point_is_a_name_and_its_class_loads_without_being_named(tmp_path: Path) -> None:
     fitted("codebook").save(tmp_path / "model.nn")
     assert newnormal.load(tmp_path / "model.nn").get_params()["model"] == "codebook"
-
-
-@pytest.mark.usefixtures("installed")
-def test_a_class_that_is_an_installed_entry_point_loads_without_being_named(tmp_path: Path) -> None:
     fitted(Codebook).save(tmp_path / "model.nn")
     assert newnormal.load(tmp_path / "model.nn").get_params()["model"] == PATH
 

@@ -293,7 +293,7 @@ def test_a_rule_without_options_of_its_own_is_refused(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ wrong thresholds
 
 
-def test_a_name_that_is_no_threshold_is_an_error() -> None:
+def test_a_name_that_is_no_threshold_or_one_that_becomes_nan_is_an_error() -> None:
     with pytest.raises(ParameterError, match=r"an entry point of newnormal\.thresholds"):
         M2N2(threshold="trailing")
     with pytest.raises(ParameterError, match="expected a class by import path"):
@@ -301,8 +301,6 @@ def test_a_name_that_is_no_threshold_is_an_error() -> None:
     with pytest.raises(ParameterError, match="found both"):
         M2N2(threshold=Trailing(), alarms_per_day=1)
 
-
-def test_a_threshold_that_becomes_nan_is_an_error() -> None:
     class Lost(Unnamed):
         def update(self, state: Floats, score: float, anomalous: bool) -> None:
             state[0] = np.nan

@@ -91,7 +91,7 @@ def test_several_columns_of_names_are_joined() -> None:
     ]
 
 
-def test_bad_lines_are_problems() -> None:
+def test_bad_lines_and_bad_json_lines_are_problems() -> None:
     lines = StreamLines("host")
     batch = lines.parse(
         [
@@ -114,9 +114,6 @@ def test_bad_lines_are_problems() -> None:
     ]
     assert batch.names == ("a", "b")
     assert lines.profile.bad_cells["x"].count == 2
-
-
-def test_bad_json_lines_are_problems() -> None:
     batch = StreamLines("host").parse(
         ["{broken", '{"host": "a", "x": 1}', "[1]", '{"host": ["a"], "x": 1}', '{"x": 1}']
     )
@@ -148,7 +145,7 @@ def test_an_input_whose_every_line_is_wrong_is_refused() -> None:
     lines.check()
 
 
-def test_options_that_cannot_work_are_refused() -> None:
+def test_options_that_cannot_work_and_columns_that_are_not_found_are_named() -> None:
     with pytest.raises(ParameterError, match="expected by to name at least one column"):
         StreamLines([])
     with pytest.raises(ParameterError, match=r"column .host. is both chosen .by. and left out"):
@@ -157,6 +154,10 @@ def test_options_that_cannot_work_are_refused() -> None:
         StreamLines("host", time="host")
     with pytest.raises(ParameterError, match="expected lines of format csv or jsonl, found 'excel"):
         StreamLines("host", format="excel")
+    with pytest.raises(InputError, match="expected a column of the tag, called tag or metric"):
+        LongLines("host").parse(["time,host,value", "1,a,5"])
+    with pytest.raises(InputError, match="by names column 'site', found only 'time', 'host'"):
+        LongLines("site").parse(["time,host,tag,value", "1,a,x,5"])
 
 
 def test_the_columns_are_found_again_from_the_facts() -> None:
@@ -204,9 +205,12 @@ def test_the_channels_of_a_stream_are_selected_by_name() -> None:
     )
 
 
-def test_a_channel_that_json_lines_have_not_had_yet_is_missing() -> None:
+def test_a_channel_that_has_no_line_or_key_yet_is_missing() -> None:
     batch = StreamLines("host").parse(['{"host": "a", "x": 1}'])
     np.testing.assert_array_equal(batch.select({"a": ("w", "x")})["a"].values, [[NAN, 1]])
+    lines = LongLines("host")
+    lines.parse(["time,host,tag,value", "1,a,x,1"])
+    np.testing.assert_array_equal(lines.flush().select({"a": ("w", "x")})["a"].values, [[NAN, 1]])
 
 
 cells = st.sampled_from(
@@ -259,7 +263,7 @@ def test_json_values_and_messages_are_those_of_a_stream_of_its_own(rows: Any) ->
 # ------------------------------------------------------------------ long lines
 
 
-def test_late_lines_are_problems() -> None:
+def test_late_and_bad_long_lines_are_problems() -> None:
     lines = LongLines("host")
     batch = lines.parse(
         ["time,host,tag,value", "2,a,x,1", "1,a,x,9", "3,a,x,2", "2,a,y,9", "1,b,x,3", "4,a,x,4"]
@@ -271,9 +275,6 @@ def test_late_lines_are_problems() -> None:
         (5, 1, late.format(3) + "1970-01-01T00:00:02"),
     ]
     assert batch.problems[0].error.hint is not None
-
-
-def test_bad_long_lines_are_problems() -> None:
     lines = LongLines(["site", "host"])
     batch = lines.parse(
         [
@@ -309,19 +310,6 @@ def test_long_lines_without_by_are_one_stream() -> None:
     equal(batch, [""], "x7", [[1, NAN]])
     assert problems(batch) == [(4, 1, "column 'what': expected the name of a channel, found none")]
     equal(lines.flush(), [""], "x", [[2]])
-
-
-def test_long_columns_that_are_not_found_are_named() -> None:
-    with pytest.raises(InputError, match="expected a column of the tag, called tag or metric"):
-        LongLines("host").parse(["time,host,value", "1,a,5"])
-    with pytest.raises(InputError, match="by names column 'site', found only 'time', 'host'"):
-        LongLines("site").parse(["time,host,tag,value", "1,a,x,5"])
-
-
-def test_a_channel_that_has_no_line_is_missing() -> None:
-    lines = LongLines("host")
-    lines.parse(["time,host,tag,value", "1,a,x,1"])
-    np.testing.assert_array_equal(lines.flush().select({"a": ("w", "x")})["a"].values, [[NAN, 1]])
 
 
 def test_samples_that_are_not_complete_are_in_the_facts() -> None:

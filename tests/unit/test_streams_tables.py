@@ -67,7 +67,7 @@ def test_a_frame_is_split_by_the_column_of_names(frame: Any) -> None:
 
 
 @both
-def test_several_columns_of_names_are_joined(frame: Any) -> None:
+def test_several_columns_of_names_are_joined_unless_two_streams_get_one_name(frame: Any) -> None:
     data = frame({"site": ["x", "x", "y"], "host": [1, 2, 1], "load": [1, 2, 3]})
     found = to_tables(data, by=["site", "host"])
     assert {name: table.values.tolist() for name, table in found.tables.items()} == {
@@ -75,9 +75,6 @@ def test_several_columns_of_names_are_joined(frame: Any) -> None:
         "x/2": [[2.0]],
         "y/1": [[3.0]],
     }
-
-
-def test_different_streams_of_one_joined_name_are_refused() -> None:
     data = pl.DataFrame({"site": ["a/b", "a"], "host": ["c", "b/c"], "load": [1, 2]})
     with pytest.raises(
         InputError, match=r"columns 'site', 'host': .* found 'a', 'b/c' beside 'a/b', 'c', both"
@@ -121,16 +118,13 @@ def test_a_stream_that_is_wrong_does_not_stop_the_others(frame: Any) -> None:
     assert rows_of(found) == {"a": [0, 5], "i": [1], "b": [2, 3], "c": [4]}
 
 
-def test_text_in_a_channel_is_the_error_of_its_stream() -> None:
+def test_text_in_a_channel_or_in_a_column_is_the_error_of_its_streams() -> None:
     load = [1, "high", Decimal("2.5"), None, 10**400]
     data = pd.DataFrame({"host": list("abaac"), "load": pd.Series(load, dtype=object)})
     found = to_tables(data, by="host")
     equal(found.tables["a"], [[1], [2.5], [NAN]], ("load",))
     assert wrong(found)["b"] == "column 'load', sample 0: expected a number, found 'high'"
     assert wrong(found)["c"].startswith("column 'load', sample 0: expected a finite number, found")
-
-
-def test_a_column_of_text_is_an_error_of_every_stream_that_has_it() -> None:
     data = pl.DataFrame({"host": ["a", "b"], "load": [1, 2], "site": ["x", None]})
     found = to_tables(data, by="host")
     assert list(found.tables) == ["b"]
@@ -159,7 +153,7 @@ def test_zones_are_kept() -> None:
     assert str(table.times[0]) == "2026-06-30T22:00:00.000000000"  # type: ignore[index]
 
 
-def test_the_times_may_be_given_or_an_index() -> None:
+def test_the_times_may_be_given_or_an_index_but_not_also_a_column() -> None:
     data = {"host": ["a", "b", "a"], "load": [1, 2, 3]}
     given_times = to_tables(
         pl.DataFrame(data), by="host", times=["2026-01-01"] * 2 + ["2026-01-02"]
@@ -172,6 +166,9 @@ def test_the_times_may_be_given_or_an_index() -> None:
     np.testing.assert_array_equal(found, np.array(["1970-01-02", "1970-01-03"], "datetime64[ns]"))
     with pytest.raises(InputError, match="expected one time a sample, 3 in all, found 1 times"):
         to_tables(pl.DataFrame(data), by="host", times=["2026-01-01"])
+    frame = pd.DataFrame(PLANT, index=pd.DatetimeIndex(["2026-01-01"] * 4))
+    with pytest.raises(InputError, match="found them in the index and in 'time'"):
+        to_tables(frame, by="host")
 
 
 @pytest.mark.parametrize("levels", [["host", "time"], ["time", "host"], ["host"]])
@@ -192,12 +189,6 @@ def test_an_index_of_several_streams_is_never_one_stream() -> None:
         "frame.xs('b', level='host')",
     ]
     assert [finding.sentence for finding in check(frame).findings] == [error.value.message]
-
-
-def test_times_in_the_index_and_in_a_column_are_refused() -> None:
-    frame = pd.DataFrame(PLANT, index=pd.DatetimeIndex(["2026-01-01"] * 4))
-    with pytest.raises(InputError, match="found them in the index and in 'time'"):
-        to_tables(frame, by="host")
 
 
 @both
@@ -232,7 +223,7 @@ def test_a_frame_without_rows_has_no_streams() -> None:
 # ------------------------------------------------------------------ arrays
 
 
-def test_an_array_is_split_by_a_name_a_row() -> None:
+def test_an_array_is_split_by_a_name_a_row_and_needs_one() -> None:
     array = np.array([[1, 2], [3, NAN], [5, NAN]])
     found = to_tables(array, by=["a", "b", "a"], times=days(1, 1, 2))
     equal(found.tables["a"], [[1, 2], [5, NAN]], None, days(1, 2))
@@ -245,9 +236,6 @@ def test_an_array_is_split_by_a_name_a_row() -> None:
     assert wrong(infinite) == {"b": "channel '0', sample 0: expected a finite number, found -inf"}
     frame = to_tables(pl.DataFrame({"load": [1, 2]}), by=np.array(["a", "b"]))
     equal(frame.tables["b"], [[2]], ("load",))
-
-
-def test_an_array_needs_a_name_a_row() -> None:
     with pytest.raises(InputError, match="expected 2 names as by, one a row, found 1"):
         to_tables(np.zeros((2, 1)), by=["a"])
     with pytest.raises(InputError, match="found the column 'host' of data without columns"):
@@ -347,7 +335,7 @@ def test_the_column_of_names_is_never_that_of_tags() -> None:
 # ------------------------------------------------------------------ mappings
 
 
-def test_a_mapping_has_a_stream_a_key() -> None:
+def test_a_mapping_has_a_stream_a_key_and_may_hold_long_frames() -> None:
     data = {
         "a": [[1.0, 2.0]],
         "b": pl.DataFrame({"load": [1, None], "empty": [None, None]}),
@@ -365,9 +353,6 @@ def test_a_mapping_has_a_stream_a_key() -> None:
     assert timed.tables["b"].times is None
     with pytest.raises(ParameterError, match="its keys are the names of the streams"):
         to_tables(data, by="host")
-
-
-def test_a_mapping_may_hold_long_frames() -> None:
     found = to_tables({"a": pl.DataFrame(LONG), "b": pl.DataFrame({"x": [1]})}, long=True)
     equal(found.tables["a"], [[6, 3, NAN], [1, NAN, 4]], ("x", "y", "z"), days(1, 2))
     assert wrong(found)["b"].startswith("expected a column of the time")
@@ -575,17 +560,14 @@ def test_a_folder_has_a_stream_a_file(tmp_path: Path) -> None:
         to_tables(tmp_path)
 
 
-def test_a_folder_of_long_files(tmp_path: Path) -> None:
+def test_a_folder_has_a_stream_a_long_file_and_needs_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"files that end in \.csv, .* found none"):
+        to_tables(tmp_path)
     pl.DataFrame(LONG).write_csv(tmp_path / "plant.csv")
     (tmp_path / "other.csv").write_text("time,tag,value\n1,x,high\n")
     found = to_tables(tmp_path, long=True, channels={"plant": ("z", "y", "x")})
     equal(found.tables["plant"], [[NAN, 3, 6], [4, NAN, 1]], ("z", "y", "x"), days(1, 2))
     assert list(found.errors) == ["other"]
-
-
-def test_a_folder_without_data_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"files that end in \.csv, .* found none"):
-        to_tables(tmp_path)
 
 
 # ------------------------------------------------------------------ everything

@@ -177,7 +177,7 @@ def tree() -> Tree:
     )
 
 
-def test_a_layout_names_each_array_and_begins_it_at_a_cache_line() -> None:
+def test_a_layout_names_each_array_and_begins_it_and_its_block_at_a_cache_line() -> None:
     layout = Layout.of(tree())
     assert layout.fields == (
         Field("leaf.numbers", "<f8", (3, 7), 0),
@@ -189,6 +189,9 @@ def test_a_layout_names_each_array_and_begins_it_at_a_cache_line() -> None:
     assert layout.nbytes == 384
     assert [field.nbytes for field in layout.fields] == [168, 2, 20, 16, 0]
     assert layout.offsets.tolist() == [0, 192, 256, 320, 384]
+    for size in (1, 64, 1000):
+        block = blank_block(size)
+        assert len(block) == size and block.ctypes.data % ALIGNMENT == 0
 
 
 def test_layouts_are_equal_where_the_arrays_look_alike() -> None:
@@ -200,12 +203,6 @@ def test_layouts_are_equal_where_the_arrays_look_alike() -> None:
     wider = other._replace(leaf=Leaf(other.leaf.numbers.astype(np.float32), other.leaf.flags))
     assert Layout.of(one) != Layout.of(wider)
     assert json.loads(json.dumps(Layout.of(one).to_json()))[0] == ["leaf.numbers", "<f8", [3, 7], 0]
-
-
-def test_a_block_begins_at_a_cache_line() -> None:
-    for size in (1, 64, 1000):
-        block = blank_block(size)
-        assert len(block) == size and block.ctypes.data % ALIGNMENT == 0
 
 
 def test_placed_arrays_are_those_of_the_block() -> None:

@@ -65,13 +65,17 @@ def test_csv_is_read_however_it_was_written(write: Any, content: str) -> None:
     equal(read(write(content)), [[1, 2], [NAN, 4]], ("a", "b"), DAYS)
 
 
-def test_json_lines_are_read(write: Any) -> None:
+def test_json_lines_are_read_and_other_files_whatever_their_name(write: Any) -> None:
     content = '{"when": "2026-01-01", "a": 1, "b": 2}\n\n{"b": 4, "a": null, "when": "2026-01-02"}'
     for name in ("plant.jsonl", "plant.ndjson", "plant.JSON"):
         equal(read(write(content, name)), [[1, 2], [NAN, 4]], ("a", "b"), DAYS)
+    for name in ("plant", "plant.txt", "plant.xlsx", "plant.parquet"):
+        equal(read(write("a;b\n1,5;2\n", name)), [[1.5, 2]], ("a", "b"))
+    with pytest.raises(ParameterError, match=r"format: expected 'csv' or 'jsonl' .*found 'xls'"):
+        read("plant.csv", format="xls")
 
 
-def test_parquet_is_read(write: Any) -> None:
+def test_parquet_is_read_if_polars_is_there(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pl = pytest.importorskip("polars")
     write("", "nothing")
     frame = pl.DataFrame(
@@ -93,17 +97,12 @@ def test_parquet_is_read(write: Any) -> None:
         read("plant[1]*.parquet", label="a", drop="host")
     with pytest.raises(InputError, match="time names column 'wen', found only"):
         read("plant[1]*.parquet", time="wen")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[parquet\]"'):
+        read(write("PAR1", "x.parquet"))
 
 
-def test_parquet_without_samples_is_refused(write: Any) -> None:
-    pl = pytest.importorskip("polars")
-    write("", "nothing")
-    pl.DataFrame({"a": []}).write_parquet("x.parquet")
-    with pytest.raises(InputError, match=r"^x\.parquet: expected samples, found none"):
-        read("x.parquet")
-
-
-def test_what_is_not_parquet_is_refused(write: Any) -> None:
+def test_what_is_not_parquet_or_has_no_samples_is_refused(write: Any) -> None:
     pytest.importorskip("polars")
     with pytest.raises(InputError, match=r"^x\.parquet: expected Parquet, found: "):
         read(write("PAR1 and no more", "x.parquet"))
@@ -111,12 +110,11 @@ def test_what_is_not_parquet_is_refused(write: Any) -> None:
         read(write("a,b\n1,2\n", "x.parquet"), format="parquet")
     with pytest.raises(InputError, match=r"^y\.parquet: expected a file that can be read, found: "):
         read("y.parquet")
-
-
-def test_parquet_without_polars_says_so(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "newnormal\[parquet\]"'):
-        read(write("PAR1", "x.parquet"))
+    pl = pytest.importorskip("polars")
+    write("", "nothing")
+    pl.DataFrame({"a": []}).write_parquet("x.parquet")
+    with pytest.raises(InputError, match=r"^x\.parquet: expected samples, found none"):
+        read("x.parquet")
 
 
 @pytest.mark.parametrize(
@@ -134,13 +132,6 @@ def test_standard_input_is_read(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer, encoding="latin-1"))
     equal(read("-"), values, channels)
     assert not buffer.closed
-
-
-def test_what_a_file_is_does_not_depend_on_its_name(write: Any) -> None:
-    for name in ("plant", "plant.txt", "plant.xlsx", "plant.parquet"):
-        equal(read(write("a;b\n1,5;2\n", name)), [[1.5, 2]], ("a", "b"))
-    with pytest.raises(ParameterError, match=r"format: expected 'csv' or 'jsonl' .*found 'xls'"):
-        read("plant.csv", format="xls")
 
 
 @pytest.mark.parametrize(

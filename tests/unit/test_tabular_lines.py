@@ -99,13 +99,10 @@ def test_the_separator_is_told_from_the_header(header: str, line: str) -> None:
     assert parser.channels == ("a", "b")
 
 
-def test_names_may_hold_the_separator_and_quotes() -> None:
+def test_names_may_hold_the_separator_and_quotes_but_no_two_are_equal() -> None:
     parser = LineParser.open('"a,b","say ""c""",d')
     assert values(parser.parse("1,2,3")) == [1, 2, 3]
     assert parser.channels == ("a,b", 'say "c"', "d")
-
-
-def test_two_columns_of_one_name_are_refused() -> None:
     with pytest.raises(InputError, match="expected columns of different names, found 'a' more"):
         LineParser.open("a,b,a")
 
@@ -218,12 +215,17 @@ def test_two_columns_of_times_need_a_choice() -> None:
         assert values(sample) == [1]
 
 
-def test_expected_channels_come_in_their_own_order() -> None:
+def test_expected_channels_come_in_their_own_order_and_are_known_from_the_header() -> None:
     parser = LineParser.open("b,when,a", channels=("a", "b"))
     assert values(parser.parse("2,2026-01-01,1")) == [1, 2]
+    assert LineParser.open("b,a", channels=("a", "b")).channels == ("a", "b")
+    assert LineParser.open("b,a,c", drop=("c",), channels=("a", "b")).channels == ("a", "b")
+    parser = LineParser.open("when,a,b,host", columns=("b", "a"))
+    assert present(parser.parse("2026-01-01,1,2,web-1")).time is not None
+    assert parser.channels == ("a", "b")
 
 
-def test_an_absent_channel_is_missing_and_reported_once() -> None:
+def test_an_absent_channel_is_missing_and_reported_once_and_all_absent_are_refused() -> None:
     said: list[str] = []
     parser = LineParser.open("when,tmep,load", channels=("temp", "load"), report=said.append)
     np.testing.assert_equal(values(parser.parse("2026-01-01,1,2")), [NAN, 2])
@@ -232,9 +234,6 @@ def test_an_absent_channel_is_missing_and_reported_once() -> None:
         "channel 'temp' is not in the input: its values are missing; 'temp' may be 'tmep'",
         "column 'tmep' is no channel: ignored",
     ]
-
-
-def test_an_input_without_any_channel_is_refused() -> None:
     error = raised(InputError, lambda: LineParser.open("when,tmep,laod", channels=("temp", "load")))
     assert str(error) == (
         "missing channels 'temp', 'load': found only 'when', 'tmep', 'laod'\n"
@@ -250,17 +249,6 @@ def test_unknown_columns_are_one_message() -> None:
     assert said == ["columns 'host', 'b' are no channels: ignored"]
     assert values(LineParser.open("host,a", channels=("a",), drop="host").parse("web-1,1")) == [1]
     assert values(LineParser.open("host,a", channels=("a",), columns="a").parse("web-1,1")) == [1]
-
-
-def test_without_columns_to_spare_everything_is_known_from_the_header() -> None:
-    assert LineParser.open("b,a", channels=("a", "b")).channels == ("a", "b")
-    assert LineParser.open("b,a,c", drop=("c",), channels=("a", "b")).channels == ("a", "b")
-
-
-def test_kept_columns_leave_the_time_to_be_found() -> None:
-    parser = LineParser.open("when,a,b,host", columns=("b", "a"))
-    assert present(parser.parse("2026-01-01,1,2,web-1")).time is not None
-    assert parser.channels == ("a", "b")
 
 
 @pytest.mark.parametrize("option", ["time", "columns", "drop", "label"])
@@ -302,18 +290,23 @@ def test_any_other_label_is_refused(cell: str) -> None:
         LineParser.open("a,y", label="y").parse(f"5,{cell}")
 
 
-def test_a_line_with_no_channel_is_refused() -> None:
+def test_a_line_or_an_object_without_a_channel_is_refused() -> None:
     with pytest.raises(InputError, match="expected at least one channel, found none among the col"):
         LineParser.open("when").parse("2026-01-01")
+    with pytest.raises(InputError, match=r"expected an object with channels, found \{\}"):
+        LineParser.open("{}")
 
 
-def test_json_keys_come_in_any_order() -> None:
+def test_json_keys_of_the_first_lines_in_any_order_are_all_channels(table: Any) -> None:
     parser = LineParser.open('{"when": "2026-01-01T00:00:00Z", "a": 1, "b": null}')
     assert not parser.header_consumed
     assert (parser.channels, parser.time) == (("a", "b"), "when")
     sample = present(parser.parse('{"b": 2.5, "when": "2026-01-01T00:00:01Z", "a": true}\n'))
     assert values(sample) == [1, 2.5]
     assert sample.time == np.datetime64("2026-01-01T00:00:01", "ns")
+    found = table('{"a": 1}\n{"b": 2}\n{"a": 3, "b": 4}\n', "plant.jsonl")
+    np.testing.assert_array_equal(found.values, [[1, NAN], [NAN, 2], [3, 4]])
+    assert found.channels == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -337,7 +330,7 @@ def test_a_json_line_that_does_not_fit_is_refused_and_the_next_read(line: str, t
     assert values(parser.parse('{"b": 2, "a": 1}')) == [1, 2]
 
 
-def test_json_keys_that_are_left_out_may_come_and_go() -> None:
+def test_json_keys_that_are_left_out_may_come_and_go_and_new_ones_are_reported_once() -> None:
     parser = LineParser.open('{"a": 1, "note": "x"}', drop="note")
     assert values(parser.parse('{"a": 2}')) == [2]
     for _ in range(2):
@@ -346,6 +339,13 @@ def test_json_keys_that_are_left_out_may_come_and_go() -> None:
     np.testing.assert_equal(values(parser.parse('{"note": "y"}')), [NAN])
     parser = LineParser.open('{"a": 1, "note": "x"}', columns="a")
     assert values(parser.parse('{"a": 2, "other": "y"}')) == [2]
+    parser = LineParser(Reading.of(format="jsonl"), channels=("a", "b"))
+    lines = ['{"a": 1, "b": 2}', '{"a": 3}', '{"a": 4, "b": 5, "c": 6}', '{"b": 7, "c": 8}']
+    samples = parser.parse_many(lines[:1])
+    samples = parser.parse_many(lines[1:])
+    np.testing.assert_array_equal(samples.values, [[3, NAN], [4, 5], [NAN, 7]])
+    assert parser.profile.notes == ["column 'c' is no channel: ignored"]
+    assert samples.errors == ()
 
 
 def test_expected_channels_of_json_are_those_of_the_first_line() -> None:
@@ -360,11 +360,6 @@ def test_expected_channels_of_json_are_those_of_the_first_line() -> None:
     assert values(parser.parse('{"b": 2, "when": "2026-01-01", "a": 1}')) == [1, 2]
 
 
-def test_an_empty_object_has_no_channels() -> None:
-    with pytest.raises(InputError, match=r"expected an object with channels, found \{\}"):
-        LineParser.open("{}")
-
-
 def test_the_format_is_told_by_a_brace_unless_it_is_given() -> None:
     assert LineParser.open(' {"a": 1}').channels == ("a",)
     assert LineParser.open('\ufeff{"a": 1}').channels == ("a",)
@@ -373,7 +368,7 @@ def test_the_format_is_told_by_a_brace_unless_it_is_given() -> None:
         LineParser.open("a,b", format="jsonl")
 
 
-def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() -> None:
+def test_many_lines_are_the_samples_of_each_and_what_is_wrong_and_none_are_no_samples() -> None:
     lines = [
         "bad",
         "2026-01-01,1,2,0",
@@ -402,9 +397,6 @@ def test_many_lines_are_the_samples_of_each_and_what_is_wrong_with_the_others() 
         sample = present(parser.parse(lines[at]))
         np.testing.assert_array_equal(many.values[row], sample.values)
         assert many.times[row] == sample.time
-
-
-def test_no_lines_are_no_samples() -> None:
     many = LineParser.open("a,b", channels=("a", "b")).parse_many([])
     assert many.values.shape == (0, 2)
     assert many.times is None
@@ -501,14 +493,11 @@ def test_a_number_can_be_a_word_for_missing() -> None:
     assert not numbers.is_missing("999")
 
 
-def test_a_bad_cell_is_one_missing_value_and_counted(table: Any) -> None:
+def test_a_bad_cell_is_one_missing_value_counted_and_reported_once_a_column(table: Any) -> None:
     found = table("t,a,b\n2026-01-01,1,2\n2026-01-02,x,4\n2026-01-03,5,\xbd\n2026-01-04,y,8\n")
     np.testing.assert_array_equal(found.values, [[1, 2], [NAN, 4], [5, NAN], [NAN, 8]])
     assert found.profile.bad_cells == {"a": BadCells(2, 3, "x"), "b": BadCells(1, 4, "\xbd")}
     assert (found.profile.lines, found.profile.bad_lines) == (4, 0)
-
-
-def test_a_bad_cell_is_reported_once_a_column() -> None:
     said: list[str] = []
     parser = LineParser(report=said.append)
     parser.parse_many(["a,b", "1,2", "3,Bad"])
@@ -524,14 +513,11 @@ def test_words_for_missing_are_not_counted(table: Any, word: str) -> None:
     assert found.profile.bad_cells == {}
 
 
-def test_bad_lines_are_passed_over_and_counted(table: Any) -> None:
+def test_bad_lines_are_passed_over_and_counted_unless_most_are_bad(table: Any) -> None:
     found = table("t,a\n2026-01-01,1\nsoon,2\n2026-01-03,3\n2026-01-04\n2026-01-05,5\n")
     assert found.values.ravel().tolist() == [1, 3, 5]
     assert (found.profile.lines, found.profile.bad_lines) == (5, 2)
     assert found.profile.first_bad == "line 3: column 't': expected a time, found 'soon'"
-
-
-def test_an_input_of_mostly_bad_lines_is_refused(table: Any) -> None:
     with pytest.raises(InputError, match=r"line 3: expected 2 cells, found 1 \(2 of 3 lines\)"):
         table("a,b\n1,2\nx\ny\n")
     with pytest.raises(InputError, match=r"line 2: expected 2 cells, found 3 \(2 of 2 lines\)"):
@@ -540,7 +526,7 @@ def test_an_input_of_mostly_bad_lines_is_refused(table: Any) -> None:
         table("what is\nthis\n", "plant.jsonl", format="jsonl")
 
 
-def test_columns_of_text_are_one_error_with_what_to_do(table: Any) -> None:
+def test_columns_of_text_are_one_error_known_at_the_end_of_a_few_lines(table: Any) -> None:
     rows = "".join(f"2026-01-{day:02},web-{day % 3},{day},ok\n" for day in range(1, 20))
     with pytest.raises(InputError) as caught:
         table("t,host,load,state\n" + rows)
@@ -549,15 +535,9 @@ def test_columns_of_text_are_one_error_with_what_to_do(table: Any) -> None:
     assert "--drop host,state (drop=)" in message
     assert "--by host (by=)" in message
     assert table("t,host,load,state\n" + rows, drop=["host", "state"]).channels == ("load",)
-
-
-def test_a_few_lines_of_text_are_known_at_the_end(table: Any) -> None:
     with pytest.raises(InputError, match="column 'b': expected numbers, found 'x'"):
         table("a,b\n1,x\n2,y\n")
     assert table("a,b\n1,x\n2,3\n").values.shape == (2, 2)
-
-
-def test_known_channels_may_hold_text_for_a_while() -> None:
     parser = LineParser(channels=("a", "b"))
     assert len(parser.parse_many(["a,b", *["1,Bad"] * 20]).rows) == 20
     parser.finish()
@@ -590,7 +570,7 @@ def test_another_unit_is_a_bad_cell(table: Any) -> None:
     ]
 
 
-def test_strict_makes_a_bad_cell_a_bad_line() -> None:
+def test_a_bad_cell_if_strict_a_wrong_label_and_a_refused_line_are_bad_lines(table: Any) -> None:
     samples = LineParser(strict=True).parse_many(["a,b", "1,2", "3,x", "5,6"])
     assert samples.values.tolist() == [[1, 2], [5, 6]]
     assert [(row, error.message) for row, _, error in samples.errors] == [
@@ -600,15 +580,10 @@ def test_strict_makes_a_bad_cell_a_bad_line() -> None:
     assert [each.error.message for each in batch.problems] == [
         "column 'x': expected a number, found 'y'"
     ]
-
-
-def test_a_label_that_is_none_is_a_bad_line(table: Any) -> None:
     found = table("a,y\n1,0\n2,1\n3,maybe\n4,1\n", label="y")
     assert found.labels.tolist() == [0, 1, 1]
     assert found.profile.first_bad == "line 4: column 'y': expected a label 0 or 1, found 'maybe'"
 
-
-def test_a_line_that_was_refused_before_is_a_bad_line() -> None:
     class Refused(str):
         error = InputError("expected at most 1,000,000 bytes in a line")
 
@@ -617,19 +592,3 @@ def test_a_line_that_was_refused_before_is_a_bad_line() -> None:
     assert [(row, error.message) for row, _, error in samples.errors] == [
         (2, Refused.error.message)
     ]
-
-
-def test_keys_that_are_absent_or_new_are_missing_or_reported_once() -> None:
-    parser = LineParser(Reading.of(format="jsonl"), channels=("a", "b"))
-    lines = ['{"a": 1, "b": 2}', '{"a": 3}', '{"a": 4, "b": 5, "c": 6}', '{"b": 7, "c": 8}']
-    samples = parser.parse_many(lines[:1])
-    samples = parser.parse_many(lines[1:])
-    np.testing.assert_array_equal(samples.values, [[3, NAN], [4, 5], [NAN, 7]])
-    assert parser.profile.notes == ["column 'c' is no channel: ignored"]
-    assert samples.errors == ()
-
-
-def test_keys_of_the_first_lines_are_all_channels(table: Any) -> None:
-    found = table('{"a": 1}\n{"b": 2}\n{"a": 3, "b": 4}\n', "plant.jsonl")
-    np.testing.assert_array_equal(found.values, [[1, NAN], [NAN, 2], [3, 4]])
-    assert found.channels == ("a", "b")

@@ -66,16 +66,13 @@ class Undecided:
         return math.nan
 
 
-def test_anything_with_a_fit_is_a_rule() -> None:
+def test_anything_with_a_fit_is_a_rule_unless_it_returns_nan() -> None:
     rule = TwiceTheMean()
     assert isinstance(rule, Threshold)
     history = nasty_series("none missing", 48, 2)
     detector = M2N2(window=4, epochs=1, threshold=rule).fit(history)
     ref = M2N2(window=4, epochs=1, adapt=False, detrend=False).fit(history).run(history).scores
     assert detector.threshold_ == pytest.approx(2 * ref.mean(), rel=1e-9)
-
-
-def test_a_rule_that_returns_nan_is_an_error() -> None:
     with pytest.raises(ParameterError, match=r"threshold: expected a number from .*, found NaN"):
         M2N2(window=4, epochs=1, threshold=Undecided()).fit(nasty_series("zero", 48, 2))
 

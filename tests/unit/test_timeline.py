@@ -42,16 +42,13 @@ def test_an_alarm_is_as_it_was_last_reported() -> None:
     assert found.status == "in alarm"
 
 
-def test_what_does_not_reach_into_it_is_left_out() -> None:
+def test_an_alarm_open_all_the_time_is_there_and_what_does_not_reach_into_it_is_left_out() -> None:
+    found = Timeline.of(_verdicts(remaining=(_alarm(7, 3, 149),)))
+    assert [each.number for each in found.alarms] == [7]
     events = (Event("closed", 52, None, _alarm(1, 10, 49, "back to normal")),)
     assert Timeline.of(_verdicts(events=events)).alarms == ()
     reaching = (Event("closed", 52, None, _alarm(1, 10, 50, "back to normal")),)
     assert len(Timeline.of(_verdicts(events=reaching)).alarms) == 1
-
-
-def test_an_alarm_that_is_open_all_the_time_is_there_without_an_event() -> None:
-    found = Timeline.of(_verdicts(remaining=(_alarm(7, 3, 149),)))
-    assert [each.number for each in found.alarms] == [7]
 
 
 def test_the_states_of_a_change_have_the_samples_from_which_on_they_held() -> None:
@@ -71,19 +68,16 @@ def test_the_states_of_a_change_have_the_samples_from_which_on_they_held() -> No
     assert found.status == "change rejected"
 
 
-def test_a_change_from_before_is_in_its_present_state() -> None:
+def test_a_change_from_before_is_in_its_present_state_and_was_never_pending_in_it() -> None:
     found = Timeline.of(_verdicts(remaining=(_change(4, 2),)))
     assert found.changes[0].steps == ((2, "pending"),)
     assert found.status == "change pending"
-
-
-def test_a_change_that_was_rejected_before_the_run_was_never_pending_in_it() -> None:
     events = (Event("reverted", 90, None, change=_change(4, 2, "reverted")),)
     found = Timeline.of(_verdicts(events=events, rejected=frozenset({4})))
     assert found.changes[0].steps == ((2, "rejected"), (90, "reverted"))
 
 
-def test_channels_concerned_come_first() -> None:
+def test_channels_concerned_and_that_of_an_alarms_sentence_come_first() -> None:
     events = (
         Event("closed", 70, None, _alarm(1, 60, 66, "back to normal")),
         Event("changed", 90, None, change=_change(1, 80)),
@@ -92,9 +86,6 @@ def test_channels_concerned_come_first() -> None:
     assert found.order.tolist() == [2, 1, 0]
     np.testing.assert_allclose(found.concern, [0.3, 0.7, 1.0])
     assert Timeline.of(_verdicts()).order.tolist() == [0, 1, 2]
-
-
-def test_the_channel_of_an_alarms_sentence_comes_early() -> None:
     alarm = replace(_alarm(1, 60, 66, "back to normal"), evidence=(Evidence("a", 9.0),))
     change = replace(_change(1, 80), channels=("c", "b"))
     found = Timeline.of(
@@ -103,9 +94,6 @@ def test_the_channel_of_an_alarms_sentence_comes_early() -> None:
     assert found.order.tolist() == [1, 0, 2]  # what is open first
     found = Timeline.of(_verdicts(events=(Event("closed", 70, None, alarm),), remaining=(change,)))
     assert found.order.tolist() == [2, 0, 1]  # c leads what is open, a the sentence
-
-
-def test_silence_concerns_the_channels_of_its_evidence() -> None:
     silent = replace(
         _alarm(1, 60, 66),
         peak=Peak(60, None, 0.0, 0.0, 1.0, {}),

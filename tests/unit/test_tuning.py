@@ -187,20 +187,16 @@ def learned() -> tuple[Committee, Floats32]:
     return model, fitted
 
 
-def test_a_rate_is_chosen_where_learning_helps(learned: tuple[Committee, Floats32]) -> None:
+def test_a_rate_is_chosen_where_learning_helps_and_none_where_it_hurts_or_may_not_be(
+    learned: tuple[Committee, Floats32],
+) -> None:
     other = mixed(2000, 2, MIXING[:, [2, 0, 3, 1]] * [1, -1, 1, 1])  # another plant
     assert CHOOSE._rates(*learned, other) == (0.001, 0.001)
-
-
-def test_no_learning_is_chosen_where_learning_hurts(learned: tuple[Committee, Floats32]) -> None:
     disturbed = mixed(600, 2)  # nothing new, but for noise between
     rng = np.random.default_rng(3)
     for at in range(0, 600, 10):
         disturbed[at : at + 5] = rng.normal(scale=2, size=(5, 4))
     assert CHOOSE._rates(*learned, disturbed) == (0.0, 0.0)
-
-
-def test_an_expert_that_may_not_learn_gets_rate_0(learned: tuple[Committee, Floats32]) -> None:
     model, fitted = learned
     held = Committee(WINDOW, 4, 4, PLAN)
     held.params = model.params._replace(learn_below=np.zeros(2))

@@ -71,7 +71,7 @@ def test_as_dict_is_the_json_as_values() -> None:
     }
 
 
-def test_json_knows_no_nan_and_no_infinity() -> None:
+def test_samples_without_a_verdict_have_json_which_knows_no_nan_and_no_infinity() -> None:
     unjudged = np.full((3, 2), math.nan)
     for expected in (unjudged, np.array([[math.inf, 1.0], [1.7e308, 1.7e308], [-math.inf, 0]])):
         for verdict in three(expected=expected):
@@ -79,9 +79,6 @@ def test_json_knows_no_nan_and_no_infinity() -> None:
     assert three(expected=unjudged)[1].as_dict()["expected"] == {"flow": None, 'größe "50%s"': None}
     overflown = three(expected=np.array([[1.7e308, 1.7e308]] * 3))[0].as_dict()
     assert overflown["expected"] == {"flow": 1.7e308, 'größe "50%s"': 1.7e308}
-
-
-def test_samples_without_a_verdict_have_json_too() -> None:
     detector = M2N2(window=4, epochs=1).fit(nasty_series("none missing", 40, 2))
     with pytest.warns(NewnormalWarning):
         verdicts = detector.run(nasty_series("none missing", 3, 2))
@@ -223,11 +220,8 @@ def test_a_missing_extra_tells_the_command_to_install_it() -> None:
     )
 
 
-def test_a_warning_is_not_an_error() -> None:
-    assert not issubclass(errors.NewnormalWarning, NewnormalError)
-    assert issubclass(errors.NewnormalWarning, UserWarning)
-
-
-def test_an_error_survives_the_way_between_processes() -> None:
+def test_an_error_survives_the_way_between_processes_and_a_warning_is_none() -> None:
     error = errors.InputError("expected 3, found 2", hint="give three")
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert not issubclass(errors.NewnormalWarning, NewnormalError)
+    assert issubclass(errors.NewnormalWarning, UserWarning)
