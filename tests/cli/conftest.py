@@ -84,7 +84,7 @@ class Plant:
     def write(self, lines: Sequence[str], path: Path | None = None) -> Path:
         """Write lines to the live data, or to another file."""
         path = path or self.live
-        path.write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(lines) + "\n", errors="surrogateescape")
         return path
 
     def append(self, lines: Sequence[str]) -> None:

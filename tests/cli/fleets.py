@@ -41,7 +41,7 @@ def long_lines(lines: list[str]) -> list[str]:
 
 
 def write(path: Path, header: str, lines: list[str]) -> Path:
-    path.write_text("\n".join([header, *lines]) + "\n")
+    path.write_text("\n".join([header, *lines]) + "\n", errors="surrogateescape")
     return path
 
 

@@ -14,8 +14,7 @@ SPIKES = [at for at in range(400) if (900 + at) % 97 == 50]
 
 
 def test_fit_writes_what_python_would(plant: Plant, newnormal: Command) -> None:
-    history = plant.folder / "history.csv"
-    history.write_text("\n".join(["time,a,b,c", *rows(300)]) + "\n")
+    history = plant.write(["time,a,b,c", *rows(300)], plant.folder / "history.csv")
     model = plant.folder / "mine.nn"
     options = ("--method", "m2n2", "--window", 6, "--half-life", "2h", "--seed", 3)
     done = newnormal("fit", history, "-o", model, *options, status=0)

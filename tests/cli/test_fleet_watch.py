@@ -96,8 +96,7 @@ def test_bad_cells_and_columns_new_or_gone_are_told_once(site: Site, newnormal: 
 @pytest.mark.parametrize("bad", BAD_LINES)
 def test_a_bad_line_is_skipped_but_strict_stops(site: Site, newnormal: Command, bad: str) -> None:
     expected = expected_lines(site, site.lines)
-    text = "\n".join(["time,host,cpu,mem", *site.lines[:19], bad, *site.lines[19:]]) + "\n"
-    site.live.write_bytes(text.encode("utf-8", "surrogateescape"))
+    site.write([*site.lines[:19], bad, *site.lines[19:]])
     strict = newnormal(*site.watch, "--strict", status=3)
     assert f"error: {BAD_LINES[bad]}" in strict.stderr
     assert strict.stdout.splitlines() == expected[:19]

@@ -217,8 +217,7 @@ def test_a_change_rejected_before_is_shown_as_rejected(moved: Plant, newnormal: 
     state, output = moved.folder / "plant.state", moved.folder / "report.html"
     assert newnormal("watch", moved.model, moved.live, "--state", state).returncode == 0
     assert newnormal("reject", state).returncode == 0
-    back = moved.folder / "back.csv"
-    back.write_text("\n".join(["time,a,b", *lines(1_500 + end, 900)]) + "\n")
+    back = moved.write(["time,a,b", *lines(1_500 + end, 900)], moved.folder / "back.csv")
     assert newnormal("report", state, back, "-o", output).returncode == 0
     (change,) = page(output).meta["streams"][0]["changes"]
     assert [name for _, name in change["steps"]] == ["rejected", "reverted"]

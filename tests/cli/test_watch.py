@@ -160,8 +160,7 @@ BAD_LINES = {
 @pytest.mark.parametrize("bad", BAD_LINES)
 def test_a_bad_line_is_skipped_and_numbered(plant: Plant, newnormal: Command, bad: str) -> None:
     expected = whole(plant, newnormal)
-    lines = [*plant.lines[:50], bad, *plant.lines[50:]]
-    plant.live.write_bytes(("\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
+    plant.write([*plant.lines[:50], bad, *plant.lines[50:]])
     done = newnormal("watch", plant.model, plant.live, status=0)
     assert done.stdout.splitlines() == expected
     assert BAD_LINES[bad] in done.stderr
@@ -220,8 +219,7 @@ def test_json_lines_in_any_order_give_the_same_verdicts(plant: Plant, newnormal:
 
 def test_another_input_is_read_from_its_start(plant: Plant, newnormal: Command) -> None:
     newnormal(*plant.watch)
-    other = plant.folder / "other.csv"
-    other.write_text("\n".join(["time,a,b,c", *rows(60, 5000)]) + "\n")
+    other = plant.write(["time,a,b,c", *rows(60, 5000)], plant.folder / "other.csv")
     done = newnormal("watch", plant.model, other, "--state", plant.state)
     assert (
         f"{plant.state} was saved for another file ({plant.live.resolve()}); "
@@ -343,15 +341,10 @@ def test_a_bad_first_object_is_a_bad_line(plant: Plant, newnormal: Command, bad:
     expected = whole(plant, newnormal)
     path, state = plant.folder / "live.jsonl", plant.folder / "plant.state"
     lines = [bad, *json_lines(plant)]
-
-    def write(count: int) -> None:
-        text = "\n".join(lines[:count]) + "\n"
-        path.write_bytes(text.encode("utf-8", "surrogateescape"))
-
-    write(80)
+    plant.write(lines[:80], path)
     before = newnormal("watch", plant.model, path, "--state", state, status=0)
     assert "line 1: " in before.stderr
-    write(len(lines))
+    plant.write(lines, path)
     after = newnormal("watch", plant.model, path, "--state", state, status=0)
     assert (before.stdout + after.stdout).splitlines() == expected
 
