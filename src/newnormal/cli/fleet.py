@@ -10,7 +10,7 @@ import typer
 
 from newnormal.cli.console import FAILED, put, say
 from newnormal.cli.help import Command
-from newnormal.cli.options import Classes, argument, is_fleet, option, with_shared
+from newnormal.cli.options import Classes, Stream, argument, is_fleet, option, with_shared
 from newnormal.cli.reading import load, load_fleet
 from newnormal.errors import StateError
 from newnormal.texts import shown
@@ -23,7 +23,6 @@ fleet_app = typer.Typer(help="Check the folder of a fleet; take streams out and 
 Folder = Annotated[
     Path, typer.Argument(metavar="FOLDER", help="A fleet, written by `newnormal fit --by`.")
 ]
-Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
 
 
 @fleet_app.command(cls=Command)

@@ -243,15 +243,15 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
     from newnormal.alarms.words import standing_text
     from newnormal.types.alarms import PENDING, REJECTED
 
-    fleet = load_fleet(folder, classes)
+    fleet, written = load_fleet(folder, classes), Written.of(folder)
     alarms, changes = fleet.alarms_, fleet.changes_
     incidents = fleet.incidents_
     if as_json:
-        put_json(_fleet_data(folder, fleet))
+        put_json(_fleet_data(folder, fleet, written))
         return
     states = _states(len(fleet), alarms, changes)
     facts: dict[str, Any] = {
-        "written": str(Written.of(folder)),
+        "written": str(written),
         "streams": len(fleet),
         "normal": counted(states["normal"], "stream"),
         "open alarms": _open_text(alarms),
@@ -260,9 +260,9 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
             for state in (PENDING, REJECTED)
         },
         "incidents": len(incidents),
-        "feedback": feedback_text(bool(Written.of(folder).waiting)),
+        "feedback": feedback_text(bool(written.waiting)),
         "last time": (_last_time(fleet) or "").replace("T", " ") or None,
-        **Written.of(folder).place,
+        **written.place,
         "channels": " to ".join(map(str, _channels(fleet))),
         **{name: value for name, value in fleet.detector.get_params().items() if value is not None},
         "fleet_alarms_per_day": fleet.fleet_alarms_per_day,
@@ -289,12 +289,12 @@ def inspect_fleet(folder: Path, classes: Classes, as_json: bool) -> None:
         )
 
 
-def _fleet_data(folder: Path, fleet: Fleet) -> dict[str, Any]:
+def _fleet_data(folder: Path, fleet: Fleet, written: Written) -> dict[str, Any]:
     alarms, changes, incidents = fleet.alarms_, fleet.changes_, fleet.incidents_
     states = _states(len(fleet), alarms, changes)
     options = fleet.detector.options_as_json()
     return {
-        **Written.of(folder).as_dict(),
+        **written.as_dict(),
         "streams": len(fleet),
         "states": {name.replace(" ", "_"): count for name, count in states.items()},
         "method": options["method"],
@@ -307,11 +307,11 @@ def _fleet_data(folder: Path, fleet: Fleet) -> dict[str, Any]:
         "open_incidents": [incident.as_dict() for incident in incidents if incident.open],
         "open_alarms": {name: [a.as_dict() for a in items] for name, items in alarms.items()},
         "open_changes": {name: [c.as_dict() for c in items] for name, items in changes.items()},
-        "feedback_waiting": bool(Written.of(folder).waiting),
+        "feedback_waiting": bool(written.waiting),
         "last_time": _last_time(fleet),
         "streams_bytes": fleet.nbytes_,
         "disk_bytes": _size(folder),
-        **Written.of(folder).place,
+        **written.place,
     }
 
 

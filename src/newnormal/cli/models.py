@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from newnormal.cli.console import say
-from newnormal.cli.options import Model
+from newnormal.cli.options import Model, Stream
 
-Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", envvar="NEWNORMAL_URL", help="Where the service is.")
 ]

@@ -65,6 +65,7 @@ Input = Annotated[
         metavar="INPUT", help="CSV, JSON lines, Excel, Parquet, ...; - is standard input."
     ),
 ]
+Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The name of a stream.")]
 Frozen = Annotated[
     bool,
     typer.Option("--frozen", help="Hold weights and trend as they are: no learning on the way."),
