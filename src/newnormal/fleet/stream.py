@@ -213,6 +213,19 @@ class Stream:
         place(live, self.shape.layout, self.block)
         if getattr(self.fitted.model, "holds_objects", False):
             self.arrays = copied(live)
+        self._keep(state, past)
+
+    def copy(self, other: "Stream") -> None:
+        """Take over the live state of another stream of this shape."""
+        if getattr(self.fitted.model, "holds_objects", False):
+            self.put(other.open(), other.past or ())
+        else:
+            self.block[:] = other.block
+            self._keep(other, other.past or ())
+        self.live_zone = other.live_zone
+
+    def _keep(self, state: "StreamState | Stream", past: Iterable[Alarm | Change]) -> None:
+        """Take over what a stream has only sometimes."""
         self.accepted, self.undo = copied(state.accepted), copied(state.undo)
         self.keep_shadow(state.shadow)
         self.past = None

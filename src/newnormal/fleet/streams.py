@@ -121,7 +121,7 @@ class FleetStreams:
         fit, shape = self.common(other.fitted, other.shape)
         block = self._memory.take(shape.layout.nbytes)
         stream = Stream(other.name, other.template, fit, shape, block)
-        stream.put(other.open(), other.past or ())
+        stream.copy(other)
         self._place(stream)
 
     def common(self, fitted: Fitted, shape: Shape) -> tuple[FitBlock, Shape]:

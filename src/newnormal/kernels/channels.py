@@ -326,6 +326,7 @@ def rhythm_level(phase: float, rhythm: Floats32, c: int) -> float:
     return (1 - part) * rhythm[low, c] + part * rhythm[(low + 1) % B, c]
 
 
+@linked  # compiled into the loop it doubles the time of a sample
 @inner
 def _begin(
     sample: Floats,

@@ -12,7 +12,7 @@ from typing import Any
 
 from newnormal.errors import InputError
 
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 20
 POLL_S = 0.2  # how long to wait for more before there is nothing
 
 
