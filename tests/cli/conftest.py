@@ -5,21 +5,20 @@ import os
 import socket
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Thread, Timer
-from typing import NamedTuple, TextIO
+from threading import Timer
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from newnormal import M2N2
-from newnormal.cli import main
 from newnormal.tabular import read
 from tests.cli.fleets import fitted_fleet, site
+from tests.commands import called
 from tests.present import present
 
 __all__ = ["fitted_fleet", "site"]  # fixtures
@@ -208,42 +207,18 @@ def taken() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def piped(text: str) -> TextIO:
-    """Return what a pipe gives that another thread writes a text to."""
-    reading, writing = os.pipe()
-
-    def write() -> None:
-        with suppress(BrokenPipeError), open(writing, "w") as pipe:
-            pipe.write(text)
-
-    Thread(target=write, daemon=True).start()
-    return open(reading)
-
-
 @pytest.fixture
-def newnormal(monkeypatch: pytest.MonkeyPatch) -> Command:
+def newnormal() -> Command:
     """Run the command in this process, which is quick; `stdin` comes through a pipe.
 
     `status` is the exit code that it must have; None: any.
     """
 
     def run(*arguments: object, stdin: str | None = None, status: int | None = None) -> Done:
-        done = ended(*arguments, stdin=stdin)
-        assert status in (None, done.returncode), done
+        out, err = io.StringIO(), io.StringIO()
+        code = called(*arguments, out=out, err=err, stdin=stdin)
+        done = Done(code, out.getvalue(), err.getvalue())
+        assert status in (None, code), done
         return done
-
-    def ended(*arguments: object, stdin: str | None) -> Done:
-        out, err, code = io.StringIO(), io.StringIO(), 0
-        with ExitStack() as stack, redirect_stdout(out), redirect_stderr(err):
-            patch = stack.enter_context(monkeypatch.context())
-            patch.setattr(sys, "argv", ["newnormal", *map(str, arguments)])
-            patch.setattr(warnings, "showwarning", warnings.showwarning)
-            if stdin is not None:
-                patch.setattr(sys, "stdin", stack.enter_context(piped(stdin)))
-            try:
-                main()
-            except SystemExit as exit_:
-                code = int(exit_.code or 0)
-        return Done(code, out.getvalue(), err.getvalue())
 
     return run

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,16 +133,14 @@ def run(order: dict[str, Any], folder: Path, name: str, point: str | None) -> No
 
 
 def warm(order: dict[str, Any]) -> None:
-    """Load the compiled code once, before processes are forked."""
-    import numpy as np
+    """Watch once in this process: what is forked has the modules and the compiled code."""
+    from newnormal.cli import main
 
-    from newnormal import Fleet, load
-    from newnormal.cli import main  # noqa: F401
-    from newnormal.runtime import starting, watch  # noqa: F401
-
-    model = Path(order["watch"][1])
-    fleet = Fleet.load(model) if model.is_dir() else Fleet().add("", load(model))
-    fleet.run({name: np.zeros((20, len(fleet.channels_[name]))) for name in fleet})
+    program, model, *options = order["watch"]
+    lost = str(Path(order["folder"]) / "warm.jsonl")
+    sys.argv = ["newnormal", program, model, order["live"], *options, "-q", "-o", lost]
+    with suppress(SystemExit):
+        main()
 
 
 if __name__ == "__main__":

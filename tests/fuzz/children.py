@@ -10,7 +10,7 @@ import sys
 import tempfile
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ CHECKED = {
 }
 START = 600.0  # seconds, compiling included
 HANG = 60.0  # seconds without an answer
+_FEW = 200  # cases
 
 
 @dataclass
@@ -108,17 +109,19 @@ class _Child:
 def tried(
     module: str,
     seed: int,
-    indices: Iterable[int],
+    indices: Sequence[int],
     *,
-    processes: int = 2,
+    processes: int | None = None,
     environment: Mapping[str, str] | None = None,
     good: tuple[str, ...] = ("loaded", "refused"),
     describe: Callable[[int, int], str] | None = None,
 ) -> Found:
     """Feed cases to processes of a module, and return what became of them.
 
-    `describe` tells what a case is whose process did not live to tell it.
+    `describe` tells what a case is whose process did not live to tell it. A process compiles for
+    seconds before its first case: without `processes`, a few cases have one.
     """
+    processes = processes or (1 if len(indices) <= _FEW else 2)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in indices:
         waiting.put(index)

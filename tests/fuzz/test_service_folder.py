@@ -112,7 +112,7 @@ def outcome(folder: Path, expected: dict[str, Any]) -> str:
     return f"told otherwise: {', '.join(different)}" if different else "harmless"
 
 
-@pytest.mark.cases(24, 2_000)
+@pytest.mark.cases(12, 2_000)
 @pytest.mark.parametrize("name", FILES)
 def test_damage_is_refused_harmless_or_found(
     killed: Path,
