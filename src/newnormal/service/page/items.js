@@ -40,6 +40,13 @@
     return h("span", { class: `nn-chip ${kind ? `nn-chip-${kind}` : ""}` }, NN.stateText(item));
   };
 
+  /** How many seconds an item lasted: an alarm up to its last faulty sample, not until it closed. */
+  NN.lasted = function (item) {
+    if (item.kind !== "alarm") return item.ended - item.opened;
+    const { start, end, start_time: first, end_time: last } = item.body;
+    return end > start ? ((NN.seconds(last) - NN.seconds(first)) * (end - start + 1)) / (end - start) : 0;
+  };
+
   /** Since when and for how long, and how severe. */
   NN.duration = function (item) {
     const parts = [];
@@ -51,7 +58,8 @@
       parts.push([NN.time(item.opened), " to ", NN.time(item.ended)]);
     } else {
       parts.push(NN.time(item.opened));
-      if (item.ended !== null && item.ended > item.opened) parts.push(`lasted ${NN.lasting(item.ended - item.opened)}`);
+      const lasted = item.ended === null ? 0 : NN.lasted(item);
+      if (lasted > 0) parts.push(`lasted ${NN.lasting(lasted)}`);
     }
     const { severity, severity_word: word } = item.body || {};
     if (item.kind === "alarm" && severity) parts.push(`severity ${severity}, ${word}`);
