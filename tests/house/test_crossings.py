@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import cache
 from io import TextIOBase
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 
 import newnormal
+from newnormal import Fleet, load
 from newnormal.io.sources.prometheus import PrometheusSource
 from newnormal.service.sources import Puller
 from tests.connectors.fake_prometheus import FakeApi
@@ -31,8 +33,10 @@ from tests.service.running import (
     PERIOD,
     SECOND,
     START,
+    arrival,
     config_of,
     go_live,
+    push,
     running,
     settle,
 )
@@ -42,6 +46,15 @@ TOGETHER = ("types/", "errors.py", "texts.py", "core/", "kernels/", "models/", "
 JUDGEMENT = (*TOGETHER, "alarms/")
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "runs"
+
+
+@cache
+def counted_as(path: str) -> str | None:
+    """Return the file of newnormal, or what it counts as; None for files of others."""
+    if not Path(path).is_relative_to(SOURCE):
+        return None
+    name = Path(path).relative_to(SOURCE).as_posix()
+    return "judgement" if name.startswith(JUDGEMENT) else name
 
 
 class Crossed:
@@ -54,11 +67,9 @@ class Crossed:
         self._others = {"newnormal-clock", *others}
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
-        if self.on and event == "call" and threading.current_thread().name not in self._others:
-            path = Path(frame.f_code.co_filename)
-            if path.is_relative_to(SOURCE):
-                name = path.relative_to(SOURCE).as_posix()
-                self.files["judgement" if name.startswith(JUDGEMENT) else name] = None
+        name = counted_as(frame.f_code.co_filename) if self.on and event == "call" else None
+        if name is not None and threading.current_thread().name not in self._others:
+            self.files[name] = None
 
     def begin(self) -> None:
         """Begin with a step."""
@@ -93,6 +104,15 @@ def check(files: Collection[str], most: int) -> None:
     assert len(files) <= most, "\n".join([f"{len(files)} files", *files])
 
 
+@pytest.fixture
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels in the cache: traced, compiling them takes minutes."""
+    with running(config_of(tmp_path / "first"), monkeypatch) as service:
+        go_live(service, "m")
+        push(service, arrival(400, np.zeros((20, 2))))
+
+
+@pytest.mark.usefixtures("compiled")
 def test_a_post_of_one_sample_crosses_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +129,7 @@ def test_a_post_of_one_sample_crosses_few_files(
     check(crossed.each_time, 40)
 
 
+@pytest.mark.usefixtures("compiled")
 def test_a_pull_from_prometheus_crosses_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,12 +196,13 @@ def main() -> None:
     """Watch lines with a model; print the files that the last one but one entered."""
     from newnormal.cli.app import app
 
+    Fleet().add("", load(sys.argv[1])).run({"": np.zeros((30, 3))})  # compiles without a trace
     shown = sys.stdout
     with crossing() as crossed:
         crossed.on = True
         sys.stdout = output = Output(crossed)
         app(["watch", sys.argv[1], "-"], standalone_mode=False)
-    print(json.dumps([*output.steps[-2]]), file=shown)
+    print(json.dumps([*output.steps[-2]]), file=shown, flush=True)
 
 
 if __name__ == "__main__":
