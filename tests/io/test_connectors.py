@@ -202,7 +202,7 @@ def test_the_check_finds_errors_of_a_source(kind: type[MemorySource], message: s
 
 
 def test_the_check_asks_for_an_input_that_shows_something() -> None:
-    with pytest.raises(AssertionError, match="an input of at least 3 samples, found 1"):
+    with pytest.raises(AssertionError, match="an input of at least 3 values, found 1"):
         check_source(lambda: MemorySource([arrival("a", 2, 1)]))
 
 

@@ -624,7 +624,7 @@ class Review:
         if channel is not None and channel.counts[channels][:, [AGE, OUTSIDE]].any():
             return False
         before, after = (squeezed(each[slot]) for each in (changes.before, changes.after))
-        levels = self.drift.levels if channel is None else squeezed(self._level(slot))
+        levels = np.where(self._rhythm_level(), squeezed(self._level(slot)), self.drift.levels)
         moved, away = np.abs(after - before)[channels], np.abs(levels - before)[channels]
         near = (moved < _MOVED_LEVEL) | (away < moved / 2)
         return bool((self.drift.distances[channels] <= NEAR).all() and near.all())

@@ -182,6 +182,7 @@ def _watching() -> list[Job]:
         ),
         _job(alarm_log.follow, 1.5, log, _log_rows(), 0, 0),
         _job(channel_kernels.copy_normal, 0.2, channel, channel.normal),
+        _job(behind("channels._begin"), 0.2, _ROW, 0.0, *_channels()[3:8]),
         _job(behind("channels._estimate"), 0.2, _ROWS32, _channel_work()),
         _job(
             behind("committee.advance_beside_in"),

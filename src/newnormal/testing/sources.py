@@ -106,19 +106,19 @@ def check_source(make: Callable[[], Source], *, other: Callable[[], Source] | No
     ----------
     make
         Makes the source at its beginning, each time of the same input. That must have at least
-        three samples, and then end or be quiet.
+        three values, all different where they have no times, and then end or be quiet.
     other
         Makes a source of another input, which must not resume from a snapshot of the first.
 
     Examples
     --------
-    >>> check_source(lambda: MemorySource(np.ones((20, 2))))
+    >>> check_source(lambda: MemorySource(np.arange(40.0).reshape(20, 2)))
     """
     source = make()
     check_connector(source, Source)
     _check_snapshot(source)
     whole, _ = _read(source, 10_000)
-    expect(len(whole) >= 3, "an input of at least 3 samples", len(whole))
+    expect(len(whole) >= 3, "an input of at least 3 values", len(whole))
     source.close()
     source.close()  # a second time does no harm
     for limit in (1, 3):
