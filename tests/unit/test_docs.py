@@ -3,7 +3,7 @@
 How to write an example in README.md or docs/, by the language of its fence:
 
 - ``python`` is run in this process; with prompts (>>>) its output is compared as doctest does;
-- ``sh`` is run with ``bash -e``, and must succeed; commands of newnormal alone run in this process;
+- ``sh`` is run with ``bash -e``, and must succeed;
 - ``console`` has commands after "$ " and, below each, all it prints to standard output and standard
   error, compared as doctest does: "..." stands for anything;
 - anything else (``text``, ``py``, ``pycon``, ``toml``) is not run.
@@ -15,16 +15,14 @@ The README and the tutorial start in an empty folder instead, as their readers d
 """
 
 import doctest
-import io
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,7 +32,6 @@ import typer
 
 from docs import generate
 from newnormal.cli.app import app
-from tests.commands import called
 from tests.processes import python
 
 ROOT = Path(__file__).parents[2]
@@ -60,8 +57,6 @@ _LINK = re.compile(r"\]\(<?([^)\s>]+)>?[^)]*\)|<img[^>]* src=\"([^\"]+)\"")
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Only the first command after an install says it.
 _COMPILING = re.compile(r"^compiling for this machine.*\n", re.MULTILINE)
-# A command that needs no shell, and the file that gets what it prints.
-_ALONE = re.compile(r"newnormal ((?!serve )[^|<>&;$`*]+)(?:> (\S+))?")
 
 
 class Example(NamedTuple):
@@ -108,36 +103,25 @@ def run_python(page: Path, example: Example, names: dict[str, Any]) -> None:
 
 def run_shell(page: Path, example: Example, script: str) -> str:
     """Run a script as a reader would, and return what it printed."""
-    lines = re.sub(r"\\\n|\s+# .*", " ", script).strip().splitlines()
-    alone = [match for line in lines if (match := _ALONE.fullmatch(line))]
-    if len(alone) == len(lines):
-        code, printed = run_alone(alone)
-    else:
-        done = subprocess.run(
-            ["bash", "-e", "-o", "pipefail", "-c", script],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        code, printed = done.returncode, done.stdout
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "OPENBLAS_NUM_THREADS": "1",  # more would fight with the other tests for the cores
+        },
+    )
     where = f"{named(page)}, line {example.line}"
-    assert code == 0, f"{where}: exit code {code}\n{script}\n{printed}"
-    return _COMPILING.sub("", printed)
-
-
-def run_alone(commands: list[re.Match[str]]) -> tuple[int, str]:
-    """Run commands of newnormal in this process, which is quicker, until one fails."""
-    printed = io.StringIO()
-    for command in commands:
-        arguments, target = shlex.split(command[1]), command[2]
-        with open(target, "w", encoding="utf-8") if target else nullcontext(printed) as out:
-            code = called(*arguments, out=out, err=printed)
-        if code:
-            break
-    return code, printed.getvalue()
+    assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{script}\n{done.stdout}"
+    return _COMPILING.sub("", done.stdout)
 
 
 def run_console(page: Path, example: Example) -> None:
@@ -155,10 +139,6 @@ def test_every_example_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # more would fight with the other tests
     names: dict[str, Any] = {"__name__": "__main__"}
     if page not in (README, TUTORIAL):
         first = next(each for each in examples(INDEX) if each.language == "python")
